@@ -2,11 +2,11 @@
 
 import sys
 
-from mailbox_appliance import ownership
+from mailbox_appliance.system import ownership
 
 #: What the command line offers of the floors above it, named here so that nothing is imported before it is used.
 SERVICES = {
-    "serve": "mailbox_appliance.run:serve",
+    "serve": "mailbox_appliance.service.main:serve",
     "setup_on_files": "mailbox_appliance.on_files.setup:setup_on_files",
     "verify_audit_on_files": "mailbox_appliance.on_files.setup:verify_audit_on_files",
     "show_key": "mailbox_appliance.on_files.keys:show_key",

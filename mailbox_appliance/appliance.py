@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from mailbox_appliance import logs, reach
+from mailbox_appliance import logs, settings
 from mailbox_appliance import settings as settings_table
 from mailbox_appliance.authorization.flows import Flows
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock, SystemClock
-from mailbox_appliance.decoding import prepare_types
+from mailbox_appliance.concurrency import WorkerLimits
 from mailbox_appliance.errands.aftermath import Aftermath
 from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.confirmation import Confirmation
@@ -28,18 +28,17 @@ from mailbox_appliance.errands.sender_addresses import SenderAddresses
 from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
-from mailbox_appliance.meters import Meters
-from mailbox_appliance.oauth_environment import GivenApps
-from mailbox_appliance.options import Value
-from mailbox_appliance.places import Places
-from mailbox_appliance.records import Progress
+from mailbox_appliance.metrics import Counters
+from mailbox_appliance.model.decoding import prepare_types
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copier import SentMailTask
 from mailbox_appliance.sending.due import Scheduler
 from mailbox_appliance.sending.evidence import Reconciler
 from mailbox_appliance.sending.worker import Sender
-from mailbox_appliance.settings import Settings
+from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.long_work import LongWork
 from mailbox_appliance.store.restore import Prepared
@@ -54,13 +53,13 @@ if TYPE_CHECKING:
 
 SETUP_CODE = "setup-code"
 _RETRY_AFTER = 5
-_HTTPS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
+_HTTPS_SETTINGS = ("server.https", "server.https_port", "server.https_host", "server.hsts_days")
 # A password takes some hundredths of a second.
-_HASHED_WITHIN = 1
-_SYNC_WITHIN = 2.0
+_HASHING_RETRY_AFTER = 1
+_SYNC_STOP_SECONDS = 2.0
 
 
-class HttpsListener(Protocol):
+class HttpsControl(Protocol):
     """Who serves offers HTTPS, as the settings and the files of the certificate say."""
 
     @property
@@ -91,7 +90,7 @@ class Appliance:
         settings: Settings | None = None,
         clock: Clock | None = None,
         key_file: Path | None = None,
-        oauth_apps: GivenApps | None = None,
+        oauth_apps: EnvironmentApps | None = None,
         passphrase: str | None = None,
         store: Store | None = None,
     ) -> None:
@@ -102,7 +101,7 @@ class Appliance:
         """
         prepare_types()
         self.folder = folder
-        self.environment_oauth_apps: GivenApps = oauth_apps or {}
+        self.environment_oauth_apps: EnvironmentApps = oauth_apps or {}
         #: Where the appliance answers on its own computer; the one who listens says so.
         self.local_url = "http://127.0.0.1:8025"
         #: Shows that somebody on this computer is its operator; new at each start, None where nobody serves.
@@ -112,11 +111,11 @@ class Appliance:
         #: Who serves lets a prepared restore take this one's place, on behalf of somebody; None where nobody serves.
         self.start_restore: Callable[[Prepared, Actor], None] | None = None
         #: The HTTPS listener; None where nobody serves.
-        self.https: HttpsListener | None = None
+        self.https: HttpsControl | None = None
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
-        self.counters = Meters(self.events)
+        self.counters = Counters(self.events)
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
         #: Held from storing a change of settings until it has taken effect, or was put back: one at a time.
         self.settings_lock = threading.RLock()
@@ -160,7 +159,7 @@ class Appliance:
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
         #: Which requests may wait, so that reading is never held up.
-        self.worker_limits = Places(workers, waiting)
+        self.worker_limits = WorkerLimits(workers, waiting)
 
     def apply_stored_settings(self) -> None:
         """Let what was stored of settings take effect, after it is committed. Raises HttpsNotOffered."""
@@ -179,7 +178,7 @@ class Appliance:
             self.store.cleaner.apply_limits()
         if now["sending.hold_scheduled"] != before["sending.hold_scheduled"]:
             self.scheduler.wake()
-        if self.https is not None and any(now[name] != before[name] for name in _HTTPS):
+        if self.https is not None and any(now[name] != before[name] for name in _HTTPS_SETTINGS):
             self.https.apply()
 
     def apply_configuration(self, loaded: Settings) -> tuple[str, ...]:
@@ -232,7 +231,7 @@ class Appliance:
         self.stop_sending()
         until = time.monotonic() + timeout
         self.html_readers.close()
-        self.sync.stop(max(_SYNC_WITHIN, timeout / 2))
+        self.sync.stop(max(_SYNC_STOP_SECONDS, timeout / 2))
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))
         self.scheduler.stop(max(0.0, until - time.monotonic()))
@@ -246,7 +245,7 @@ class Appliance:
         As the operator says; else where HTTPS is offered to other computers; else where this one reaches it.
         """
         offered = self.https and self.https.url
-        by_https = reach.https_url(self.settings, urlsplit(offered).port) if offered else None
+        by_https = settings.public_https_url(self.settings, urlsplit(offered).port) if offered else None
         return self.settings.text("server.public_url").rstrip("/") or by_https or self.local_url
 
     def url_for(self, *, is_local: bool) -> str:
@@ -289,5 +288,5 @@ class Appliance:
         """
         with self.worker_limits.slot_for_hashing(is_local=is_local) as has_place:
             if not has_place:
-                raise LogInsBusy(retry_after=_HASHED_WITHIN)
+                raise LogInsBusy(retry_after=_HASHING_RETRY_AFTER)
             yield

@@ -1,6 +1,8 @@
-"""What time it is, and how a moment is written: RFC 3339 in UTC with milliseconds and `Z`."""
+"""Time: the clock, timestamps (RFC 3339 in UTC with milliseconds and `Z`), and retry delays."""
 
+import random
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -56,3 +58,22 @@ def to_millis(moment: datetime) -> int:
 def from_millis(millis: int) -> datetime:
     """The moment that lies so many milliseconds after 1970-01-01T00:00Z."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+
+
+# --- How long to wait before trying again ---
+
+
+def backoff_delays(first: float, longest: float, *, factor: float = 2.0, jitter: float = 0.2) -> Iterator[float]:
+    """Seconds to wait before each next try: growing from `first` to `longest`, each varied by up to `jitter` of itself.
+
+    The variation keeps many mailboxes of one server from knocking at the same moment.
+    """
+    wait = first
+    while True:
+        yield min(wait, longest) * (1 + random.uniform(-jitter, jitter))  # noqa: S311 - not for secrets
+        wait = min(wait * factor, longest)
+
+
+def retry_delay(attempts: int, first: float, longest: float, *, factor: float = 2.0) -> float:
+    """Seconds to wait after so many failed tries (1 is the first), without variation: what a stored schedule needs."""
+    return float(min(longest, first * factor ** min(max(0, attempts - 1), 64)))

@@ -17,7 +17,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class DeliveryMarked(Event):
+class DeliveryPhaseEntered(Event):
     """A delivery operation entered a phase; the next act has not been taken yet."""
 
     operation_id: str
@@ -63,7 +63,7 @@ class AccountRemoved(Event):
 
 
 @dataclass(frozen=True)
-class FolderTouched(Event):
+class FolderWritten(Event):
     """We wrote to a folder on the server, so its mirror should be caught up now."""
 
     account_id: str

@@ -13,8 +13,8 @@ from typing import TextIO
 
 import msgspec
 
-from mailbox_appliance import ownership
 from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.system import ownership
 
 #: The id of the request being answered in this thread, set by a door.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -47,14 +47,14 @@ class JsonLines(logging.Formatter):
             line[name] = record.__dict__[name]
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
-            line["frames"] = _frames(record.exc_info)
+            line["frames"] = _traceback_frames(record.exc_info)
         try:
             return _encoder.encode(line).decode()
         except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8
             return json.dumps(line, default=repr)
 
 
-def _frames(exc_info: "logging._SysExcInfoType") -> list[str]:
+def _traceback_frames(exc_info: "logging._SysExcInfoType") -> list[str]:
     frames, trace = [], exc_info[2]
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mailbox_appliance.errors import Denied, Detail, NotFound
-from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Account, Capability, Member, Role
+from mailbox_appliance.model.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Account, Capability, Member, Role
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
@@ -18,7 +18,7 @@ def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
     return members if found.kind == "session" else members.intersection(found.capabilities)
 
 
-def reach(store: Store, found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
+def require_account(store: Store, found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
     """The mailbox, if this credential reaches it. Raises NotFound, so that nobody learns what others have.
 
     `everywhere`: whoever has the mailbox, as administrators do who look after its settings. A key's own limit holds.
@@ -33,7 +33,7 @@ def reach(store: Store, found: FoundCredential, account_id: str, *, everywhere: 
     return account
 
 
-def reachable(store: Store, found: FoundCredential) -> tuple[Account, ...]:
+def reachable_accounts(store: Store, found: FoundCredential) -> tuple[Account, ...]:
     """Every mailbox that this credential reaches."""
     accounts = store.accounts.list_reachable(found.member.id)
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
@@ -46,10 +46,10 @@ def may_send_now(store: Store, account_id: str, credential_id: str, member_id: s
         return False
     if Capability.MAIL_SEND not in effective_capabilities(found):
         return False
-    return any(account.id == account_id for account in reachable(store, found))
+    return any(account.id == account_id for account in reachable_accounts(store, found))
 
 
-def require(held: frozenset[Capability], needed: tuple[Capability, ...]) -> None:
+def require_capability(held: frozenset[Capability], needed: tuple[Capability, ...]) -> None:
     """Raises Denied, naming the capability, unless one of the needed ones is held."""
     if needed and not held.intersection(needed):
         names = " or ".join(needed)
@@ -69,7 +69,7 @@ def require_unlimited(found: FoundCredential) -> None:
         raise Denied(reason=reason, details=(Detail("capability", Capability.ADMIN_ACCOUNTS),))
 
 
-def guard_admins(found: FoundCredential, *roles: Role) -> None:
+def require_may_change_admins(found: FoundCredential, *roles: Role) -> None:
     """Raises Denied where an API key is about to touch an admin, or to make one: `roles` are those concerned.
 
     Whatever a key holds, nobody comes by an administrator's rights through it.
@@ -111,22 +111,22 @@ def require_grantable(
     added = {one for one in after.capabilities & _IN_MAILBOXES if not had.holds(one, scope)}
     mail = added & MAIL_CAPABILITIES
     if mail and not after.is_made_by_owner:
-        _refuse(mail, "a key made for somebody else gets no mail capability; members make those themselves.")
+        _capability_denied(mail, "a key made for somebody else gets no mail capability; members make those themselves.")
     if mail and owner_id != found.member.id:
-        _refuse(mail, "only its owner gives a key more rights in mail: with a new key.")
+        _capability_denied(mail, "only its owner gives a key more rights in mail: with a new key.")
     if found.kind == "session":
         return
     own = KeyRights(held, found.account_ids)
     if beyond := [one for one in added if not own.holds(one, scope)]:
-        _refuse(beyond, "this key does not hold that in all of these mailboxes itself.")
+        _capability_denied(beyond, "this key does not hold that in all of these mailboxes itself.")
 
 
 def _require_all(added: frozenset[Capability], held: frozenset[Capability]) -> None:
     if missing := added - held:
-        _refuse(missing, "nobody gives a key more than they hold themselves.")
+        _capability_denied(missing, "nobody gives a key more than they hold themselves.")
 
 
-def _refuse(capabilities: Iterable[Capability], reason: str) -> None:
+def _capability_denied(capabilities: Iterable[Capability], reason: str) -> None:
     named = sorted(capabilities)
     raise Denied(reason=reason, details=tuple(Detail("capability", one) for one in named))
 

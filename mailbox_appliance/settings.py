@@ -1,18 +1,294 @@
-"""The values in force of the table of options.
-
-    default  <  config.toml  <  stored (changed while running)  <  environment  <  flag        the later one wins
-
-An option `server.port` is `[server] port = 8025` in the file and `MAILBOX_APPLIANCE_SERVER_PORT` in the environment.
-"""
+"""Settings: the table of options, the values in force, and the public URL that follows from them."""
 
 import difflib
 import os
+import re
+import socket
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
 from typing import Literal, get_args
 
-from mailbox_appliance.options import BY_NAME, ENVIRONMENT_PREFIX, OPTIONS, Option, Value, complaint, flag_of
+ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
+Value = str | int | bool | tuple[str, ...]
+_KINDS = {bool: "true or false", int: "a whole number", str: "a text", tuple: "a list of texts"}
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_LONGEST_QUOTE = 100
+_BROADCAST = IPv4Address(0xFFFFFFFF)
+_ZONE = re.compile(r"[A-Za-z0-9._~-]+")  # RFC 6874 2: unreserved
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting: its name, what it means when nobody sets it, the bounds of a number, and its help.
+
+    `runtime`: it may be changed while running, since whoever uses it asks for it each time. `networks`: each text of
+    the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`. `address`: the text is empty, an IP
+    address at which one can listen, or `localhost`; no other name, since looking one up may take for ever.
+    `resolver`: the text is empty, or an IP address with a port maybe.
+    """
+
+    name: str
+    default: Value
+    help: str
+    minimum: int = 0
+    maximum: int = 1 << 40
+    choices: tuple[str, ...] = ()
+    runtime: bool = False
+    networks: bool = False
+    address: bool = False
+    resolver: bool = False
+
+    @property
+    def environment(self) -> str:
+        """The name of its environment variable."""
+        return ENVIRONMENT_PREFIX + self.name.upper().replace(".", "_")
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("server.host", "", "IP address of the HTTP listener; empty or localhost: 127.0.0.1 and ::1.", address=True),
+    Option("server.port", 8025, "Port of the HTTP listener; 0 picks a free one.", maximum=65535),
+    Option("server.allowed_hosts", (), "Names besides loopback that the HTTP listener answers to in Host and Origin."),
+    Option(
+        "server.public_url", "", "The address under which others reach the appliance, e.g. https://mail.example.org."
+    ),
+    Option("server.https", False, "Whether HTTPS is offered, to other computers too.", runtime=True),
+    Option("server.https_port", 8443, "Port of the HTTPS listener; 0 picks a free one.", maximum=65535, runtime=True),
+    Option(
+        "server.https_host",
+        "",
+        "IP address of the HTTPS listener, or localhost; empty: all addresses of this computer.",
+        runtime=True,
+        address=True,
+    ),
+    Option(
+        "server.hsts_days",
+        365,
+        "Days for which browsers keep to HTTPS, once they saw a certificate that this computer trusts; 0: none.",
+        maximum=3650,
+        runtime=True,
+    ),
+    Option(
+        "server.trusted_proxies",
+        (),
+        "Addresses or networks of proxies whose word counts on where a request comes from.",
+        networks=True,
+    ),
+    Option(
+        "server.proxy_headers",
+        "x-forwarded",
+        "Which header fields these proxies write: X-Forwarded-For and -Proto, or Forwarded (RFC 7239).",
+        choices=("x-forwarded", "forwarded"),
+    ),
+    Option(
+        "metrics.allowed",
+        (),
+        "Addresses or networks besides this computer that may read /metrics.",
+        runtime=True,
+        networks=True,
+    ),
+    Option("server.workers", 8, "Threads that answer requests.", minimum=2, maximum=64),
+    Option("server.waiting_workers", 4, "How many of them may wait for other servers.", minimum=1, maximum=63),
+    Option("server.connections_per_peer", 32, "Connections from one address.", minimum=1, maximum=10_000),
+    Option("server.connections_per_local_peer", 256, "Connections from this computer.", minimum=1, maximum=10_000),
+    Option("server.request_timeout", 60, "Seconds a client may take to send a request.", minimum=1, maximum=3600),
+    Option("log.level", "info", "How much is logged.", choices=("debug", "info", "warning", "error"), runtime=True),
+    Option("log.requests", True, "Whether every request is logged, not only those that failed.", runtime=True),
+    Option("log.max_bytes", 10_000_000, "Size at which the log file is rotated.", minimum=10_000),
+    Option("log.keep", 5, "How many rotated log files are kept.", minimum=1, maximum=1000),
+    Option("remote.ca_file", "", "A file with the certificates of a private CA that mail servers use."),
+    Option(
+        "remote.resolver",
+        "",
+        "DNS server that is asked for a mailbox's servers, e.g. 192.0.2.53 or [2001:db8::53]:53; empty: the system's.",
+        resolver=True,
+    ),
+    Option(
+        "remote.autoconfig_directory",
+        "https://autoconfig.thunderbird.net/v1.1/",
+        "Directory of mail providers (https) that is asked for a domain's servers; empty: none.",
+    ),
+    Option("remote.providers_file", "", "A file over the table of providers: other addresses, scopes, mail servers."),
+    Option("remote.timeout", 30, "Seconds to wait for a mail server's answer.", minimum=1, maximum=600, runtime=True),
+    Option(
+        "sync.poll_interval",
+        60,
+        "Seconds between looks at folders that are not watched.",
+        minimum=1,
+        maximum=86_400,
+        runtime=True,
+    ),
+    Option("sync.cache_mib", 256, "MiB kept of attachments and sources that were fetched on request.", runtime=True),
+    Option("sync.workers", 6, "Threads that bring mail in, for all mailboxes together.", minimum=1, maximum=64),
+    Option(
+        "sending.answer_within",
+        25,
+        "Seconds that a send waits for its outcome before it answers.",
+        maximum=300,
+        runtime=True,
+    ),
+    Option(
+        "sending.dot_timeout",
+        600,
+        "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).",
+        minimum=1,
+        maximum=86_400,
+        runtime=True,
+    ),
+    Option(
+        "sending.keep_connection",
+        3,
+        "Seconds an SMTP connection is kept for the next message; 0: none.",
+        maximum=60,
+        runtime=True,
+    ),
+    Option(
+        "sending.credential_per_hour",
+        0,
+        "Messages that one API key or session may hand in an hour; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.credential_per_day",
+        0,
+        "Messages that one API key or session may hand in a day; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.account_per_hour",
+        0,
+        "Messages that may be handed in an hour for one mailbox, whoever does; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.account_per_day",
+        0,
+        "Messages that may be handed in a day for one mailbox, whoever does; 0: no limit.",
+        runtime=True,
+    ),
+    Option(
+        "sending.hold_scheduled",
+        False,
+        "Whether scheduled sends wait, as after a restore that could not know what has been sent since.",
+        runtime=True,
+    ),
+    Option("backup.daily", True, "Whether a backup is made every day.", runtime=True),
+    Option(
+        "backup.keep_daily",
+        7,
+        "Days of which the newest daily backup is kept.",
+        minimum=1,
+        maximum=3660,
+        runtime=True,
+    ),
+    Option(
+        "backup.keep_weekly",
+        4,
+        "Weeks of which the newest daily backup is kept.",
+        maximum=520,
+        runtime=True,
+    ),
+    Option(
+        "store.low_space_mib",
+        512,
+        "MiB of room on the store's disk below which it is told in the log and by /status; 0: never.",
+        runtime=True,
+    ),
+    Option(
+        "store.keep_phases_days",
+        90,
+        "Days for which the steps of deliveries that are over are kept; their outcome stays for ever.",
+        minimum=1,
+        maximum=3660,
+        runtime=True,
+    ),
+    Option("license.issuer_public_key", "", "The Ed25519 key of whoever issues licences: base64 of 32 bytes, or PEM."),
+    Option("license.verify_url", "", "Where licences are confirmed online every day (https); empty: nowhere."),
+)
+BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def parse_flag(text: str) -> bool | None:
+    """What a word says where yes or no is asked; None: neither."""
+    return _FLAGS.get(text.lower())
+
+
+def why_invalid(option: Option, value: object) -> str | None:
+    """What is wrong with a value, as the end of a sentence about it: "is a whole number, not 'x'"; None: it fits."""
+    if type(value) is not type(option.default):
+        return f"is {_KINDS[type(option.default)]}, not {_shortened(value)}"
+    if isinstance(value, int) and not isinstance(value, bool) and not option.minimum <= value <= option.maximum:
+        return f"lies between {option.minimum} and {option.maximum}, not {_shortened(value)}"
+    if isinstance(value, tuple) and not all(isinstance(part, str) for part in value):
+        return "is a list of texts"
+    if option.networks and isinstance(value, tuple) and (wrong := [one for one in value if not _is_network(one)]):
+        return f"is a list of addresses and networks, such as 192.0.2.7 or 10.0.0.0/8, not {_shortened(wrong[0])}"
+    if option.address and isinstance(value, str) and not _is_address(value):
+        return (
+            f"is an IP address of this computer, such as 192.0.2.7 or 2001:db8::7, or localhost, not {_shortened(value)};"
+            " leave it empty for the default"
+        )
+    if option.resolver and isinstance(value, str) and value and parse_host_and_port(value) is None:
+        return f"is an IP address, such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53, not {_shortened(value)}"
+    if option.choices and value not in option.choices:
+        return f"is one of {', '.join(option.choices)}, not {_shortened(value)}"
+    return None
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_address(text: str) -> bool:
+    """Whether one can listen at it: an address that others can connect to, with a zone maybe, or nothing special."""
+    if text in ("", "localhost"):
+        return True
+    host, percent, zone = text.partition("%")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    if percent and not (address.version == 6 and _ZONE.fullmatch(zone)):
+        return False
+    return not address.is_multicast and address != _BROADCAST
+
+
+def parse_host_and_port(text: str) -> tuple[str, int | None] | None:
+    """An IP address and its port, as `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53` or `[2001:db8::53]:53`."""
+    bracketed = re.fullmatch(r"\[([^]]*)\](?::([0-9]{1,5}))?|([0-9.]+):([0-9]{1,5})", text)
+    host, port = text, None
+    if bracketed:
+        host, port = bracketed[1] or bracketed[3] or "", bracketed[2] or bracketed[4]
+    try:
+        ip_address(host)
+    except ValueError:
+        return None
+    number = None if port is None else int(port)
+    return (host, number) if number is None or 0 < number < 65536 else None
+
+
+def _shortened(value: object) -> str:
+    """What was given, but not without end."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = "a number"
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+
+
+# --- The values in force of the table of options ---
+#
+# default  <  config.toml  <  stored (changed while running)  <  environment  <  flag        the later one wins
+#
+# An option `server.port` is `[server] port = 8025` in the file and `MAILBOX_APPLIANCE_SERVER_PORT` in the
+# environment.
+
 
 #: What begins as a setting does, and is for the command line.
 _NO_SETTINGS = frozenset({"MAILBOX_APPLIANCE_LICENSE_TOKEN"})
@@ -31,7 +307,7 @@ class Settings:
 
     def __init__(self, layers: Mapping[Source, Mapping[str, Value]]) -> None:
         self._layers = dict(layers)
-        self.values = _merged(self._layers)
+        self.values = _merge_layers(self._layers)
         #: The settings of config.toml, as it was last read, that count from the next start on.
         self.waiting: tuple[str, ...] = ()
         #: Whether config.toml did not fit when it was last read; the next start would fail.
@@ -45,10 +321,10 @@ class Settings:
         # A list comes as one of JSON.
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         options = {name: option for name, option in BY_NAME.items() if option.runtime and name in given}
-        fitting = {name: one for name, one in options.items() if complaint(one, given[name]) is None}
-        self._layers["stored"] = {name: _checked(one, given[name], "stored") for name, one in fitting.items()}
+        fitting = {name: one for name, one in options.items() if why_invalid(one, given[name]) is None}
+        self._layers["stored"] = {name: _require_valid(one, given[name], "stored") for name, one in fitting.items()}
         # In one step: another thread sees the values from before or those from now.
-        self.values = _merged(self._layers)
+        self.values = _merge_layers(self._layers)
 
     def apply_file(self, loaded: "Settings") -> tuple[str, ...]:
         """Let what a newly read config.toml says count from now on, as far as it may change while running.
@@ -56,13 +332,13 @@ class Settings:
         Answers the names of the settings that have another value at the next start only.
         """
         before, now = (settings._layers.get("file", {}) for settings in (self, loaded))
-        then = _merged({**self._layers, "file": now})
+        then = _merge_layers({**self._layers, "file": now})
         fixed = {name for name, one in BY_NAME.items() if not one.runtime}
         self.waiting = tuple(name for name in BY_NAME if name in fixed and then[name] != self.values[name])
         self.is_file_invalid = False
         kept = {name: value for name, value in before.items() if name in fixed}
         self._layers["file"] = kept | {name: value for name, value in now.items() if name not in fixed}
-        self.values = _merged(self._layers)
+        self.values = _merge_layers(self._layers)
         return self.waiting
 
     def overridden_by(self, name: str) -> str | None:
@@ -108,14 +384,16 @@ def load(
     given = [option for option in OPTIONS if option.environment in environment]
     layers: dict[Source, Mapping[str, Value]] = {
         "default": {option.name: option.default for option in OPTIONS},
-        "file": _from_file(file) if file is not None and os.path.exists(file) else {},  # noqa: PTH110 - never raises
-        "environment": {one.name: _from_text(one, environment[one.environment], one.environment) for one in given},
-        "flag": {name: _checked(BY_NAME[name], value, "the command line") for name, value in (flags or {}).items()},
+        "file": _read_file(file) if file is not None and os.path.exists(file) else {},  # noqa: PTH110 - never raises
+        "environment": {one.name: _parse_value(one, environment[one.environment], one.environment) for one in given},
+        "flag": {
+            name: _require_valid(BY_NAME[name], value, "the command line") for name, value in (flags or {}).items()
+        },
     }
     return Settings(layers)
 
 
-def without_effect(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str | None]]:
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str | None]]:
     """Variables of the environment that look like settings and are none, each with the nearest one that there is."""
     known = {option.environment for option in OPTIONS}
     areas = tuple({f"{ENVIRONMENT_PREFIX}{option.name.partition('.')[0].upper()}_" for option in OPTIONS})
@@ -124,11 +402,11 @@ def without_effect(environment: Mapping[str, str] = os.environ) -> Iterator[tupl
             yield name, next(iter(difflib.get_close_matches(name, known, 1)), None)
 
 
-def _merged(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, Value]:
+def _merge_layers(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, Value]:
     return {name: value for source in get_args(Source) for name, value in layers.get(source, {}).items()}
 
 
-def _from_file(file: Path) -> dict[str, Value]:
+def _read_file(file: Path) -> dict[str, Value]:
     if not file.is_file() and not file.is_dir():  # a pipe would be waited for; a directory says so itself
         raise BadSetting(f"{file} is not a regular file.")
     try:
@@ -142,13 +420,13 @@ def _from_file(file: Path) -> dict[str, Value]:
         for key, value in options.items():
             if (name := f"{table}.{key}") not in BY_NAME:
                 raise BadSetting(f"{file}: there is no setting {name}")
-            found[name] = _checked(BY_NAME[name], tuple(value) if isinstance(value, list) else value, str(file))
+            found[name] = _require_valid(BY_NAME[name], tuple(value) if isinstance(value, list) else value, str(file))
     return found
 
 
-def _from_text(option: Option, text: str, where: str) -> Value:
+def _parse_value(option: Option, text: str, where: str) -> Value:
     if isinstance(option.default, bool):
-        if (found := flag_of(text)) is None:
+        if (found := parse_flag(text)) is None:
             raise BadSetting(f"{where}: {option.name} is true or false, not {text!r}")
         return found
     if isinstance(option.default, int):
@@ -156,14 +434,41 @@ def _from_text(option: Option, text: str, where: str) -> Value:
             number = int(text)
         except ValueError as error:
             raise BadSetting(f"{where}: {option.name} is a whole number, not {text!r}") from error
-        return _checked(option, number, where)
+        return _require_valid(option, number, where)
     if isinstance(option.default, tuple):
-        return _checked(option, tuple(part.strip() for part in text.split(",") if part.strip()), where)
-    return _checked(option, text, where)
+        return _require_valid(option, tuple(part.strip() for part in text.split(",") if part.strip()), where)
+    return _require_valid(option, text, where)
 
 
-def _checked(option: Option, value: object, where: str) -> Value:
-    if (wrong := complaint(option, value)) is not None:
+def _require_valid(option: Option, value: object, where: str) -> Value:
+    if (wrong := why_invalid(option, value)) is not None:
         raise BadSetting(f"{where}: {option.name} {wrong}")
     assert isinstance(value, str | int | tuple)  # noqa: S101 - as its default
     return value
+
+
+# --- Where other computers reach the appliance, as far as the settings say; never taken from a request ---
+
+
+def is_https_public(settings: Settings) -> bool:
+    """Whether HTTPS is asked for at an address that is not this computer's alone."""
+    host = settings.text("server.https_host")
+    return settings.flag("server.https") and host != "localhost" and not (host and ip_address(host).is_loopback)
+
+
+def public_https_url(settings: Settings, port: int | None) -> str | None:
+    """Where HTTPS at this port answers to others; None: to nobody else.
+
+    At all addresses, and at one that means something on this computer only, it is reached by the computer's name.
+    """
+    if not is_https_public(settings):
+        return None
+    host = settings.text("server.https_host")
+    if not host or "%" in host or ip_address(host).is_unspecified:
+        host = socket.gethostname()
+    return f"https://{host_for_url(host)}:{port}"
+
+
+def host_for_url(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address in brackets (RFC 3986 3.2.2)."""
+    return f"[{host}]" if ":" in host else host

@@ -8,8 +8,9 @@ from typing import Any
 from tests.certificates.issued import FAR, authority, issued
 from tests.full_run_by_tools import ByTools, letter, misplace
 from tests.mcp_server.assistant import over_http
-from tests.servers.dovecot import PASSWORD as MAILBOX_PASSWORD
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD as MAILBOX_PASSWORD
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 
 Steps = tuple[str, ...]

@@ -12,7 +12,7 @@ import pytest
 
 from mailbox_appliance.cli.main import ENTRIES
 from mailbox_appliance.cli.tree import Root
-from mailbox_appliance.options import OPTIONS, Option
+from mailbox_appliance.settings import OPTIONS, Option
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.openapi import describe
 from mailbox_appliance.web.routes import ROUTES

@@ -268,7 +268,7 @@ def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str
     ("module", "source", "complaint"),
     [
         ("web.app", "from mailbox_appliance.operations import sending", None),
-        ("mail.parse", "from mailbox_appliance.records import Message", None),
+        ("mail.parse", "from mailbox_appliance.model.records import Message", None),
         ("logs", "from mailbox_appliance.clock import Clock", None),
         ("store.folders", "from mailbox_appliance.store.tables import FOLDERS", None),
         ("store.database", "import apsw", None),

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance import keychain
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.store.files import KEY
 from mailbox_appliance.store.key_slots import wrap_keyring
 from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.system import keyring
 from mailbox_appliance.tray.log_in import LogIn
 from mailbox_appliance.tray.state import Access
 from tests.cli.conftest import CommandLine, cli, server
 from tests.cli.recording_server import RecordingServer
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.prompting_keychain import PromptingKeychain
 from tests.servers.secret_service import SecretService
 from tests.templates import Template
@@ -71,7 +71,7 @@ def environment(
         secret_service.lock()
     of_bus = prompting.environment if request.param in ("prompting", "absent") else secret_service.environment
     at = {name: value for name, value in of_bus.items() if request.param != "absent" or not name.startswith("DBUS_")}
-    return {**at, keychain.DEADLINE_VARIABLE: str(SECONDS if request.param == "prompting" else 20)}
+    return {**at, keyring.DEADLINE_VARIABLE: str(SECONDS if request.param == "prompting" else 20)}
 
 
 @pytest.mark.parametrize(("environment", "reason"), SITUATIONS, indirect=["environment"])
@@ -120,7 +120,7 @@ def test_a_store_whose_key_such_a_keychain_has_is_neither_opened_nor_given_anoth
 
 
 def test_the_one_who_asks_ends_also_where_the_one_who_wanted_to_know_was_killed(prompting: PromptingKeychain) -> None:
-    program = (sys.executable, "-m", "mailbox_appliance", keychain.COMMAND)
+    program = (sys.executable, "-m", "mailbox_appliance", keyring.COMMAND)
     asking = subprocess.Popen(program, env=prompting.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert asking.stdin is not None
     with asking.stdin as question:

@@ -13,7 +13,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.families import FAMILIES, PREFIX
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.web.scraper import TOLD, Scraper, fill
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.options import BY_NAME, complaint
+from mailbox_appliance.settings import BY_NAME, why_invalid
 
 HOSTS = ("server.host", "server.https_host")
 
@@ -24,7 +24,7 @@ HOSTS = ("server.host", "server.https_host")
 )
 @pytest.mark.parametrize("name", HOSTS)
 def test_one_can_listen_at_an_ip_address_or_at_localhost(name: str, host: str) -> None:
-    assert complaint(BY_NAME[name], host) is None
+    assert why_invalid(BY_NAME[name], host) is None
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ def test_one_can_listen_at_an_ip_address_or_at_localhost(name: str, host: str) -
 )
 @pytest.mark.parametrize("name", HOSTS)
 def test_one_cannot_listen_elsewhere_and_is_told_where(name: str, host: str) -> None:
-    told = complaint(BY_NAME[name], host) or ""
+    told = why_invalid(BY_NAME[name], host) or ""
     assert told.startswith("is an IP address of this computer, such as 192.0.2.7")
     assert "or localhost, not " in told

@@ -6,8 +6,8 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied
-from mailbox_appliance.permissions import KeyRights, effective_capabilities, require, require_grantable
-from mailbox_appliance.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
+from mailbox_appliance.model.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
+from mailbox_appliance.permissions import KeyRights, effective_capabilities, require_capability, require_grantable
 from mailbox_appliance.store.credentials import FoundCredential
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
@@ -49,11 +49,11 @@ def test_what_a_credential_may(found: FoundCredential, capabilities: frozenset[C
 
 
 def test_one_of_the_needed_capabilities_is_enough() -> None:
-    require(frozenset({READ}), ())
-    require(frozenset({READ}), (READ,))
-    require(frozenset({READ}), (SEND, READ))
+    require_capability(frozenset({READ}), ())
+    require_capability(frozenset({READ}), (READ,))
+    require_capability(frozenset({READ}), (SEND, READ))
     with pytest.raises(Denied) as caught:
-        require(frozenset({READ}), (SEND, AUDIT))
+        require_capability(frozenset({READ}), (SEND, AUDIT))
     (detail,) = caught.value.details
     assert (detail.path, detail.message) == ("capability", "mail.send or admin.audit")
 

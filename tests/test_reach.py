@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from mailbox_appliance import settings
-from mailbox_appliance.reach import https_url, lets_others_in
+from mailbox_appliance.settings import is_https_public, public_https_url
 
 NAMED = f"https://{socket.gethostname()}:9443"
 HOSTS = [
@@ -26,5 +26,5 @@ HOSTS = [
 def test_where_https_is_for_others(host: str, url: str | None) -> None:
     for is_on in (True, False):
         given = settings.load(None, {}, {"server.https": is_on, "server.https_host": host})
-        assert https_url(given, 9443) == (url if is_on else None)
-        assert lets_others_in(given) == (is_on and url is not None)
+        assert public_https_url(given, 9443) == (url if is_on else None)
+        assert is_https_public(given) == (is_on and url is not None)

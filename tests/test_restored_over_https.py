@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 
 

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.options import OPTIONS, Option, Value, complaint
-from mailbox_appliance.settings import BadSetting, Settings, load, without_effect
+from mailbox_appliance.settings import (
+    OPTIONS,
+    BadSetting,
+    Option,
+    Settings,
+    Value,
+    load,
+    unknown_variables,
+    why_invalid,
+)
 
 PREFIX = "MAILBOX_APPLIANCE_"
 
@@ -154,8 +162,8 @@ def test_what_has_no_effect_though_it_is_stored(name: str, value: object) -> Non
 
 def test_a_long_value_is_quoted_in_part() -> None:
     settings = next(option for option in OPTIONS if option.name == "log.level")
-    assert len(complaint(settings, "x" * 10_000) or "") < 200
-    assert complaint(next(option for option in OPTIONS if option.name == "log.keep"), 10**5000)
+    assert len(why_invalid(settings, "x" * 10_000) or "") < 200
+    assert why_invalid(next(option for option in OPTIONS if option.name == "log.keep"), 10**5000)
 
 
 def test_a_pipe_is_no_configuration_and_is_not_waited_for(tmp_path: Path) -> None:
@@ -197,9 +205,9 @@ def test_what_waits_for_the_next_start_is_told_until_it_is_taken_back(tmp_path: 
 )
 def test_variables_that_look_like_settings_and_are_none(name: str, nearest: str | None) -> None:
     told = None if nearest is None else f"MAILBOX_APPLIANCE_{nearest}"
-    assert list(without_effect({f"MAILBOX_APPLIANCE_{name}": "1"})) == [(f"MAILBOX_APPLIANCE_{name}", told)]
+    assert list(unknown_variables({f"MAILBOX_APPLIANCE_{name}": "1"})) == [(f"MAILBOX_APPLIANCE_{name}", told)]
 
 
 @pytest.mark.parametrize("name", ["SERVER_PORT", "LICENSE_TOKEN", "PASSPHRASE", "KEYCHAIN_SECONDS", "SERVERS"])
 def test_other_variables_are_left_alone(name: str) -> None:
-    assert list(without_effect({f"MAILBOX_APPLIANCE_{name}": "1", "SERVER_PROT": "1"})) == []
+    assert list(unknown_variables({f"MAILBOX_APPLIANCE_{name}": "1", "SERVER_PROT": "1"})) == []

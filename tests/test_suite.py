@@ -11,7 +11,7 @@ _ROOT = Path(__file__).parent.parent
 #: They tell a child by SIGINT and by SIGHUP, and fail if the child ignores it.
 _TELLING = (
     "tests/cli/test_process.py::test_an_interrupt_ends_it_with_130",
-    "tests/test_signals.py::test_closing_the_terminal_ends_it_unless_nohup_said_otherwise[at a terminal]",
+    "tests/service/test_signals.py::test_closing_the_terminal_ends_it_unless_nohup_said_otherwise[at a terminal]",
 )
 
 

@@ -1,7 +1,7 @@
 """The application that an appliance asks a provider for access by: the operator's, else the one that is saved."""
 
-from mailbox_appliance.oauth_environment import GivenApps
-from mailbox_appliance.records import OAuthApp, OAuthProvider
+from mailbox_appliance.model.records import OAuthApp, OAuthProvider
+from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.remote import providers_file
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking
@@ -13,7 +13,7 @@ from mailbox_appliance.store.store import Store
 class Apps:
     """Says who asks a provider. May be used from any thread."""
 
-    def __init__(self, store: Store, settings: Settings, given: GivenApps) -> None:
+    def __init__(self, store: Store, settings: Settings, given: EnvironmentApps) -> None:
         self._store, self._settings, self._given = store, settings, given
 
     def find(self, provider: OAuthProvider) -> OAuthApp | None:

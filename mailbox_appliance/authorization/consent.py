@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mailbox_appliance.mail.address import to_envelope_address
-from mailbox_appliance.records import Connection, OAuthLogin, OAuthProvider
+from mailbox_appliance.model.records import Connection, OAuthLogin, OAuthProvider
 from mailbox_appliance.remote import oauth, replies
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking

@@ -16,7 +16,7 @@ from typing import Literal
 from mailbox_appliance.authorization.consent import Asked, Granted, Refused, declined, login_of, refused
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.records import OAuthLogin, OAuthProvider
+from mailbox_appliance.model.records import OAuthLogin, OAuthProvider
 from mailbox_appliance.remote import oauth
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking

@@ -18,8 +18,8 @@ from mailbox_appliance.authorization.apps import Apps
 from mailbox_appliance.authorization.tokens import Tokens
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.oauth_environment import GivenApps
-from mailbox_appliance.records import Connection, Endpoint, OAuthLogin, SenderAddress
+from mailbox_appliance.model.records import Connection, Endpoint, OAuthLogin, SenderAddress
+from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.remote import providers_file, sender_addresses
 from mailbox_appliance.remote.contact import hide_cause
 from mailbox_appliance.remote.faults import RemoteFault
@@ -37,7 +37,7 @@ class Logins:
     """Opens connections. May be used from any thread."""
 
     def __init__(
-        self, store: Store, settings: Settings, clock: Clock | None = None, given: GivenApps | None = None
+        self, store: Store, settings: Settings, clock: Clock | None = None, given: EnvironmentApps | None = None
     ) -> None:
         """`given`: the applications that the environment gives."""
         self._store, self._settings = store, settings

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from mailbox_appliance.authorization.apps import Apps
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import OAuthLogin
+from mailbox_appliance.model.records import OAuthLogin
 from mailbox_appliance.remote import oauth
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth_answers import Issued

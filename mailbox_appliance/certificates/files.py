@@ -17,14 +17,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.certificates import making
 from mailbox_appliance.certificates.tls import context_of
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
 from mailbox_appliance.store import own_certificate
 from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.own_certificate import CERTIFICATE, KEY
-from mailbox_appliance.system import locked_folder, move, sync_folder
+from mailbox_appliance.system import files, ownership
+from mailbox_appliance.system.files import locked_folder, replace_file, sync_folder
 
 T = TypeVar("T")
 #: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
@@ -101,7 +101,7 @@ class CertificateFiles:
 
     def _read(self, file: Path) -> bytes:
         try:
-            content = regular_files.read(file, MOST_BYTES + 1)
+            content = files.read_regular(file, MOST_BYTES + 1)
         except FileNotFoundError as error:
             raise self._missing_file_error(file) from error
         except OSError as error:
@@ -140,12 +140,12 @@ class CertificateFiles:
             if target.is_dir() and not target.is_symlink():
                 raise IsADirectoryError(0, "it is a directory; move it away", str(target))
         self._write(certificate, key, recorded)
-        move(self._making, self._next)
+        replace_file(self._making, self._next)
         try:
             sync_folder(self.folder)
-            move(self._next / KEY, self.key)
+            replace_file(self._next / KEY, self.key)
         except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
-            move(self._next, self._making)
+            replace_file(self._next, self._making)
             self._settle()
             raise
         with suppress(OSError):  # it counts, wherever it lies; the next one to come tries again
@@ -177,7 +177,7 @@ class CertificateFiles:
             return
         for name in (KEY, CERTIFICATE):
             if os.path.lexists(self._next / name):
-                move(self._next / name, self.folder / name)
+                replace_file(self._next / name, self.folder / name)
         sync_folder(self.folder)
         shutil.rmtree(self._next)
         sync_folder(self.folder)

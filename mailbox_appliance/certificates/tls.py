@@ -4,8 +4,8 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mailbox_appliance import trust
 from mailbox_appliance.errors import CertificateUnusable
+from mailbox_appliance.system import ca_certificates
 
 if TYPE_CHECKING:
     from mailbox_appliance.certificates.files import CertificateFiles
@@ -44,7 +44,7 @@ def context_of(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
 
 def is_trusted(context: ssl.SSLContext) -> bool:
     """Whether this computer trusts who issued the certificate of a listener's context; names are not compared."""
-    asking = trust.context()
+    asking = ca_certificates.client_context()
     asking.check_hostname = False
     try:
         _meet(context, asking)

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance import regular_files
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.render import one_line
 from mailbox_appliance.control.failures import INPUT, Failure
+from mailbox_appliance.system import files
 
 _LONGEST_SHOWN = 200
 _FOLDER = "backups"
@@ -31,7 +31,7 @@ def file_of(invocation: Invocation, name: str) -> Path:
         file = among_them
     shown = one_line(name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}...")
     try:
-        os.close(regular_files.opened(file))
+        os.close(files.open_regular(file))
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "`backup list` has the ids of backups, which begin with bak_, and the names of their files."
         raise Failure("invalid_request", f"There is no file {shown}. {hint}", INPUT) from error

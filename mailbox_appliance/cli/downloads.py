@@ -20,7 +20,7 @@ from mailbox_appliance.cli.incoming import Incoming, receive
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
-from mailbox_appliance.system import NO_TERMINAL
+from mailbox_appliance.system.files import NO_TERMINAL
 
 _EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
 _PLAIN = re.compile(r'filename="([^"]*)"', re.I)

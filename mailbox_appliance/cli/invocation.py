@@ -35,7 +35,7 @@ class Invocation:
 
     def data_directory(self) -> "Path":
         """The data directory: named, or this user's. Raises StoreUnusable for one of another user (`ownership`)."""
-        from mailbox_appliance import ownership
+        from mailbox_appliance.system import ownership
 
         folder = self._named_data_directory()
         ownership.require_own(folder)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
-from mailbox_appliance import streams
 from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.system import processes
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
 _LONGEST_SECRET = 65536
@@ -34,7 +34,7 @@ class Terminal:
     @classmethod
     def of_process(cls) -> "Terminal":
         """The streams and the environment of this process; a stream that is closed leads to nowhere."""
-        closed = streams.open_closed()
+        closed = processes.reopen_closed_streams()
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, 1 in closed)
 
     def write(self, text: str) -> None:
@@ -70,7 +70,7 @@ class Terminal:
         except BrokenPipeError:
             raise
         except OSError:
-            streams.settle(self.stderr)
+            processes.flush_quietly(self.stderr)
 
     @property
     def writes_unicode(self) -> bool:
@@ -129,14 +129,14 @@ class Terminal:
             nonlocal told
             if step != told:
                 told = step
-                streams.tell(self.stderr, f"{step}...\n")
+                processes.write_quietly(self.stderr, f"{step}...\n")
 
         yield tell_once
 
     def progress(self, text: str) -> None:
         """Replace the line on the error output, on a terminal only."""
         if self.stderr.isatty():
-            streams.tell(self.stderr, f"\r\x1b[K{text}")
+            processes.write_quietly(self.stderr, f"\r\x1b[K{text}")
 
     def secret_line(self, what: str = "password") -> str:
         """One line of the input as a secret, without its line end."""

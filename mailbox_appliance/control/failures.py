@@ -132,6 +132,6 @@ def _or_internal(status: int) -> int:
 
 
 def _request_id() -> str:
-    from mailbox_appliance.ids import new_id
+    from mailbox_appliance.security.tokens import new_id
 
     return new_id("req")

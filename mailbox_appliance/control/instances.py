@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance import ownership
 from mailbox_appliance.control import local, private_files
 from mailbox_appliance.control.address import Address
 from mailbox_appliance.control.failures import ACCESS, INPUT, Failure, unreachable, wrong_usage
+from mailbox_appliance.system import ownership
 
 LOCAL = "local"
 #: What the keys of tokens begin with that belong to an address, and not to a data directory.

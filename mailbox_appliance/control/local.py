@@ -10,10 +10,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mailbox_appliance import regular_files
 from mailbox_appliance.control.failures import Failure, wrong_usage
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.system import is_locked
+from mailbox_appliance.system import files
+from mailbox_appliance.system.files import is_locked
 
 APPLICATION = "mailbox-appliance"
 _LARGEST, _LONGEST_PID = 64 * 1024, 20
@@ -63,7 +63,7 @@ def find_running(data_dir: Path) -> Running | None:
         # In this order: a file that is read while the lock is held was written by the holder, or by one before it.
         if not file.exists() or not is_held(lock):
             return None
-        values = json.loads(regular_files.read_own(file, _LARGEST))
+        values = json.loads(files.read_own(file, _LARGEST))
         running = Running(int(values["pid"]), str(values["url"]), str(values["secret"]))
     except (OSError, ValueError, KeyError, TypeError, StoreUnusable):
         return None
@@ -78,7 +78,7 @@ def is_owned(data_dir: Path) -> bool:
 def is_held(lock: Path) -> bool:
     """Whether a process holds a lock, which is asked for in its shared form and given back at once."""
     try:
-        handle = regular_files.opened(lock)
+        handle = files.open_regular(lock)
     except OSError:
         return False
     try:
@@ -97,7 +97,7 @@ def holder(lock: Path) -> int | None:
 
 def _pid_in(lock: Path) -> int | None:
     try:
-        return int(regular_files.read(lock, _LONGEST_PID))
+        return int(files.read_regular(lock, _LONGEST_PID))
     except (OSError, ValueError):
         return None
 
@@ -105,6 +105,6 @@ def _pid_in(lock: Path) -> int | None:
 def find_setup_code(data_dir: Path) -> str | None:
     """The code for the first set-up, if it has not been used yet."""
     try:
-        return regular_files.read_own(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
+        return files.read_own(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError, StoreUnusable):
         return None

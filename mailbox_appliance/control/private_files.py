@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance import ownership
 from mailbox_appliance.control.failures import INTERNAL, Failure
-from mailbox_appliance.system import move
+from mailbox_appliance.system import ownership
+from mailbox_appliance.system.files import replace_file
 
 _LARGEST = 1024 * 1024
 
@@ -37,7 +37,7 @@ def write(file: Path, value: dict[str, Any]) -> None:
             json.dump(value, stream, indent=2)
             stream.flush()
             os.fsync(stream.fileno())
-        move(Path(name), file)
+        replace_file(Path(name), file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

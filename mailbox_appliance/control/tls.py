@@ -12,9 +12,9 @@ import http.client
 import re
 import ssl
 
-from mailbox_appliance import trust
 from mailbox_appliance.control.address import Address
 from mailbox_appliance.control.failures import NETWORK, Failure, unreachable, wrong_usage
+from mailbox_appliance.system import ca_certificates
 
 _FINGERPRINT = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
 _UNKNOWN = "certificate_unknown"
@@ -118,7 +118,7 @@ def _connection(address: Address, fingerprint: str | None, timeout: float) -> ht
         return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
     if fingerprint is not None:
         return PinnedConnection(address, timeout=timeout, fingerprint=fingerprint)
-    context = _hardened(trust.context())
+    context = _hardened(ca_certificates.client_context())
     return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
 
 

@@ -46,11 +46,11 @@ class Tokens:
             return in_file[key]
         if key not in in_keychain or not self._keychain_allowed:
             return None
-        from mailbox_appliance import keychain
+        from mailbox_appliance.system import keyring
 
         try:
-            return keychain.find(key, environment=self._environment)
-        except keychain.KeychainSilent as error:
+            return keyring.find(key, environment=self._environment)
+        except keyring.KeyringUnavailable as error:
             raise Failure(
                 "keychain_locked",
                 f"The keychain with the token cannot be read: {error}. Unlock it, or set MAILBOX_APPLIANCE_TOKEN.",
@@ -72,11 +72,11 @@ class Tokens:
         """Forget a token."""
         in_file, in_keychain = self._places()
         if key in in_keychain:
-            from mailbox_appliance import keychain
+            from mailbox_appliance.system import keyring
 
             try:
-                keychain.remove(key, environment=self._environment)
-            except keychain.KeychainSilent:
+                keyring.remove(key, environment=self._environment)
+            except keyring.KeyringUnavailable:
                 pass  # What stays behind is a token that has been logged out, or that nothing asks for any more.
         if key in in_file or key in in_keychain:
             in_file.pop(key, None)
@@ -86,11 +86,11 @@ class Tokens:
     def _put_into_keychain(self, key: str, token: str) -> bool:
         if not self._keychain_allowed:
             return False
-        from mailbox_appliance import keychain
+        from mailbox_appliance.system import keyring
 
         try:
-            keychain.put(key, token, environment=self._environment, deadline=_PROBED_WITHIN)
-        except keychain.KeychainSilent:
+            keyring.put(key, token, environment=self._environment, deadline=_PROBED_WITHIN)
+        except keyring.KeyringUnavailable:
             return False
         return True
 

@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from mailbox_appliance import program
 from mailbox_appliance.demo import sample
 from mailbox_appliance.demo.children import Child, Failed, Stopped
 from mailbox_appliance.demo.client import Client, Login
 from mailbox_appliance.demo.handshake import Ready, Will
+from mailbox_appliance.system import processes
 
 _PREFIX = "MAILBOX_APPLIANCE_"
 _START_WITHIN = 30.0
@@ -101,8 +101,8 @@ class Demo:
 
     def _start_servers(self) -> tuple[Child, Ready]:
         (self._folder / "mail").mkdir()
-        command = program.command("demo-servers", str(self._folder / "mail"))
-        child = Child("mail servers", command, program.environment(os.environ), self._folder)
+        command = processes.own_command("demo-servers", str(self._folder / "mail"))
+        child = Child("mail servers", command, processes.child_environment(os.environ), self._folder)
         self._stack.callback(child.end, by_signal=False)
         child.write_line(Will(0, str(self._folder)).to_line())
         # When the demo ends in order it cleans up itself.
@@ -114,7 +114,9 @@ class Demo:
         options = ("--data-dir", str(self._folder / "data"), "--format", "table")
         arguments = (*options, "serve", "--port", str(port), "--ready-json")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
-        child = Child("appliance", program.command(*arguments), program.environment(environment), self._folder)
+        child = Child(
+            "appliance", processes.own_command(*arguments), processes.child_environment(environment), self._folder
+        )
         self._stack.callback(child.end, by_signal=True)
         servers.write_line(Will(child.pid, str(self._folder)).to_line())
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
@@ -143,7 +145,7 @@ class Demo:
             # A session is likely to be of another appliance; who gives a key means it, and what it may do.
             f'case "${{{_PREFIX}TOKEN-}}" in mbxk_*) ;; *) unset {_PREFIX}TOKEN ;; esac',
             *(f"export {_PREFIX}{name}={shlex.quote(str(value))}" for name, value in settings.items()),
-            f'exec {shlex.join(program.command())} "$@"',
+            f'exec {shlex.join(processes.own_command())} "$@"',
         ]
         file.write_text("\n".join(lines) + "\n", "utf-8")
         file.chmod(0o700)

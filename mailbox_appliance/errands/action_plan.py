@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     ActionResult,
     FailedAction,
     FolderRole,
     FolderState,
     LocatedMessage,
+    MessageIdentity,
     MirroredFolder,
-    Sighting,
 )
 
 Action = Literal[
@@ -186,7 +186,7 @@ def groups(wanted: Wanted, messages: Iterable[LocatedMessage]) -> tuple[Group, .
     return tuple((each[0].folder, role, tuple(each)) for (_, role), each in found.items())
 
 
-def identity(message: LocatedMessage, state: FolderState, sighting: Sighting | None) -> Code | None:
+def identity(message: LocatedMessage, state: FolderState, sighting: MessageIdentity | None) -> Code | None:
     """Why what lies under a message's UID now is not that message; None where it is."""
     known = message.folder.state
     if known is not None and known.uidvalidity != state.uidvalidity:  # RFC 9051 2.3.1.1
@@ -196,7 +196,7 @@ def identity(message: LocatedMessage, state: FolderState, sighting: Sighting | N
     return None if is_same(message, sighting, certain=known is not None) else "identity_changed"
 
 
-def is_same(message: LocatedMessage, sighting: Sighting, *, certain: bool) -> bool:
+def is_same(message: LocatedMessage, sighting: MessageIdentity, *, certain: bool) -> bool:
     """Whether this is the message. `certain`: UID and UIDVALIDITY agree, so that its date need not.
 
     Where the provider has an id for it, that decides.
@@ -208,7 +208,9 @@ def is_same(message: LocatedMessage, sighting: Sighting, *, certain: bool) -> bo
     return agrees and (certain or int(message.internal_date.timestamp()) == int(sighting.internal_date.timestamp()))
 
 
-def pick(message: LocatedMessage, sightings: Mapping[int, Sighting], taken: Collection[int | None]) -> int | None:
+def pick(
+    message: LocatedMessage, sightings: Mapping[int, MessageIdentity], taken: Collection[int | None]
+) -> int | None:
     """The UID of a message whose UID is not known, among what was found by its Message-ID; the newest of several.
 
     Of one that is gone the date must agree as well; of what we put there the server may have noted another.

@@ -8,7 +8,7 @@ from mailbox_appliance.errands.bulk import Bulk, Group, uids
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.label_actions import LabelBulk
 from mailbox_appliance.events import Events
-from mailbox_appliance.records import ActionResult, FolderRole, LocatedMessage, MirroredFolder
+from mailbox_appliance.model.records import ActionResult, FolderRole, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.store import Store
 

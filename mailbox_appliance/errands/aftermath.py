@@ -16,7 +16,7 @@ import threading
 from datetime import datetime, timedelta
 from functools import partial
 
-from mailbox_appliance import retry
+from mailbox_appliance import clock
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errands import action_plan
 from mailbox_appliance.errands.action_plan import FlagEdit
@@ -25,9 +25,9 @@ from mailbox_appliance.errands.drafts import Drafts, Version
 from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired, Unsupported
-from mailbox_appliance.events import Events, FolderTouched
+from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail.compose import redated, with_bcc
-from mailbox_appliance.records import Chore, ChoreKind, FlagChange, LocatedMessage
+from mailbox_appliance.model.records import FlagChange, LocatedMessage, PostSendTask, PostSendTaskKind
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.database import FAILED
@@ -80,7 +80,7 @@ class Aftermath:
         """As `now`, of the saved draft that an operation has sent and nothing else."""
         self._run_tasks_of(operation_id, "remove_draft")
 
-    def _run_tasks_of(self, operation_id: str, kind: ChoreKind | None = None) -> None:
+    def _run_tasks_of(self, operation_id: str, kind: PostSendTaskKind | None = None) -> None:
         try:
             for chore in self._store.schedule.list_chores(operation_id):
                 if kind in (None, chore.kind):
@@ -88,7 +88,7 @@ class Aftermath:
         except FAILED:
             log.exception("a chore after a delivery could not be recorded", extra={"operation": operation_id})
 
-    def _run_task(self, chore: Chore, stopping: threading.Event) -> None:
+    def _run_task(self, chore: PostSendTask, stopping: threading.Event) -> None:
         with self._locks.lock(chore.operation_id):
             # Another thread may have been at it, and done or planned it meanwhile.
             if chore not in self._store.schedule.list_chores(chore.operation_id):
@@ -112,7 +112,7 @@ class Aftermath:
             else:
                 self._store.schedule.finish_chore(chore, warning)
 
-    def _postpone(self, chore: Chore, fault: str) -> None:
+    def _postpone(self, chore: PostSendTask, fault: str) -> None:
         facts = {"operation": chore.operation_id, "chore": chore.kind, "fault": fault}
         tries = chore.attempts + 1
         if tries >= MOST_TRIES and chore.kind in _GIVEN_UP:
@@ -120,10 +120,10 @@ class Aftermath:
             self._store.schedule.finish_chore(chore, _GIVEN_UP[chore.kind])
             return
         log.info("a chore after a delivery is put off", extra=facts)
-        wait = retry.delay(tries, _FIRST_WAIT, _LONGEST_WAIT)
+        wait = clock.retry_delay(tries, _FIRST_WAIT, _LONGEST_WAIT)
         self._store.schedule.postpone_chore(chore, self._clock.now() + timedelta(seconds=wait))
 
-    def _carry_out(self, chore: Chore) -> str | None:
+    def _carry_out(self, chore: PostSendTask) -> str | None:
         """Do it; answers what the result should warn of. Raises RemoteFault, SyncRequired, NotFound without mailbox."""
         if chore.kind == "keep_draft":
             self._keep_draft(chore)
@@ -133,7 +133,7 @@ class Aftermath:
             self._flag_parent(chore)
         return None
 
-    def _keep_draft(self, chore: Chore) -> None:
+    def _keep_draft(self, chore: PostSendTask) -> None:
         if chore.message_id and self._drafts.is_on_server(chore.account_id, chore.message_id, chore.draft_version):
             return
         work = self._store.deliveries.get_work(chore.operation_id)
@@ -148,7 +148,7 @@ class Aftermath:
             chore.account_id, Version(source, work.message_id, now), work.result_thread_id, record
         )
 
-    def _flag_parent(self, chore: Chore) -> None:
+    def _flag_parent(self, chore: PostSendTask) -> None:
         message_id, edit = chore.message_id or "", FlagEdit(frozenset({chore.flag or ""}), frozenset())
         parent = self._store.mailbox_writer.locate(chore.account_id, [message_id]).get(message_id)
         if parent is None:
@@ -158,7 +158,7 @@ class Aftermath:
             found, _ = identified(self._store, mailbox, parent.folder, [parent])
             if found:
                 self._flag(mailbox, found[0], edit)
-        self._events.publish(FolderTouched(chore.account_id, path))
+        self._events.publish(FolderWritten(chore.account_id, path))
         if not found:
             raise SyncRequired
 

@@ -9,7 +9,7 @@ from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import FetchedMessage, LocatedMessage, ParsedMessage
+from mailbox_appliance.model.records import FetchedMessage, LocatedMessage, ParsedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.remote.large_messages import read_large

@@ -14,8 +14,8 @@ from mailbox_appliance.errands import action_plan, role_folders
 from mailbox_appliance.errands.action_plan import Code, FlagEdit, Outcomes, ids
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.identity import identified
-from mailbox_appliance.events import Events, FolderTouched
-from mailbox_appliance.records import FlagChange, FolderRole, LocatedMessage, MirroredFolder
+from mailbox_appliance.events import Events, FolderWritten
+from mailbox_appliance.model.records import FlagChange, FolderRole, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.store import Store
@@ -67,7 +67,7 @@ class Bulk(ABC, Generic[How]):
 
     def _notify_sync(self) -> None:
         for path in self._touched:
-            self._events.publish(FolderTouched(self._account_id, path))
+            self._events.publish(FolderWritten(self._account_id, path))
         self._touched.clear()
 
     @abstractmethod

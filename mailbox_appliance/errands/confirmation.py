@@ -8,12 +8,12 @@ import logging
 
 import msgspec
 
-from mailbox_appliance import licensing
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errands.repeating import Repeating
-from mailbox_appliance.licensing import Installed
 from mailbox_appliance.remote import issuer
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.security import licence
+from mailbox_appliance.security.licence import InstalledLicence
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
@@ -31,7 +31,7 @@ class Confirmation:
 
     def start(self) -> None:
         """Begin, where there is somebody to ask."""
-        if licensing.verify_url(self._settings):
+        if licence.verify_url(self._settings):
             self._task.start()
 
     def stop(self, timeout: float) -> None:
@@ -40,10 +40,10 @@ class Confirmation:
 
     def run_once(self) -> None:
         """Ask the issuer, if it is time to, and note what came of it."""
-        found = licensing.installed(self._store.stored_settings.find(licensing.STORED_AS))
+        found = licence.load_installed(self._store.stored_settings.find(licence.STORED_AS))
         if found is None or not self._is_due(found):
             return
-        url, settings = licensing.verify_url(self._settings), self._settings
+        url, settings = licence.verify_url(self._settings), self._settings
         ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
         try:
             is_good = issuer.confirm(url, found.token, ca_file=ca_file, timeout=timeout)
@@ -55,14 +55,14 @@ class Confirmation:
         if not is_good:
             log.warning("the licence was not confirmed", extra={"reason": reason})
 
-    def _is_due(self, found: Installed) -> bool:
+    def _is_due(self, found: InstalledLicence) -> bool:
         now = self._clock.now()
-        key = licensing.issuer_key(self._settings)
-        terms = None if key is None else licensing.terms_of(found, key)
+        key = licence.issuer_key(self._settings)
+        terms = None if key is None else licence.terms_of(found, key)
         return terms is not None and not terms.has_expired(now) and found.needs_confirmation(now)
 
-    def _save_result(self, asked: Installed, now: Installed) -> None:
+    def _save_result(self, asked: InstalledLicence, now: InstalledLicence) -> None:
         stored = self._store.stored_settings
         with self._store.database.transaction(durable=True):
-            if licensing.installed(stored.find(licensing.STORED_AS)) == asked:
-                stored.put(licensing.STORED_AS, msgspec.to_builtins(now))
+            if licence.load_installed(stored.find(licence.STORED_AS)) == asked:
+                stored.put(licence.STORED_AS, msgspec.to_builtins(now))

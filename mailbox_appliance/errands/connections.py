@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import RemoteFault, stopping
 from mailbox_appliance.remote.imap import ImapMailbox

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.content import Content
 from mailbox_appliance.errands import for_good, role_folders
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import Detail, NotFound, NotMarkedAsDraft, SyncRequired
-from mailbox_appliance.events import Events, FolderTouched
-from mailbox_appliance.ids import new_id
+from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import FetchedMessage, Found, LocatedMessage, MirroredFolder, ParsedMessage
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import FetchedMessage, FoundCopy, LocatedMessage, MirroredFolder, ParsedMessage
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 
@@ -194,7 +194,7 @@ class Drafts:
         self._store.mailbox_writer.delete_by_id(folder.account_id, [there.id])
         self._notify_sync(folder)
 
-    def _append(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> Found:
+    def _append(self, folder: MirroredFolder, version: Version, flags: frozenset[str]) -> FoundCopy:
         """APPEND, and what can be learned of what is there then. Raises RemoteFault where it may not be there."""
         doubt: RemoteFault | None = None
         uid: int | None = None
@@ -215,7 +215,7 @@ class Drafts:
             landed = None  # what is done is done: sync finds the rest out
         if landed is None and doubt is not None:
             raise doubt
-        return landed or Found(home, uid if home == folder else None)
+        return landed or FoundCopy(home, uid if home == folder else None)
 
     def _match_on_server(self, mailbox: ImapMailbox, draft: LocatedMessage, may_delete: bool) -> LocatedMessage:
         found, _ = identified(self._store, mailbox, draft.folder, [draft])
@@ -244,7 +244,7 @@ class Drafts:
         return ()
 
     def _notify_sync(self, folder: MirroredFolder) -> None:
-        self._events.publish(FolderTouched(folder.account_id, folder.path))
+        self._events.publish(FolderWritten(folder.account_id, folder.path))
 
 
 def version_of(draft: LocatedMessage) -> str:
@@ -265,7 +265,7 @@ def _is_marked(message: LocatedMessage) -> bool:
     return "\\draft" in {flag.lower() for flag in message.flags}
 
 
-def _find(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid: int | None) -> Found | None:
+def _find(mailbox: ImapMailbox, folder: MirroredFolder, version: Version, uid: int | None) -> FoundCopy | None:
     """What the server has of a version, by the UID that it told or else by the Message-ID; None where it has none.
 
     Its size there need not be that of the source, and its date not the one that was asked for.
@@ -280,7 +280,7 @@ def _kept_by(folder: MirroredFolder) -> frozenset[str]:
     return frozenset({"\\Draft"}) if folder.role == "all" else frozenset()
 
 
-def _labeled(mailbox: ImapMailbox, landed: Found, flags: frozenset[str]) -> Found:
+def _labeled(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str]) -> FoundCopy:
     """A new version with the labels of the one before, which cannot be given as it is put there."""
     seen = landed.seen
     if seen is None or seen.provider_id is None or flags <= seen.flags:

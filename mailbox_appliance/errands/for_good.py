@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mailbox_appliance.errands import role_folders
 from mailbox_appliance.errands.identity import with_uids
-from mailbox_appliance.records import LocatedMessage, MirroredFolder
+from mailbox_appliance.model.records import LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.store.store import Store

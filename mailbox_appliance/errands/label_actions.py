@@ -8,7 +8,7 @@ from mailbox_appliance.errands.bulk import Bulk, Group, uid_of, uids
 from mailbox_appliance.errands.identity import with_uids
 from mailbox_appliance.errands.label_plan import Way
 from mailbox_appliance.mail.labels import is_of_user
-from mailbox_appliance.records import FlagChange, LocatedMessage, MirroredFolder
+from mailbox_appliance.model.records import FlagChange, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mailbox_appliance.errands.action_plan import Code, FlagEdit, Wanted, flag_edit
 from mailbox_appliance.errands.bulk import Group
 from mailbox_appliance.mail import labels
-from mailbox_appliance.records import FolderRole, LocatedMessage
+from mailbox_appliance.model.records import FolderRole, LocatedMessage
 
 #: Messages lie there, or among all mail.
 _AWAY: frozenset[FolderRole | None] = frozenset({"spam", "trash"})

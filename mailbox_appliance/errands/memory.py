@@ -7,8 +7,8 @@ only once in `PAUSE` seconds.
 
 import threading
 
-from mailbox_appliance import system
 from mailbox_appliance.events import Events, LargeWorkEnded
+from mailbox_appliance.system import files
 
 #: Seconds between the end of large work and the trim: what comes meanwhile is trimmed with it.
 PAUSE = 2.0
@@ -24,7 +24,7 @@ class MemoryTrimmer:
 
     def start(self) -> None:
         """Begin, where the C library has something to give back."""
-        if system.can_trim_memory():
+        if files.can_trim_memory():
             self._thread = threading.Thread(target=self._run, name="memory-trimmer", daemon=True)
             self._thread.start()
 
@@ -38,4 +38,4 @@ class MemoryTrimmer:
     def _run(self) -> None:
         while self._noticed.wait() and not self._stopping.wait(PAUSE):
             self._noticed.clear()
-            system.trim_memory()
+            files.trim_memory()

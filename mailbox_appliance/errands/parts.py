@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from mailbox_appliance.content import LARGE as CONTENT_LARGE
 from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errands.identity import identified
 from mailbox_appliance.errands.turns import Turns
 from mailbox_appliance.errors import NotFound, SyncRequired
-from mailbox_appliance.events import Events, FolderTouched, LargeWorkEnded
+from mailbox_appliance.events import Events, FolderWritten, LargeWorkEnded
 from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.parse import attachment_bytes, part_sizes
 from mailbox_appliance.mail.transfer_decoding import decoded
-from mailbox_appliance.records import Download, ListedPart, LocatedMessage
+from mailbox_appliance.model.content import LARGE as CONTENT_LARGE
+from mailbox_appliance.model.records import Download, ListedPart, LocatedMessage
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import Settings
@@ -96,7 +96,7 @@ class Parts:
 
     def missing_error(self, message: LocatedMessage) -> SyncRequired:
         """The problem that a message is not where it was; its folder is looked at again."""
-        self._events.publish(FolderTouched(message.folder.account_id, message.folder.path))
+        self._events.publish(FolderWritten(message.folder.account_id, message.folder.path))
         return SyncRequired()
 
     def _locate(self, account_id: str, message_id: str) -> LocatedMessage:

@@ -1,6 +1,6 @@
 """The folder of a mailbox that plays a role; made at the server where there is none."""
 
-from mailbox_appliance.records import FolderRole, MirroredFolder
+from mailbox_appliance.model.records import FolderRole, MirroredFolder
 from mailbox_appliance.remote import folder_making
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from mailbox_appliance.mail import comments, encoded_words
 from mailbox_appliance.mail.field_reading import without_controls
-from mailbox_appliance.records import Address
+from mailbox_appliance.model.records import Address
 
 _MAX_ADDRESSES = 1_000
 _LONGEST = 320

@@ -12,20 +12,20 @@ from dataclasses import replace
 from datetime import datetime
 from email.utils import format_datetime
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail import field_writing, part_writing
 from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.composed_row import row_of
 from mailbox_appliance.mail.part_writing import WrittenPart
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.records import Address, Composed, Envelope, Outgoing
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, ComposedMessage, Envelope, OutgoingMessage
 
 _LONGEST_TEXT = 10_000
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
 _DATE_FIELD = re.compile(rb"^Date[ \t]*:[^\n]*\n(?:[ \t][^\n]*\n)*", re.I | re.M)
 
 
-def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
+def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> ComposedMessage:
     """The bytes of a message, its envelope, and the Bcc field for our own copy; the same input gives the same bytes.
 
     Raises ValueError for what no header field can hold: a line break or NUL (also hidden in what looks like an encoded
@@ -35,7 +35,7 @@ def compose(message: Outgoing, *, message_id: str, date: datetime) -> Composed:
     # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
     content = _content(message, text, hashlib.sha256(message_id.encode()).hexdigest()[:24])
     header, bcc_header = b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields]), bcc_field(message.bcc)
-    return Composed(
+    return ComposedMessage(
         wire=Content(header + b"\r\n", content.body),
         bcc_header=bcc_header,
         envelope=envelope_of(message),
@@ -80,7 +80,7 @@ def has_text(text: str | None, html: str | None) -> bool:
     return "<img" in html.lower() or TAGS.has_text(html)
 
 
-def _header_texts(message: Outgoing) -> Iterator[str]:
+def _header_texts(message: OutgoingMessage) -> Iterator[str]:
     for address in (message.sender, *message.to, *message.cc, *message.bcc):
         yield address.email
         yield address.name if isinstance(address.name, str) else ""
@@ -89,7 +89,7 @@ def _header_texts(message: Outgoing) -> Iterator[str]:
         yield from (attachment.filename, attachment.mime_type, attachment.content_id or "")
 
 
-def head(message: Outgoing, message_id: str, date: datetime) -> Iterator[bytes]:
+def head(message: OutgoingMessage, message_id: str, date: datetime) -> Iterator[bytes]:
     """The header fields that say from whom, to whom, what about and when; no Bcc. Raises ValueError as `compose`."""
     if any(len(text) > _LONGEST_TEXT or has_forbidden(text) for text in _header_texts(message)):
         raise ValueError("a header field cannot hold line breaks, control characters or very long text")
@@ -123,7 +123,7 @@ def _is_message_id(text: str) -> bool:
     return _MESSAGE_ID.fullmatch(text) is not None and not has_forbidden(text)
 
 
-def _content(message: Outgoing, text: str, seed: str) -> WrittenPart:
+def _content(message: OutgoingMessage, text: str, seed: str) -> WrittenPart:
     """The tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only where needed."""
     with_html = message.html is not None
     shown = [part_writing.file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
@@ -137,21 +137,21 @@ def _content(message: Outgoing, text: str, seed: str) -> WrittenPart:
     return part_writing.multipart("mixed", [body, *files], f"=_mixed_{seed}") if files else body
 
 
-def _plain_text(message: Outgoing) -> str:
+def _plain_text(message: OutgoingMessage) -> str:
     """The text, or that of the tags where there is none but white space: `with_text` makes a better one."""
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
     return TAGS.extract(message.html, "text").text
 
 
-def with_text(message: Outgoing, reader: HtmlReader) -> Outgoing:
+def with_text(message: OutgoingMessage, reader: HtmlReader) -> OutgoingMessage:
     """Return the message with a plain text, made from its HTML where it has none but white space."""
     if message.html is None or (message.text and message.text.strip()):
         return message
     return replace(message, text=reader.extract(message.html, "text").text)
 
 
-def envelope_of(message: Outgoing, *, also_named: Iterable[Address] = ()) -> Envelope:
+def envelope_of(message: OutgoingMessage, *, also_named: Iterable[Address] = ()) -> Envelope:
     """Who gets it, each once. Local parts are told apart by case: only their server may say that they are the same.
 
     SMTPUTF8 is needed also where the header alone names somebody whose local part is not ASCII.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from mailbox_appliance.mail import field_writing
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.mail.excerpt import snippet
-from mailbox_appliance.records import Address, Outgoing, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.records import Address, OutgoingMessage, ParsedAttachment, ParsedMessage
 
 _LONGEST_HEADER = 4_000  # bytes; so the bounds of the parser for fields, addresses and Message-IDs are not met
 _LONGEST_BODY = 64_000  # characters of text and HTML
@@ -22,7 +22,7 @@ _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ud800-\udfff]")
 
 
 def row_of(
-    message: Outgoing, text: str, files: Sequence[ParsedAttachment], header: bytes, date: datetime
+    message: OutgoingMessage, text: str, files: Sequence[ParsedAttachment], header: bytes, date: datetime
 ) -> ParsedMessage | None:
     """The message as `parse` reads it, or None where only the bytes can tell.
 
@@ -65,7 +65,7 @@ def row_of(
     )
 
 
-def _values(message: Outgoing, files: Iterable[ParsedAttachment]) -> Iterable[str]:
+def _values(message: OutgoingMessage, files: Iterable[ParsedAttachment]) -> Iterable[str]:
     """The texts that stand in header fields."""
     yield message.subject
     for address in (message.sender, *message.to, *message.cc, *message.bcc):

@@ -5,7 +5,7 @@ from unicodedata import normalize
 
 from mailbox_appliance.mail import field_reading, invisible
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     SearchContext,
     SearchMatched,
     SearchNoMatch,

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from mailbox_appliance.mail import encoded_words
 from mailbox_appliance.mail.address import to_envelope_address
-from mailbox_appliance.records import Address
+from mailbox_appliance.model.records import Address
 
 _FOLD_AT = 78  # RFC 5322 2.1.1
 _PLAIN = re.compile(r"[!-~]{1,60}(?: [!-~]{1,60})*")

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
-from mailbox_appliance.records import FolderRole, ListedFolder, RoleSource
+from mailbox_appliance.model.records import FolderRole, ListedFolder, RoleSource
 
 _SPECIAL_USE: dict[str, FolderRole] = {  # RFC 6154 2
     "\\sent": "sent",

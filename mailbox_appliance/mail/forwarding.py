@@ -19,7 +19,7 @@ from mailbox_appliance.mail.part_writing import is_content_id, media_type
 from mailbox_appliance.mail.quoted_html import embedded, with_content_ids
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.threads import forward_subject
-from mailbox_appliance.records import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.records import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 
 _TITLE = "---------- Forwarded message ----------"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -8,7 +8,7 @@ Two labels are flags as well (`\\Draft`, `\\Flagged`), and are kept as these.
 import unicodedata
 from collections.abc import Iterable
 
-from mailbox_appliance.records import ListedFolder
+from mailbox_appliance.model.records import ListedFolder
 
 INBOX, SENT, IMPORTANT = "\\Inbox", "\\Sent", "\\Important"
 #: Labels that are flags, by their name in lower case.

@@ -12,7 +12,7 @@ from mailbox_appliance.mail import bodies, encoded_words, field_reading
 from mailbox_appliance.mail.parse import assemble
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.structure import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, Part
-from mailbox_appliance.records import ListedPart, ParsedMessage
+from mailbox_appliance.model.records import ListedPart, ParsedMessage
 
 LARGE = 256 * 1024  # bytes of a message above which it is read this way
 LONGEST_SECTION = bodies.MAX_RAW  # bytes of one section that are of use

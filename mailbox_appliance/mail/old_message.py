@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail import address_lists, bodies, compose, field_reading, field_writing, structure, threads
 from mailbox_appliance.mail.address import is_writable, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.part_writing import WrittenPart
 from mailbox_appliance.mail.seven_bit import as_lines, ended, fields_of, is_seven_bit, rewritten
-from mailbox_appliance.records import Address, Composed, Envelope
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, ComposedMessage, Envelope
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
 _BINARY = re.compile(rb"(?i)encoding[ \t]*:[ \t]*binary")  # a part in which a lone line feed means itself
@@ -43,7 +43,7 @@ def listed(source: bytes) -> Listed:
     return Listed(to[:_MOST_LISTED], subject, _message_id(fields))
 
 
-def made_ready(source: bytes, envelope: Envelope, *, message_id: str, date: datetime) -> Composed:
+def made_ready(source: bytes, envelope: Envelope, *, message_id: str, date: datetime) -> ComposedMessage:
     """The message as it goes to these recipients. `message_id` and `date` are for one that has none.
 
     What cannot be made 7-bit stays 8-bit, and goes where the server takes that.
@@ -56,7 +56,7 @@ def made_ready(source: bytes, envelope: Envelope, *, message_id: str, date: date
     wanted = [field for field in fields if _goes(field, own_id) and not (content.fields and _is_mime(field[0]))]
     lines = [line for field in wanted for line in _written(field, charset)]
     lines += _missing(fields, envelope, own_id, message_id, date)
-    return Composed(
+    return ComposedMessage(
         wire=Content(b"".join([*lines, content.fields, b"\r\n"]), ended(content.body)),
         bcc_header=b"".join(line for field in fields if field[0] == "bcc" for line in _written(field, charset)),
         envelope=_travelling(envelope, lines),

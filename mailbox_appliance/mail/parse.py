@@ -9,7 +9,7 @@ from mailbox_appliance.mail import address_lists, bodies, dates, excerpt, field_
 from mailbox_appliance.mail.field_reading import Fields
 from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PREVIEW, HtmlReader
 from mailbox_appliance.mail.structure import Part
-from mailbox_appliance.records import Address, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.records import Address, ParsedAttachment, ParsedMessage
 
 _MAX_HEADERS = 200
 _MAX_HEADER_TEXT = 64 * 1024  # characters of all header fields that are kept

@@ -9,10 +9,10 @@ from typing import Literal
 
 from msgspec import structs
 
-from mailbox_appliance.content import LARGE, Base64Lines, Content
 from mailbox_appliance.mail import field_writing, file_names
 from mailbox_appliance.mail.address import has_forbidden
-from mailbox_appliance.records import OutgoingAttachment, ParsedAttachment
+from mailbox_appliance.model.content import LARGE, Base64Lines, Content
+from mailbox_appliance.model.records import OutgoingAttachment, ParsedAttachment
 
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 # As it is: short lines of printable ASCII that no transport has a reason to touch.

@@ -2,10 +2,10 @@
 
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.records import Composed, PreviewedAttachment, SendPreview
+from mailbox_appliance.model.records import ComposedMessage, PreviewedAttachment, SendPreview
 
 
-def preview_of(account_id: str, message: Composed) -> SendPreview:
+def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:
     """The preview of a composed message. Domains stand as they travel (A-labels); a text made from HTML counts."""
     read = parse_content(with_bcc(message.wire, message.bcc_header))
     return SendPreview(

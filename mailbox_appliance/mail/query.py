@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import words
-from mailbox_appliance.records import MessageFilter, SearchedField, Term
+from mailbox_appliance.model.records import MessageFilter, SearchedField, SearchTerm
 
 #: Words and phrases that one query may hold, and how many of them may be beginnings, which take longer.
 MOST_TERMS, MOST_BEGINNINGS = 50, 5
@@ -157,7 +157,7 @@ def _term(piece: _Piece, field: SearchedField, text: str) -> MessageFilter:
     found = words.words(text)
     if piece.has_star and found and len(found[-1]) < SHORTEST_BEGINNING and not words.is_run(found[-1]):
         raise ValueError(f"Before * come at least {SHORTEST_BEGINNING} letters of a word.")
-    return MessageFilter(terms=(Term(text, field, is_prefix=piece.has_star),))
+    return MessageFilter(terms=(SearchTerm(text, field, is_prefix=piece.has_star),))
 
 
 def _mark(piece: _Piece) -> MessageFilter:

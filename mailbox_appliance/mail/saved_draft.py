@@ -9,7 +9,6 @@ from datetime import datetime
 
 from msgspec import UNSET
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail import (
     address_lists,
     bodies,
@@ -23,7 +22,8 @@ from mailbox_appliance.mail import (
 from mailbox_appliance.mail.address import is_writable, same_mailbox
 from mailbox_appliance.mail.field_reading import Fields
 from mailbox_appliance.mail.seven_bit import as_lines, ended, fields_of, rewritten
-from mailbox_appliance.records import Address, Composed, Outgoing
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingMessage
 
 _LONGEST_HEADER = 256 * 1024
 _MOST_FIELDS = 1_000
@@ -56,7 +56,7 @@ _STALE_BEGINNINGS = (
 )
 
 
-def released(source: bytes, sender: Address, *, message_id: str, date: datetime) -> Composed:
+def released(source: bytes, sender: Address, *, message_id: str, date: datetime) -> ComposedMessage:
     """The draft as it travels: 7-bit, without Bcc; its MIME structure stays, and its content where that is 7-bit.
 
     `sender` is the mailbox: a From with another address is refused. Raises ValueError where the draft cannot go; the
@@ -78,7 +78,7 @@ def released(source: bytes, sender: Address, *, message_id: str, date: datetime)
     content = rewritten(root, warnings)
     reply_to = field_writing.field("Reply-To", field_writing.mailboxes(answers_to)) if answers_to else b""
     lines = [*compose.head(outgoing, message_id, date), reply_to, *_kept(written, outgoing)]
-    return Composed(
+    return ComposedMessage(
         wire=Content(b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n"]), ended(content.body)),
         bcc_header=compose.bcc_field(outgoing.bcc),
         envelope=compose.envelope_of(outgoing, also_named=answers_to),
@@ -92,13 +92,13 @@ def _require_content(root: structure.Part, listed: list[tuple[str, str]], warnin
         raise ValueError("it is empty: give it a subject, a text or an attachment")
 
 
-def _outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[Outgoing, tuple[Address, ...]]:
+def _outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[OutgoingMessage, tuple[Address, ...]]:
     """Who it is from and for, what it is about and what it answers; and where answers to it go."""
     to, cc, bcc, answers_to = (_people(fields, name, charset) for name in ("To", "Cc", "Bcc", "Reply-To"))
     if not (to or cc or bcc):
         raise ValueError("it has no recipients: give it some in To, Cc or Bcc")
     parents, ancestors = (_ids(fields, name) for name in ("in-reply-to", "references"))
-    outgoing = Outgoing(
+    outgoing = OutgoingMessage(
         sender=_sender(fields, sender, charset),
         to=to,
         cc=cc,
@@ -143,7 +143,7 @@ def _ids(fields: Fields, name: str) -> list[str]:
     return compose.writable_ids(dict.fromkeys(each for ids in found for each in ids))
 
 
-def _kept(written: Iterable[tuple[str, bytes, str]], outgoing: Outgoing) -> Iterator[bytes]:
+def _kept(written: Iterable[tuple[str, bytes, str]], outgoing: OutgoingMessage) -> Iterator[bytes]:
     """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient.
 
     An address can be written in more ways than one can look for (encoded, folded, commented, by its name alone). So

@@ -7,7 +7,7 @@ from msgspec import structs
 from mailbox_appliance.mail import invisible
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.words import for_index
-from mailbox_appliance.records import ParsedMessage
+from mailbox_appliance.model.records import ParsedMessage
 
 _LONGEST = 1_000_000  # characters
 # Nobody looks for a piece of base64, a key or a tracking link; each would be a word of its own.

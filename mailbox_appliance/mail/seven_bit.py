@@ -6,11 +6,11 @@ Parts that are not are encoded anew (RFC 2045 6), but for one that is signed: it
 import re
 from collections.abc import Iterator
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail import field_reading, field_writing, parse, structure
 from mailbox_appliance.mail.address import has_forbidden
 from mailbox_appliance.mail.part_writing import WrittenPart, base64_lines, encode_text
 from mailbox_appliance.mail.structure import Part
+from mailbox_appliance.model.content import Content
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
 _LONGEST_LINE = 998  # octets, without CRLF (RFC 5322 2.1.1)

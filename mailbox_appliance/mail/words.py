@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from mailbox_appliance.records import SearchedField, Term
+from mailbox_appliance.model.records import SearchedField, SearchTerm
 
 _CJK = (
     "\u1100-\u11ff\u3005-\u3007\u3031-\u3035\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f"
@@ -62,7 +62,9 @@ def is_run(word: str) -> bool:
     return _RUN.match(word) is not None
 
 
-def match(terms: Collection[Term], scopes: Collection[str] = (), expand: Expansion = lambda _: None) -> str | None:
+def match(
+    terms: Collection[SearchTerm], scopes: Collection[str] = (), expand: Expansion = lambda _: None
+) -> str | None:
     """The search for all these terms, in any of these scopes (none: everywhere), in the language of FTS5.
 
     Terms without a word in them are left out; None where nothing is left. Whatever was typed is quoted.
@@ -75,14 +77,14 @@ def match(terms: Collection[Term], scopes: Collection[str] = (), expand: Expansi
     return " AND ".join(said)
 
 
-def _columns(term: Term) -> str:
+def _columns(term: SearchTerm) -> str:
     """The columns to look in. Naming them takes time, so they are not where the column of scopes cannot be meant."""
     found = words(term.words)
     is_like_scope = len(found) == 1 and (term.is_prefix or found[0][-1].isnumeric())
     return _COLUMNS[term.field] if term.field != "any" or is_like_scope else ""
 
 
-def _found_by(term: Term, expand: Expansion) -> str | None:
+def _found_by(term: SearchTerm, expand: Expansion) -> str | None:
     found = words(term.words)
     if not found:
         return None
@@ -95,7 +97,7 @@ def _found_by(term: Term, expand: Expansion) -> str | None:
     return said[0] if len(said) == 1 else f"({' OR '.join(said)})"
 
 
-def _last(word: str, term: Term, expand: Expansion) -> Sequence[Beginning]:
+def _last(word: str, term: SearchTerm, expand: Expansion) -> Sequence[Beginning]:
     if is_run(word):
         # A single character may be the first of a pair; what lies inside a longer run is found by its pairs.
         return [Beginning(_pairs(word), is_whole=len(word) > 1)]

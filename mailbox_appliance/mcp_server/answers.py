@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from mailbox_appliance.decoding import decode_untyped_json
+from mailbox_appliance.model.decoding import decode_untyped_json
 from mailbox_appliance.operations.outgoing import LEFT_OUT
 
 _encoder = msgspec.json.Encoder()

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from mailbox_appliance.decoding import convert
 from mailbox_appliance.errors import Detail, Invalid, Problem
 from mailbox_appliance.mcp_server.tool import Asked
+from mailbox_appliance.model.decoding import convert
+from mailbox_appliance.model.records import OperationResult
 from mailbox_appliance.operations.decoding import body_types, convert_body
 from mailbox_appliance.operations.expectations import in_words, is_whole_number
 from mailbox_appliance.operations.operation import JSON_LIMIT, Operation, Request
 from mailbox_appliance.operations.parameter import HEADERS, Parameter
-from mailbox_appliance.records import Answer
 
 #: What stands in the path of the REST call: never empty there, and never longer than a request line.
 PathValue = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -102,7 +102,7 @@ class Given:
     request: Request
     own_arguments: Mapping[str, Any]
 
-    def call(self, asked: Asked, **values: str) -> Answer[Any]:
+    def call(self, asked: Asked, **values: str) -> OperationResult[Any]:
         """The operation's answer; `values` in place of those that were given. Raises Problem."""
         request = replace(self.request, values={**self.request.values, **values})
         if self.operation.account is not None and ACCOUNT.wire not in request.values:
@@ -111,7 +111,9 @@ class Given:
             raise Invalid(details=request.faults, reason=request.faults[0].message)
         return self.operation.call(asked.appliance, asked.origin, asked.token, request)
 
-    def call_other(self, asked: Asked, operation: Operation[Any, Any], names: str, **values: str) -> Answer[Any]:
+    def call_other(
+        self, asked: Asked, operation: Operation[Any, Any], names: str, **values: str
+    ) -> OperationResult[Any]:
         """The answer of another operation about what was named: of the values given those in `names`, and `values`."""
         kept = {name: self.request.values[name] for name in names.split()}
         return operation.call(asked.appliance, asked.origin, asked.token, Request(values=kept | values))

@@ -7,12 +7,12 @@ from typing import Any
 
 from mailbox_appliance import logs
 from mailbox_appliance.errors import Problem
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mcp_server import failures, presenting
 from mailbox_appliance.mcp_server.arguments import name_places
 from mailbox_appliance.mcp_server.tool import Asked, Shown, Tool
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.failing import DISK_FULL, is_full
 
 log = logging.getLogger(__name__)

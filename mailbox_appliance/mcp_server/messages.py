@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from mailbox_appliance.decoding import decode_json
+from mailbox_appliance.model.decoding import decode_json
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 

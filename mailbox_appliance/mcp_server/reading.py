@@ -14,9 +14,9 @@ from mailbox_appliance.mcp_server.answers import plain, without_headers
 from mailbox_appliance.mcp_server.arguments import Form, Given
 from mailbox_appliance.mcp_server.tool import Asked, Link, Shown
 from mailbox_appliance.mcp_server.untrusted import BODY, LINK, MESSAGE, THREAD
+from mailbox_appliance.model.records import BodyFormat, BodyPart, Download
 from mailbox_appliance.operations import contents, downloads, drafts, messages
 from mailbox_appliance.operations.parameter import Parameter
-from mailbox_appliance.records import BodyFormat, BodyPart, Download
 
 #: Characters of a body that are asked for at once: more never fits into an answer, which has them twice.
 _BODY, _BODY_IN_THREAD, _LEAST_IN_THREAD = 9_000, 2_000, 300

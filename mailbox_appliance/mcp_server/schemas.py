@@ -11,9 +11,9 @@ import msgspec
 
 from mailbox_appliance.mcp_server import words
 from mailbox_appliance.mcp_server.arguments import ACCOUNT, Form
+from mailbox_appliance.model.records import BodyPart, Message
 from mailbox_appliance.operations.decoding import body_types
 from mailbox_appliance.operations.parameter import HEADERS, Parameter
-from mailbox_appliance.records import BodyPart, Message
 
 _REFERENCE = "#/$defs/"
 _TEMPLATE = _REFERENCE + "{name}"

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files.opening import enveloped, existing_store, require_backups, told_of
 from mailbox_appliance.operations.backups import NewBackup, not_listed, page_of, warnings_of
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key

@@ -12,11 +12,11 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.making import names_for
 from mailbox_appliance.certificates.reading import facts, remarks
+from mailbox_appliance.model.records import OperationResult
 from mailbox_appliance.on_files.opening import enveloped, require_store, told_of
 from mailbox_appliance.operations import https
 from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.records import Answer
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
@@ -92,5 +92,5 @@ def _opened(data_dir: Path, passphrase: str | None) -> Iterator[Appliance]:
             appliance.store.close()
 
 
-def _told(appliance: Appliance, answer: Answer[Any]) -> dict[str, Any]:
+def _told(appliance: Appliance, answer: OperationResult[Any]) -> dict[str, Any]:
     return enveloped(answer.data, (*told_of(appliance.store.upgraded), *answer.warnings))

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store.backup_files import FOLDER
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE

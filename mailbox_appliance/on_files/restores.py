@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance import ownership
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import (
     Conflict,
@@ -25,13 +24,14 @@ from mailbox_appliance.errors import (
     Problem,
     StoreDamaged,
 )
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files import outcome
 from mailbox_appliance.on_files.opening import enveloped, told_of
 from mailbox_appliance.operations import configuration
-from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.carry_over import Carried
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
@@ -40,9 +40,10 @@ from mailbox_appliance.store.lock import DirectoryLock
 from mailbox_appliance.store.opening import format_of, log_of, open_database
 from mailbox_appliance.store.restore import Prepared, Restored, complete, prepare, put_back, try_out
 from mailbox_appliance.store.restore_elsewhere import Elsewhere, look_before, unpack_to
-from mailbox_appliance.store.store import Store, failures_as_unusable
+from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.unpacking import PresentKey
 from mailbox_appliance.store.upgrade import Upgraded
+from mailbox_appliance.system import ownership
 
 _ACTOR = Actor("local")
 #: What no patience puts right: then nothing of the present store is known. Anything else is to be put right first.

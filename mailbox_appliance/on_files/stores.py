@@ -9,9 +9,9 @@ from typing import Any
 
 from mailbox_appliance import settings
 from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreNewer, StoreUnusable
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files.opening import enveloped, require_store, told_of
 from mailbox_appliance.operations.stores import StoreMigration, overview
-from mailbox_appliance.records import Progress
 from mailbox_appliance.store import backups
 from mailbox_appliance.store.check_files import check_files
 from mailbox_appliance.store.compact import compact

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files.opening import enveloped, existing_store, require_store
-from mailbox_appliance.records import Progress
+from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.store import failures_as_unusable
 from mailbox_appliance.store.survey import survey
 
 

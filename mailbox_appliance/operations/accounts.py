@@ -19,13 +19,13 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
+from mailbox_appliance.model.records import Account, Capability, Connection, Deleted, Endpoint, Input, Security
 from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
 from mailbox_appliance.operations.license import require_room_for_account
 from mailbox_appliance.operations.oauth_mailboxes import try_again
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, Name, refuse_controls
-from mailbox_appliance.records import Account, Capability, Connection, Deleted, Endpoint, Input, Security
 from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
 
 # Faults that the one who typed the settings can mend; the others lie with the server or the network.
@@ -83,7 +83,7 @@ class Reconnection(Input, frozen=True, kw_only=True):
 @operation(needs=Capability.MAIL_READ)
 def list_accounts(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
     """The mailboxes that you reach."""
-    return permissions.reachable(appliance.store, caller.required_credential)
+    return permissions.reachable_accounts(appliance.store, caller.required_credential)
 
 
 @operation(needs=Capability.MAIL_READ)

@@ -9,9 +9,9 @@ from mailbox_appliance.errands import actions
 from mailbox_appliance.errands.action_plan import Action, Wanted
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Invalid, Unsupported
+from mailbox_appliance.model.records import Account, ActionResult, Capability, Input, MirroredFolder
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.records import Account, ActionResult, Capability, Input, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 
 MOST_MESSAGES, MOST_LABELS = 100, 100

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict
+from mailbox_appliance.model.records import Account, Capability
 from mailbox_appliance.operations.accounts import NewAccount, connect
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.named import named
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.texts import Id
-from mailbox_appliance.records import Account, Capability
 
 
 class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from msgspec import Meta
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid
+from mailbox_appliance.model.records import ApiKey, Capability, Deleted, KeyPermissions, OperationResult, Wire
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.key_permissions import (
     KeyChange,
@@ -21,10 +22,9 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Name, refuse_controls
 from mailbox_appliance.permissions import KeyRights
-from mailbox_appliance.records import Answer, ApiKey, Capability, Deleted, KeyPermissions, Wire
+from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.tokens import hash_token, new_token
 
 _LONGEST_ID = 200
 _ALL_MAIL = (
@@ -66,7 +66,7 @@ def list_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:
 
 
 @operation(access=Access.SESSION, https_of=gives_administration)
-def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> Answer[IssuedKey]:
+def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> OperationResult[IssuedKey]:
     """Make an API key of yours. Its token is shown this once.
 
     It can do no more than you can, now and later: with every request, what it stores and what you may do then count.
@@ -89,7 +89,7 @@ def list_all_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:  
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True)
-def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Answer[IssuedKey]:
+def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> OperationResult[IssuedKey]:
     """Make an API key of a member. Its token is shown this once.
 
     Nobody gives a key more than they hold themselves (403). One for somebody else gets no mail capability, now or
@@ -100,7 +100,7 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> An
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
-def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> Answer[ApiKey]:
+def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> OperationResult[ApiKey]:
     """Change what an API key may do, or the mailboxes it is limited to; what is left out stays.
 
     `customCapabilities` replaces everything, so it goes with no other list of capabilities. `permissionProfile` keeps
@@ -117,10 +117,10 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
         _require_grantable(store, require_still(store, caller, Capability.ADMIN_API_KEYS), key, after)
         _require_reached(store, key.member_id, request)
         if after == before:
-            return Answer(key)
+            return OperationResult(key)
         store.audit.record(caller.actor, "api_key.update", ("api_key", key_id), about=key.member_id)
         added = set(after.capabilities) - set(before.capabilities)
-        return Answer(store.api_keys.set_permissions(key_id, after), _warnings(added))
+        return OperationResult(store.api_keys.set_permissions(key_id, after), _warnings(added))
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
@@ -131,7 +131,7 @@ def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Delet
 
 def _create(
     appliance: Appliance, caller: Caller, owner_id: str, request: NewKey, *needed: Capability
-) -> Answer[IssuedKey]:
+) -> OperationResult[IssuedKey]:
     store, given, token = appliance.store, first_permissions(request), new_token("mbxk")
     with store.database.transaction(durable=True):
         found = require_still(store, caller, *needed)
@@ -142,11 +142,11 @@ def _create(
         refuse_controls("/name", request.name)
         owner = named(store, owner_id, "/memberId")
         if owner_id != found.member.id:  # what it did would be told of the other one
-            permissions.guard_admins(found, owner.role)
+            permissions.require_may_change_admins(found, owner.role)
         _require_reached(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
         store.audit.record(caller.actor, "api_key.create", ("api_key", key.id), about=owner_id)
-    return Answer(IssuedKey(api_key=key, token=token), _warnings(key.capabilities))
+    return OperationResult(IssuedKey(api_key=key, token=token), _warnings(key.capabilities))
 
 
 def _warnings(granted: Collection[Capability]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import LogInsBusy, Throttled
-from mailbox_appliance.meters import Meters
+from mailbox_appliance.metrics import Counters
 from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.store.members import email_key
 
@@ -68,7 +68,7 @@ def attempted(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -
 
 
 @contextmanager
-def _refusals_counted(meters: Meters) -> Iterator[None]:
+def _refusals_counted(meters: Counters) -> Iterator[None]:
     try:
         yield
     except Throttled as refusal:

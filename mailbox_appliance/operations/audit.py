@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.model.records import AuditEvent, Capability, Page, Wire
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import AuditEvent, Capability, Page, Wire
 from mailbox_appliance.store.audit import Deed
 from mailbox_appliance.store.store import Store
 

@@ -12,11 +12,11 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp, to_millis
 from mailbox_appliance.errors import BackupNotSealed, NotFound
 from mailbox_appliance.events import BackupFinished
+from mailbox_appliance.model.records import Backup, BackupSummary, Download, Input, OperationResult, Page
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Answer, Backup, BackupSummary, Download, Input, Page
 from mailbox_appliance.store.backup_listing import Stray
 from mailbox_appliance.store.container import read_manifest
 
@@ -68,18 +68,18 @@ def list_backups(
     caller: Caller,  # noqa: ARG001 - rights were checked
     limit: Limit = 50,
     cursor: Cursor | None = None,
-) -> Answer[Page[Backup]]:
+) -> OperationResult[Page[Backup]]:
     """The backups that lie in the data directory, newest first.
 
     `verified`: it was found good when it was made, and not bad since. `warnings` name files among them that are not
     listed: no backups or not whole, copies of one that is, or with a name that is no UTF-8.
     """
     kept = appliance.store.backups
-    return Answer(page_of(kept.list(), limit, cursor), not_listed(kept.list_unlisted()))
+    return OperationResult(page_of(kept.list(), limit, cursor), not_listed(kept.list_unlisted()))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PLAINLY) -> Answer[Backup]:
+def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PLAINLY) -> OperationResult[Backup]:
     """Make a backup of everything, while serving; the answer comes when it is made, read back and found good.
 
     Without a passphrase it opens with the store's own key, which travels inside as the store keeps it. Where that is in
@@ -91,7 +91,7 @@ def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PL
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
     appliance.events.publish(BackupFinished(made.id))
-    return Answer(made, warnings_of(made))
+    return OperationResult(made, warnings_of(made))
 
 
 @operation(access=Access.SESSION, role="admin", https=True)

@@ -4,10 +4,10 @@ import hmac
 from dataclasses import dataclass
 from typing import Literal
 
-from mailbox_appliance import tokens
 from mailbox_appliance.errors import MemberSuspended, Unauthenticated
-from mailbox_appliance.permissions import effective_capabilities, reach, require, require_owner
-from mailbox_appliance.records import Capability, Member
+from mailbox_appliance.model.records import Capability, Member
+from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability, require_owner
+from mailbox_appliance.security import tokens
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
@@ -104,11 +104,11 @@ def require_still(store: Store, caller: Caller, *needed: Capability) -> FoundCre
         raise Unauthenticated
     if found.member.status == "suspended":
         raise MemberSuspended
-    require(effective_capabilities(found), needed)
+    require_capability(effective_capabilities(found), needed)
     return found
 
 
 def require_still_owner(store: Store, caller: Caller, account_id: str) -> None:
     """The same, and whether the mailbox is the caller's own. Raises NotFound where it is not reached any more, too."""
     found = require_still(store, caller)
-    require_owner(reach(store, found, account_id), found.member.id)
+    require_owner(require_account(store, found, account_id), found.member.id)

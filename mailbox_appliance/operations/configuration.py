@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mailbox_appliance import licensing, settings
+from mailbox_appliance import settings
 from mailbox_appliance.errors import Conflict
-from mailbox_appliance.options import Value
 from mailbox_appliance.remote import providers_file
 from mailbox_appliance.remote.tls import require_ca_file
-from mailbox_appliance.settings import BadSetting, Settings
+from mailbox_appliance.security import licence
+from mailbox_appliance.settings import BadSetting, Settings, Value
 
 
 def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
@@ -17,7 +17,7 @@ def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
     options = settings.load(file, flags=flags)
     require_ca_file(options.text("remote.ca_file"))
     providers_file.table(options.text("remote.providers_file"))
-    licensing.issuer_key(options), licensing.verify_url(options)  # which refuse what cannot be used
+    licence.issuer_key(options), licence.verify_url(options)  # which refuse what cannot be used
     _require_address(options.text("server.public_url"))
     return options
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidToken
+from mailbox_appliance.model.records import Input, Wire
 from mailbox_appliance.operations.attempts import PER_ADDRESS, attempted, by_address
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.sessions import LoggedIn, begin_session
-from mailbox_appliance.records import Input, Wire
-from mailbox_appliance.tokens import hash_token, new_token
+from mailbox_appliance.security.tokens import hash_token, new_token
 
 _LIVES_FOR = timedelta(seconds=60)
 _DEVICE = "Console"

@@ -7,10 +7,10 @@ from msgspec import Meta
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.parts import Wanted
 from mailbox_appliance.errors import SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.model.records import Account, BodyFormat, BodyPart, Capability, Download, OperationResult
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.readable import in_form
-from mailbox_appliance.records import Account, Answer, BodyFormat, BodyPart, Capability, Download
 
 BodyOffset = Annotated[int, Meta(ge=0, le=1 << 31, description="Where to begin: `nextOffset` of the page before.")]
 BodyLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="How many characters a page holds at most.")]
@@ -57,7 +57,7 @@ def get_body(
     offset: BodyOffset = 0,
     limit: BodyLimit = 20_000,
     visible_only: VisibleOnly = False,
-) -> Answer[BodyPart]:
+) -> OperationResult[BodyPart]:
     """The body of a message, page by page; offsets are characters.
 
     Without a text, `text` is made from the HTML, and without HTML, `html` from the text; `markdown` is made from the
@@ -74,7 +74,7 @@ def get_body(
         warnings = fill(appliance, account, message_id)
         stored = appliance.store.messages.get_body(account.id, message_id)
     content, told = in_form(stored, format_, appliance.html_readers, visible_only=visible_only)
-    return Answer(page_of(content, format_, offset, limit), warnings + told)
+    return OperationResult(page_of(content, format_, offset, limit), warnings + told)
 
 
 def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from typing import Any, NoReturn, Union, get_args, get_origin
 
 import msgspec
 
-from mailbox_appliance.content import Content
-from mailbox_appliance.decoding import convert, decode_untyped_json
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.decoding import convert, decode_untyped_json
 from mailbox_appliance.operations.expectations import in_words, is_whole_number
 from mailbox_appliance.operations.large_json import LargeText, decode_large
 

@@ -9,13 +9,8 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AllMailHidden, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Cursor, Limit, operation
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     Account,
-    Answer,
     Capability,
     Delivery,
     DeliveryEntry,
@@ -23,8 +18,13 @@ from mailbox_appliance.records import (
     DeliveryTimeline,
     DeliveryWork,
     Input,
+    OperationResult,
     Page,
 )
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Cursor, Limit, operation
+from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.store.deliveries import Copy
 
@@ -56,13 +56,15 @@ def list_deliveries(
 
 
 @operation(needs=Capability.MAIL_READ)
-def get_delivery(appliance: Appliance, caller: Caller, account: Account, operation_id: str) -> Answer[Delivery]:
+def get_delivery(
+    appliance: Appliance, caller: Caller, account: Account, operation_id: str
+) -> OperationResult[Delivery]:
     """What became of a request to send, as it is now.
 
     It is there for the same member, whichever session or API key asks, and for everybody with access to the mailbox
     where it is scheduled.
     """
-    return Answer(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
+    return OperationResult(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -78,7 +80,7 @@ def list_all_deliveries(
 
     You see those of the same member, whichever session or API key made them, and every scheduled one.
     """
-    reached = [account.id for account in permissions.reachable(appliance.store, caller.required_credential)]
+    reached = [account.id for account in permissions.reachable_accounts(appliance.store, caller.required_credential)]
     if account_id is not None and account_id not in reached:
         raise NotFound(what="mailbox")
     wanted = reached if account_id is None else [account_id]
@@ -89,12 +91,14 @@ def list_all_deliveries(
 
 
 @operation(needs=Capability.MAIL_READ)
-def get_timeline(appliance: Appliance, caller: Caller, account: Account, operation_id: str) -> Answer[DeliveryTimeline]:
+def get_timeline(
+    appliance: Appliance, caller: Caller, account: Account, operation_id: str
+) -> OperationResult[DeliveryTimeline]:
     """Each step that a delivery went, and when; what was looked for since, and whether our copy lies in Sent.
 
     It is there for whom `GET .../delivery-operations/{operationId}` is.
     """
-    return Answer(*appliance.store.delivery_timelines.get(account.id, operation_id, caller.member.id))
+    return OperationResult(*appliance.store.delivery_timelines.get(account.id, operation_id, caller.member.id))
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
@@ -110,7 +114,7 @@ def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Acco
 @operation(access=Access.SESSION, allows=_require_sender_or_owner)
 def resolve_delivery(
     appliance: Appliance, caller: Caller, account: Account, operation_id: str, request: Resolution
-) -> Answer[Delivery]:
+) -> OperationResult[Delivery]:
     """Say what became of an uncertain delivery; only its sender or the owner of the mailbox may, in a session.
 
     It is final, and audited as `delivery.resolve_succeeded` or `delivery.resolve_failed`. After `succeeded` our copy is
@@ -123,7 +127,7 @@ def resolve_delivery(
         store.audit.record(caller.actor, f"delivery.resolve_{request.outcome}", ("delivery", operation_id))
     appliance.events.publish(DeliverySettled(operation_id, account.id, request.outcome))
     sender = store.delivery_lists.get_sender_id(account.id, operation_id)
-    return Answer(*store.delivery_lists.get(account.id, operation_id, sender))
+    return OperationResult(*store.delivery_lists.get(account.id, operation_id, sender))
 
 
 def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:

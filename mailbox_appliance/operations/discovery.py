@@ -5,14 +5,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.records import Input, Wire
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email
-from mailbox_appliance.options import BY_NAME
-from mailbox_appliance.records import Input, Wire
 from mailbox_appliance.remote import autoconfig, discovery, findings
-from mailbox_appliance.settings import Settings
+from mailbox_appliance.settings import BY_NAME, Settings
 
 Source = Annotated[
     Literal["table", "srv", "autoconfig", "mx", "guess"],

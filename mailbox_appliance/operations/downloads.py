@@ -14,14 +14,14 @@ import msgspec
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
-from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.errors import LinkOver, MemberSuspended
+from mailbox_appliance.model.decoding import decode_msgpack
+from mailbox_appliance.model.records import Account, Capability, Download, DownloadLink
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.contents import get_attachment
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.permissions import effective_capabilities, reach, require
-from mailbox_appliance.records import Account, Capability, Download, DownloadLink
+from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability
 from mailbox_appliance.store.mac import Mac
 from mailbox_appliance.store.store import Store
 
@@ -79,8 +79,8 @@ def download(appliance: Appliance, caller: Caller, token: str) -> Download:
     if found.member.status == "suspended":
         raise MemberSuspended
     capabilities = effective_capabilities(found)
-    account = reach(appliance.store, found, linked.account_id)
-    require(capabilities, (Capability.MAIL_READ,))
+    account = require_account(appliance.store, found, linked.account_id)
+    require_capability(capabilities, (Capability.MAIL_READ,))
     on_behalf = Caller(caller.origin, found, capabilities)
     return get_attachment(appliance, on_behalf, account, linked.message_id, linked.attachment_id)
 

@@ -11,6 +11,15 @@ from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
+from mailbox_appliance.model.records import (
+    Account,
+    Capability,
+    Deleted,
+    Message,
+    OperationResult,
+    OutgoingMessage,
+    Page,
+)
 from mailbox_appliance.operations import messages
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.given import DraftMessage
@@ -18,32 +27,33 @@ from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, op
 from mailbox_appliance.operations.outgoing import composed, resolve_draft
 from mailbox_appliance.operations.prepared import thread_of
 from mailbox_appliance.operations.turns import deciding
-from mailbox_appliance.records import Account, Answer, Capability, Deleted, Message, Outgoing, Page
 from mailbox_appliance.remote.faults import RemoteFault
 
 
 @operation(needs=Capability.MAIL_READ)
 def list_drafts(
     appliance: Appliance, caller: Caller, account: Account, limit: Limit = 50, cursor: Cursor | None = None
-) -> Answer[Page[Message]]:
+) -> OperationResult[Page[Message]]:
     """The drafts of a mailbox: what lies in its drafts folder, newest first."""
     if appliance.store.folders.find_by_role(account.id, "drafts") is None:
-        return Answer(Page(items=(), next_cursor=None), messages.first_sync_warnings(appliance, account))
+        return OperationResult(Page(items=(), next_cursor=None), messages.first_sync_warnings(appliance, account))
     found = messages.list_messages(appliance, caller, account, folder="drafts", limit=limit, cursor=cursor)
     items = tuple(map(_with_draft_id, found.data.items))
-    return Answer(Page(items=items, next_cursor=found.data.next_cursor), found.warnings)
+    return OperationResult(Page(items=items, next_cursor=found.data.next_cursor), found.warnings)
 
 
 @operation(needs=Capability.MAIL_READ)
-def get_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Answer[Message]:
+def get_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> OperationResult[Message]:
     """A draft, whole. Any message that is marked as a draft, or lies in the drafts folder, is one."""
     found = messages.get_message(appliance, caller, account, draft_id)
     _require_draft(found.data)
-    return Answer(_with_draft_id(found.data), found.warnings)
+    return OperationResult(_with_draft_id(found.data), found.warnings)
 
 
 @operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT, asks_servers=True)
-def create_draft(appliance: Appliance, caller: Caller, account: Account, message: DraftMessage) -> Answer[Message]:
+def create_draft(
+    appliance: Appliance, caller: Caller, account: Account, message: DraftMessage
+) -> OperationResult[Message]:
     """Keep a message as a draft. It needs neither recipients nor a text; Bcc and attachments are kept with it.
 
     The drafts folder is made where there is none. A request whose answer is lost may be repeated; look at the list
@@ -56,13 +66,13 @@ def create_draft(appliance: Appliance, caller: Caller, account: Account, message
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     found = get_draft(appliance, caller, account, draft_id)
-    return Answer(found.data, (*resolved.warnings, *told, *found.warnings))
+    return OperationResult(found.data, (*resolved.warnings, *told, *found.warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT)
 def update_draft(
     appliance: Appliance, caller: Caller, account: Account, draft_id: str, message: DraftMessage
-) -> Answer[Message]:
+) -> OperationResult[Message]:
     """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
 
     Its thread may be another one afterwards, where the provider says what belongs together, as Gmail does.
@@ -78,7 +88,7 @@ def update_draft(
     with _deciding(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
     found = get_draft(appliance, caller, account, draft_id)
-    return Answer(found.data, (*resolved.warnings, *told, *found.warnings, *warnings))
+    return OperationResult(found.data, (*resolved.warnings, *told, *found.warnings, *warnings))
 
 
 @operation(needs=Capability.MAIL_DRAFTS)
@@ -103,7 +113,7 @@ def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator
             raise problem_of(fault) from fault
 
 
-def _version(appliance: Appliance, outgoing: Outgoing) -> tuple[Version, tuple[str, ...]]:
+def _version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[Version, tuple[str, ...]]:
     """The draft as it is to be kept, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = composed(outgoing, now, reader)

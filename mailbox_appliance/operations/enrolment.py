@@ -1,7 +1,7 @@
 """A first password by invitation, and a new one by a password reset."""
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.records import Input
 from mailbox_appliance.operations.attempts import PER_ADDRESS, attempted, by_address, by_email
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
@@ -9,7 +9,7 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.sessions import LoggedIn, begin_session, end_sessions
 from mailbox_appliance.operations.texts import DeviceName, Password, refuse_controls, refuse_weak
-from mailbox_appliance.records import Input
+from mailbox_appliance.security import passwords
 from mailbox_appliance.store.audit import Actor
 
 _INVITATION = Use("invitation", "member.enroll", "invitation")

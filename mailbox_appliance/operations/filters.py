@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.mail import query, words
-from mailbox_appliance.records import MessageFilter, SearchedField, Term
+from mailbox_appliance.model.records import MessageFilter, SearchedField, SearchTerm
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ def read(
     """
     named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
     marked = MessageFilter(
-        terms=tuple(Term(given, field) for field, given in named if given is not None),
+        terms=tuple(SearchTerm(given, field) for field, given in named if given is not None),
         unread=unread,
         starred=starred,
         has_attachment=has_attachment,

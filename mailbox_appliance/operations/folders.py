@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
+from mailbox_appliance.model.records import Account, FolderRole, Input, MappedFolders, MirroredFolder, OperationResult
 from mailbox_appliance.operations.caller import Caller, require_still_owner
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Account, Answer, FolderRole, Input, MappedFolders, MirroredFolder
 from mailbox_appliance.remote.faults import RemoteFault
 
 _Path = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
@@ -32,7 +32,7 @@ class FolderMapping(Input, frozen=True, kw_only=True):
 @operation(access=Access.SESSION, owner=True, asks_servers=True)
 def map_folders(
     appliance: Appliance, caller: Caller, account: Account, mapping: FolderMapping
-) -> Answer[MappedFolders]:
+) -> OperationResult[MappedFolders]:
     """Say which folders are for sent mail, drafts, trash, archive and spam; answers all five as they are now.
 
     It holds at once, before what the server says and before well-known names. The server is asked for its folders
@@ -61,7 +61,7 @@ def map_folders(
         store.audit.record(caller.actor, "account.folders", ("account", account.id))
     appliance.sync.wake(account.id, None)
     after = store.accounts.get(account.id).folders
-    return Answer(after, tuple(_bereft(before, after)))
+    return OperationResult(after, tuple(_bereft(before, after)))
 
 
 def _bereft(before: MappedFolders, after: MappedFolders) -> Iterator[str]:

@@ -10,13 +10,13 @@ from mailbox_appliance.errors import Detail, MessageTooLarge
 from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING, HtmlReader
+from mailbox_appliance.model.records import Account, OutgoingMessage
 from mailbox_appliance.operations.given import Forward
 from mailbox_appliance.operations.operation import MIB
 from mailbox_appliance.operations.outgoing import composed, people, require_files, require_lists, sender_of
 from mailbox_appliance.operations.prepared import Prepared
 from mailbox_appliance.operations.sources import read_source
 from mailbox_appliance.operations.turns import deciding
-from mailbox_appliance.records import Account, Outgoing
 
 _FILES, _WITHOUT = (
     "/includeAttachments",
@@ -36,10 +36,12 @@ def forwarding(
     to, cc = people("to", request.to) or (), people("cc", request.cc) or ()
     require_lists({"to": to, "cc": cc})
     with deciding(appliance, key):
-        yield _around(appliance, account, message_id, request, Outgoing(sender=sender, to=to, cc=cc))
+        yield _around(appliance, account, message_id, request, OutgoingMessage(sender=sender, to=to, cc=cc))
 
 
-def _around(appliance: Appliance, account: Account, message_id: str, request: Forward, empty: Outgoing) -> Prepared:
+def _around(
+    appliance: Appliance, account: Account, message_id: str, request: Forward, empty: OutgoingMessage
+) -> Prepared:
     """The original, quoted in the message that is empty as yet."""
     source = _original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from mailbox_appliance.content import Content
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Input
 from mailbox_appliance.operations.texts import Email
-from mailbox_appliance.records import Input
 
 Text = Annotated[str, Meta(min_length=1)]
 SendAt = Annotated[

@@ -10,9 +10,9 @@ import msgspec
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.model.records import Capability, Count, Timestamp, Wire
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.records import Capability, Count, Timestamp, Wire
 
 Hours = Annotated[int, msgspec.Meta(ge=1, le=168, description="How many hours back: up to a week.")]
 #: Up to so many hours -> the seconds of a step; beyond the last, six hours.
@@ -57,7 +57,7 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
     """
     step = next((seconds for most, seconds in _STEPS if hours <= most), _LONGEST_STEP)
     since, until = _span(appliance.clock.now(), hours * 3600, step)
-    accounts = json.dumps([a.id for a in permissions.reachable(appliance.store, caller.required_credential)])
+    accounts = json.dumps([a.id for a in permissions.reachable_accounts(appliance.store, caller.required_credential)])
     sent = appliance.store.history.count_deliveries(accounts, caller.member.id, since, step)
     came = appliance.store.history.count_arrivals(accounts, since, until, step)
     times = [

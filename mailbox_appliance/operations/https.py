@@ -11,12 +11,12 @@ from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.reading import CertificateFacts, facts, remarks
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
+from mailbox_appliance.model.records import Input, OperationResult, Timestamp, Wire
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.certificates import import_certificate, is_lost, rotate_certificate
 from mailbox_appliance.operations.instance_settings import change, require_fitting
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Answer, Input, Timestamp, Wire
 
 #: Of a certificate with its chain, or of a key, as a text; they have some thousand.
 MOST_CHARACTERS = 64 * 1024
@@ -78,13 +78,13 @@ class NewCertificate(Input, frozen=True, kw_only=True):
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def get_https(appliance: Appliance, caller: Caller) -> Answer[Https]:  # noqa: ARG001 - rights were checked
+def get_https(appliance: Appliance, caller: Caller) -> OperationResult[Https]:  # noqa: ARG001 - rights were checked
     """Whether HTTPS is offered, where, and with which certificate; `warnings` tell what an operator should see to."""
     return _answer(appliance)
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) -> Answer[Https]:
+def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) -> OperationResult[Https]:
     """Open, move or close the HTTPS listener, at once. What is under way on it is still answered, this request too.
 
     Where that cannot be done (the port is taken, say), 409 says why, and all is as it was. A certificate is made where
@@ -101,11 +101,11 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
         answer = _answer(appliance)
     if was_lost and answer.data.certificate is not None:
         told = (*told, _PINNED.format(answer.data.certificate.fingerprint))
-    return Answer(answer.data, (*told, *answer.warnings))
+    return OperationResult(answer.data, (*told, *answer.warnings))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificate) -> Answer[Https]:
+def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificate) -> OperationResult[Https]:
     """Let a certificate of one's own take the place of the present one, at once; connections that are open go on.
 
     It is looked at first: 400 says what is wrong with it.
@@ -116,7 +116,7 @@ def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificat
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def rotate(appliance: Appliance, caller: Caller) -> Answer[Https]:
+def rotate(appliance: Appliance, caller: Caller) -> OperationResult[Https]:
     """Make another self-signed certificate, with another key, in place of the present one; it counts at once.
 
     Clients that pinned the one before refuse it until they log in again with the new fingerprint.
@@ -129,7 +129,7 @@ def rotate(appliance: Appliance, caller: Caller) -> Answer[Https]:
     return _replaced(appliance, act)
 
 
-def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Answer[Https]:
+def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[Https]:
     with appliance.settings_lock:  # who asks is told of their own certificate, and not of the next one's
         before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
         with _as_conflict():
@@ -141,7 +141,7 @@ def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Answe
     found = answer.data.certificate
     if found is not None and before not in (None, found.fingerprint):
         told = (*told, _PINNED.format(found.fingerprint))
-    return Answer(answer.data, tuple(dict.fromkeys((*told, *answer.warnings))))
+    return OperationResult(answer.data, tuple(dict.fromkeys((*told, *answer.warnings))))
 
 
 def _fingerprint(appliance: Appliance) -> str | None:
@@ -151,7 +151,7 @@ def _fingerprint(appliance: Appliance) -> str | None:
         return None
 
 
-def _answer(appliance: Appliance) -> Answer[Https]:
+def _answer(appliance: Appliance) -> OperationResult[Https]:
     listener, settings = appliance.https, appliance.settings
     trouble = None if listener is None else listener.trouble
     certificate, warnings = _certificate(appliance, told=trouble is not None)
@@ -162,7 +162,7 @@ def _answer(appliance: Appliance) -> Answer[Https]:
         url=None if listener is None else listener.url,
         certificate=certificate,
     )
-    return Answer(answer, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
+    return OperationResult(answer, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
 
 
 def _certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | None, tuple[str, ...]]:

@@ -10,14 +10,13 @@ from msgspec import UNSET, Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import CertificateUnusable, Conflict, Detail, HttpsNotOffered, Invalid
-from mailbox_appliance.licensing import STORED_AS as LICENCE
+from mailbox_appliance.model.records import Input, OperationResult
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.options import BY_NAME, OPTIONS, Option, complaint
-from mailbox_appliance.reach import lets_others_in
-from mailbox_appliance.records import Answer, Input
+from mailbox_appliance.security.licence import STORED_AS as LICENCE
+from mailbox_appliance.settings import BY_NAME, OPTIONS, Option, is_https_public, why_invalid
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noq
 
 
 @operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
-def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> Answer[dict[str, Any]]:
+def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> OperationResult[dict[str, Any]]:
     """Change settings, all of them or none. `null` takes a change back: what config.toml has counts again.
 
     What the operator sets in the environment or on the command line cannot be changed here (409). `warnings` tell who
@@ -95,7 +94,7 @@ def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettin
     changes = dict(_changes(request))
     require_fitting(changes)
     warnings = change(appliance, caller, changes)
-    return Answer(get_settings(appliance, caller), warnings)
+    return OperationResult(get_settings(appliance, caller), warnings)
 
 
 def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[str, ...]:
@@ -105,7 +104,7 @@ def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> 
     """
     with appliance.settings_lock:
         _require_free(appliance, changes)
-        let_in = lets_others_in(appliance.settings)
+        let_in = is_https_public(appliance.settings)
         if changes.get("server.https"):
             _require_certificate(appliance, caller)
         before = _store(appliance, caller, changes)
@@ -114,7 +113,7 @@ def change(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> 
         except BaseException:
             _put_back(appliance, caller, before)
             raise
-        is_shut_out = let_in and not caller.origin.is_local and not lets_others_in(appliance.settings)
+        is_shut_out = let_in and not caller.origin.is_local and not is_https_public(appliance.settings)
     return tuple(_shut_out(appliance)) if is_shut_out else ()
 
 
@@ -184,7 +183,7 @@ def require_fitting(changes: Mapping[str, Any], places: Mapping[str, str] | None
     faults = [
         Detail(f"/{(places or {}).get(name, name)}", f"{name} {wrong}.")
         for name, value in changes.items()
-        if value is not None and (wrong := complaint(BY_NAME[name], value)) is not None
+        if value is not None and (wrong := why_invalid(BY_NAME[name], value)) is not None
     ]
     if faults:
         raise Invalid(details=tuple(faults), reason=faults[0].message)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.errors import Detail, Invalid
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     ADMIN_CAPABILITIES,
     PROFILES,
     Capability,

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mailbox_appliance.content import Base64Text, Content
 from mailbox_appliance.errors import InvalidJson
+from mailbox_appliance.model.content import Base64Text, Content
 
 _LEAST = 4000
 _LONG = re.compile(rb'"[A-Za-z0-9+/=]{%d}' % _LEAST)

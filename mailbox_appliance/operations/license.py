@@ -12,15 +12,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mailbox_appliance import licensing
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenied, Unverified
-from mailbox_appliance.licensing import BadLicence, Installed
+from mailbox_appliance.model.records import Capability, Deleted, Input, License, OperationResult
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.records import Answer, Capability, Deleted, Input, License
 from mailbox_appliance.remote import issuer
 from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.security import licence
+from mailbox_appliance.security.licence import BadLicence, InstalledLicence
 
 _TARGET = ("license", "license")
 _RETRY_AFTER = 5
@@ -43,7 +43,7 @@ def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG00
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
-def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> Answer[License]:
+def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> OperationResult[License]:
     """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
 
     One that its issuer says no to is refused. Where it cannot be asked, the licence is installed with a warning, and
@@ -57,9 +57,9 @@ def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> An
     with store.database.transaction(durable=True):
         require_still(store, caller, Capability.ADMIN_LICENSE)
         installed = _installed(appliance, token, fault)
-        store.stored_settings.put(licensing.STORED_AS, msgspec.to_builtins(installed))
+        store.stored_settings.put(licence.STORED_AS, msgspec.to_builtins(installed))
         store.audit.record(caller.actor, "license.set", _TARGET)
-    return Answer(current(appliance), _warnings(installed, fault))
+    return OperationResult(current(appliance), _warnings(installed, fault))
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
@@ -67,9 +67,9 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
     """Remove the licence: the plan is `community` again, without limits."""
     store = appliance.store
     with store.database.transaction(durable=True):
-        if store.stored_settings.find(licensing.STORED_AS) is None:
+        if store.stored_settings.find(licence.STORED_AS) is None:
             raise NothingToRemove(what="licence")
-        store.stored_settings.remove(licensing.STORED_AS)
+        store.stored_settings.remove(licence.STORED_AS)
         store.audit.record(caller.actor, "license.delete", _TARGET)
     return Deleted(id="license")
 
@@ -99,24 +99,24 @@ def require_room_for_account(appliance: Appliance) -> None:
 
 def current(appliance: Appliance) -> License:
     """How the appliance is licensed now."""
-    installed = licensing.installed(appliance.store.stored_settings.find(licensing.STORED_AS))
-    key = licensing.issuer_key(appliance.settings)
+    installed = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
+    key = licence.issuer_key(appliance.settings)
     # Without an issuer nobody is licensed: the limits are those of whoever sells or hosts the appliance.
     if installed is None or key is None:
-        return licensing.COMMUNITY
-    is_online = bool(licensing.verify_url(appliance.settings))
-    terms = licensing.terms_of(installed, key)
-    return licensing.judge(installed, terms, appliance.clock.now(), is_confirmed_online=is_online)
+        return licence.COMMUNITY
+    is_online = bool(licence.verify_url(appliance.settings))
+    terms = licence.terms_of(installed, key)
+    return licence.evaluate(installed, terms, appliance.clock.now(), is_confirmed_online=is_online)
 
 
 def _check(appliance: Appliance, token: str) -> None:
     """Raises Invalid, which never quotes the token."""
-    key = licensing.issuer_key(appliance.settings)
+    key = licence.issuer_key(appliance.settings)
     if key is None:
         hint = "set `license.issuer_public_key` to the key of who issued it, and start the appliance again."
         raise Invalid.at("/token", f"Nobody issues licences here: {hint}")
     try:
-        terms = licensing.read_token(token, key)
+        terms = licence.parse_token(token, key)
     except BadLicence as error:
         raise Invalid.at("/token", f"This licence cannot be taken: {error}.") from None
     if terms.has_expired(appliance.clock.now()):
@@ -129,7 +129,7 @@ def _asked(appliance: Appliance, token: str) -> RemoteFault | None:
     Raises Invalid where it says that it is not, and Unverified where there is no place to wait for it.
     """
     settings = appliance.settings
-    url, ca_file = licensing.verify_url(settings), settings.text("remote.ca_file")
+    url, ca_file = licence.verify_url(settings), settings.text("remote.ca_file")
     if not url:
         return None
     with appliance.io_slot() as has_place:
@@ -147,21 +147,21 @@ def _asked(appliance: Appliance, token: str) -> RemoteFault | None:
     return None
 
 
-def _installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> Installed:
+def _installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> InstalledLicence:
     """What is kept of a licence that was asked about now. Raises Unverified where that has failed for too long."""
-    now, installed = appliance.clock.now(), Installed(token)
-    if not licensing.verify_url(appliance.settings):
+    now, installed = appliance.clock.now(), InstalledLicence(token)
+    if not licence.verify_url(appliance.settings):
         return installed
     if fault is None:
         return installed.with_confirmation(now)
-    before = licensing.installed(appliance.store.stored_settings.find(licensing.STORED_AS))
+    before = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
     installed = (before if before is not None and before.token == token else installed).with_failed_confirmation(now)
     if installed.is_unverified(now):
         raise Unverified(reason=fault.reason) from fault
     return installed
 
 
-def _warnings(installed: Installed, fault: RemoteFault | None) -> tuple[str, ...]:
+def _warnings(installed: InstalledLicence, fault: RemoteFault | None) -> tuple[str, ...]:
     until = installed.confirmed_until()
     return () if fault is None or until is None else (_NOT_CONFIRMED.format(reason=fault.reason, until=until),)
 

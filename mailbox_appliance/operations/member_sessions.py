@@ -1,11 +1,11 @@
 """Where other members are logged in, as administrators see and end it."""
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.records import Capability, Deleted, Session
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.members import is_there, may_touch, touched
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.sessions import end_sessions
-from mailbox_appliance.records import Capability, Deleted, Session
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there, tag="member_sessions")

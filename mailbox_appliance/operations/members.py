@@ -14,23 +14,23 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, LetInByKey
-from mailbox_appliance.operations.caller import Caller, require_still
-from mailbox_appliance.operations.license import require_room_for_member
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.sessions import end_sessions
-from mailbox_appliance.operations.texts import Email, Name, refuse_controls
-from mailbox_appliance.records import (
-    Answer,
+from mailbox_appliance.model.records import (
     Capability,
     Deleted,
     Input,
     IssuedInvitation,
     Member,
     MemberStatus,
+    OperationResult,
     Role,
     Wire,
 )
-from mailbox_appliance.tokens import hash_token, new_token
+from mailbox_appliance.operations.caller import Caller, require_still
+from mailbox_appliance.operations.license import require_room_for_member
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.sessions import end_sessions
+from mailbox_appliance.operations.texts import Email, Name, refuse_controls
+from mailbox_appliance.security.tokens import hash_token, new_token
 
 # What it is called that somebody becomes this.
 _ACTS: Mapping[Role | MemberStatus, str] = {
@@ -78,7 +78,7 @@ def is_there(appliance: Appliance, caller: Caller, values: Mapping[str, str]) ->
 def may_touch(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
     """Raises NotFound as `is_there`, and Denied where an API key is about to touch an administrator."""
     member = appliance.store.members.get(values.get("memberId", ""))
-    permissions.guard_admins(caller.required_credential, member.role)
+    permissions.require_may_change_admins(caller.required_credential, member.role)
 
 
 def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
@@ -89,7 +89,7 @@ def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
     """
     require_still(appliance.store, caller, Capability.ADMIN_MEMBERS)
     member = appliance.store.members.get(member_id)
-    permissions.guard_admins(caller.required_credential, member.role)
+    permissions.require_may_change_admins(caller.required_credential, member.role)
     return member
 
 
@@ -107,7 +107,7 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
     (403). 409 `email_taken`: another member has this email. 403 `plan_denied`: the licence
     is for no more members.
     """
-    permissions.guard_admins(caller.required_credential, request.role)
+    permissions.require_may_change_admins(caller.required_credential, request.role)
     refuse_controls("/name", request.name)
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -126,7 +126,9 @@ def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member: 
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
-def update_member(appliance: Appliance, caller: Caller, member_id: str, request: MemberChange) -> Answer[Member]:
+def update_member(
+    appliance: Appliance, caller: Caller, member_id: str, request: MemberChange
+) -> OperationResult[Member]:
     """Change a member's name, email, role or status; it takes effect with the next request.
 
     Suspending ends the member's sessions at once, for good, and their API keys answer 403 `member_suspended` until they
@@ -142,7 +144,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
     with store.database.transaction(durable=True):
         before = touched(appliance, caller, member_id)
         if request.role is not UNSET:
-            permissions.guard_admins(caller.required_credential, request.role)
+            permissions.require_may_change_admins(caller.required_credential, request.role)
         if (
             request.role == "admin"
             and before.role != "admin"
@@ -151,7 +153,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
             raise LetInByKey
         change = {name: value for name, value in _given(request).items() if value != getattr(before, name)}
         if not change:
-            return Answer(before)
+            return OperationResult(before)
         store.members.update(member_id, **change)
         for action in _acts(change):
             store.audit.record(caller.actor, action, ("member", member_id))
@@ -162,7 +164,7 @@ def update_member(appliance: Appliance, caller: Caller, member_id: str, request:
             store.one_time_tokens.revoke_shown_to_keys(member_id)
         if change.get("role") == "member":
             _revoke_made_for_others(appliance, caller, member_id)
-        return Answer(store.members.get(member_id), _warnings(appliance))
+        return OperationResult(store.members.get(member_id), _warnings(appliance))
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)

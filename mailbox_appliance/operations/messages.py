@@ -7,22 +7,22 @@ from msgspec import UNSET
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.operations import contents, filters
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Cursor, Limit, operation
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     Account,
-    Answer,
     Body,
     Capability,
     Folder,
     Label,
     Message,
     MessageFilter,
+    OperationResult,
     Page,
     Thread,
 )
+from mailbox_appliance.operations import contents, filters
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.operation import Cursor, Limit, operation
+from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -55,7 +55,7 @@ def list_messages(
     before: filters.Moment | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
-) -> Answer[Page[Message]]:
+) -> OperationResult[Page[Message]]:
     """Messages of a mailbox, newest first; of every folder but spam and trash, unless a folder is named.
 
     All that is asked for must hold. Newest is what the server received last (INTERNALDATE, RFC 9051 2.3.3). `date`
@@ -95,7 +95,7 @@ def list_all_messages(
     before: filters.Moment | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
-) -> Answer[Page[Message]]:
+) -> OperationResult[Page[Message]]:
     """Messages of every mailbox that you reach, newest first, as in the list of one mailbox.
 
     A folder is looked for in each mailbox, by its role, path or name. The order is that in which the servers received
@@ -113,7 +113,7 @@ def list_all_messages(
         after=after,
         before=before,
     )
-    accounts = permissions.reachable(appliance.store, caller.required_credential)
+    accounts = permissions.reachable_accounts(appliance.store, caller.required_credential)
     incomplete = sum(account.last_sync_at is None for account in accounts)
     first = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
     warnings = (*first, *filters.misread(q))
@@ -122,14 +122,14 @@ def list_all_messages(
 
 
 @operation(needs=Capability.MAIL_READ)
-def get_message(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Answer[Message]:  # noqa: ARG001
+def get_message(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> OperationResult[Message]:  # noqa: ARG001
     """A whole message, with its body and header fields; a body that is not here yet is fetched now."""
     message, warnings = appliance.store.messages.get(account.id, message_id)
     if message.body in (UNSET, Body()) and not appliance.store.messages.get_body(account.id, message_id).is_there:
         missing = contents.fill(appliance, account, message_id)
         message, warnings = appliance.store.messages.get(account.id, message_id)
         warnings += missing
-    return Answer(message, warnings)
+    return OperationResult(message, warnings)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -161,7 +161,7 @@ def _page(
     limit: int,
     warnings: tuple[str, ...],
     name: str,
-) -> Answer[Page[Message]]:
+) -> OperationResult[Page[Message]]:
     ids = [account.id for account in accounts]
     folders = None
     if folder is not None:
@@ -174,7 +174,7 @@ def _page(
         ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html_readers.for_request()
     )
     warnings = (*warnings, *filters.warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
-    return Answer(Page(items=items, next_cursor=encode_cursor(more, name, folder, wanted)), warnings)
+    return OperationResult(Page(items=items, next_cursor=encode_cursor(more, name, folder, wanted)), warnings)
 
 
 def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: MessageFilter) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mailbox_appliance.errors import Detail, Invalid, NotFound
-from mailbox_appliance.records import Member
+from mailbox_appliance.model.records import Member
 from mailbox_appliance.store.store import Store
 
 _UNKNOWN = "There is no member with this id."

@@ -14,13 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Invalid, NotFound
-from mailbox_appliance.oauth_environment import LONGEST, TENANT
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.license import require_verified
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.texts import refuse_controls
-from mailbox_appliance.records import (
-    Answer,
+from mailbox_appliance.model.records import (
     Capability,
     Deleted,
     GoogleAppSettings,
@@ -28,8 +22,14 @@ from mailbox_appliance.records import (
     OAuthApp,
     OAuthProvider,
     OAuthSettings,
+    OperationResult,
     OutlookAppSettings,
 )
+from mailbox_appliance.oauth.environment import LONGEST, TENANT
+from mailbox_appliance.operations.caller import Caller
+from mailbox_appliance.operations.license import require_verified
+from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.texts import refuse_controls
 
 _REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS700025)."
 
@@ -95,7 +95,9 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change, tag="oauth_apps")
-def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp) -> Answer[OAuthSettings]:
+def set_oauth_app(
+    appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp
+) -> OperationResult[OAuthSettings]:
     """Save the application of a provider, `google` or `outlook`, in place of the one before.
 
     What is left out is as if it had never been saved, but for `clientSecret`. What does not go with the provider is
@@ -111,7 +113,7 @@ def set_oauth_app(appliance: Appliance, caller: Caller, provider: str, request: 
         appliance.store.oauth_apps.put(_merged(before, named, request))
         appliance.store.audit.record(caller.actor, "oauth_app.set", ("oauth_app", named))
     _try_again(appliance, named)
-    return Answer(_settings(appliance), _not_kept(before, named, request))
+    return OperationResult(_settings(appliance), _not_kept(before, named, request))
 
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_may_change, tag="oauth_apps")

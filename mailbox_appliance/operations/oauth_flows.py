@@ -16,27 +16,25 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.authorization.consent import Asked, Granted, Refused
 from mailbox_appliance.authorization.flows import (
     AppMissing,
-    Asked,
     Begun,
-    Granted,
     NotAgreedYet,
     NothingBrought,
-    Refused,
     StateUnknown,
     TooManyFlows,
 )
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import AccessRefused, Conflict, Detail, Invalid, NotFound, Throttled
 from mailbox_appliance.mail.address import to_envelope_address
+from mailbox_appliance.model.records import Account, Input, OAuthProvider, Timestamp, Wire
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.license import require_room_for_account, require_verified
 from mailbox_appliance.operations.oauth_mailboxes import NAMES, keep, told, tried, with_graph
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, Id, Name, refuse_controls
-from mailbox_appliance.records import Account, Input, OAuthProvider, Timestamp, Wire
 from mailbox_appliance.remote.faults import RemoteFault
 
 _CALLBACK = "/api/v1/oauth/callback"
@@ -192,7 +190,7 @@ def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, reques
 
 
 def _own(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn) -> Account:
-    account = permissions.reach(appliance.store, caller.required_credential, str(request.account_id))
+    account = permissions.require_account(appliance.store, caller.required_credential, str(request.account_id))
     permissions.require_owner(account, caller.member.id)
     if account.provider != provider:
         raise Invalid.at("/accountId", f"This mailbox is one of {NAMES[account.provider]}.")

@@ -22,9 +22,9 @@ from mailbox_appliance.errors import (
     Unavailable,
 )
 from mailbox_appliance.events import AccountAdded, AccountReconnected
+from mailbox_appliance.model.records import Account, Connection, OAuthLogin
 from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
 from mailbox_appliance.operations.license import require_room_for_account
-from mailbox_appliance.records import Account, Connection, OAuthLogin
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth_answers import Issued
 from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check

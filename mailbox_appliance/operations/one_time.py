@@ -7,10 +7,10 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidToken, MemberSuspended
+from mailbox_appliance.model.records import Member
 from mailbox_appliance.operations.attempts import Attempt
-from mailbox_appliance.records import Member
+from mailbox_appliance.security.tokens import hash_token
 from mailbox_appliance.store.invitations import Kind
-from mailbox_appliance.tokens import hash_token
 
 # Longer than any that there is, so that a wrong one is told as such.
 Token = Annotated[str, Meta(min_length=1, max_length=4096)]

@@ -16,15 +16,15 @@ from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_or
 import msgspec
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.content import Content
 from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
 from mailbox_appliance.events import LargeWorkEnded
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Account, Capability, OperationResult, Role
 from mailbox_appliance.operations.caller import Caller, Origin
 from mailbox_appliance.operations.canonical import canonical
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
 from mailbox_appliance.operations.parameter import Parameter, pointer, wire_name
 from mailbox_appliance.operations.rights import Access, Allows, Permits, Rights
-from mailbox_appliance.records import Account, Answer, Capability, Role
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ class Operation(Generic[P, R]):
         """The function itself, for callers inside the house, without the checks of `call`."""
         return self.function(*args, **kwargs)
 
-    def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> Answer[Any]:
+    def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> OperationResult[Any]:
         """Check everything, in the order that every door keeps, then do it."""
         caller = self.rights.identify(appliance, origin, token)
         given: dict[str, Any] = {}
@@ -170,14 +170,14 @@ class Operation(Generic[P, R]):
             raise Invalid.at("", "This takes no body.")
         return raw
 
-    def _run(self, appliance: Appliance, caller: Caller, given: dict[str, Any]) -> Answer[Any]:
+    def _run(self, appliance: Appliance, caller: Caller, given: dict[str, Any]) -> OperationResult[Any]:
         function: Callable[..., Any] = self.function
         if self.asks_servers:
             with appliance.require_io_slot():
                 answer = function(appliance, caller, **given)
         else:
             answer = function(appliance, caller, **given)
-        return answer if isinstance(answer, Answer) else Answer(answer)
+        return answer if isinstance(answer, OperationResult) else OperationResult(answer)
 
 
 def operation(
@@ -212,7 +212,7 @@ def operation(
 
 
 def _result_type(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Answer else annotation
+    return get_args(annotation)[0] if get_origin(annotation) is OperationResult else annotation
 
 
 def _place(problem: Invalid, places: Mapping[str, str]) -> None:

@@ -15,10 +15,17 @@ from mailbox_appliance.mail.part_writing import media_type
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
 from mailbox_appliance.mail.replies import Recipients, Threading
 from mailbox_appliance.mail.threads import reply_subject
+from mailbox_appliance.model.records import (
+    Account,
+    Address,
+    ComposedMessage,
+    Message,
+    OutgoingAttachment,
+    OutgoingMessage,
+)
 from mailbox_appliance.operations.given import DraftMessage, GivenAddress, GivenAttachment, InlineMessage
 from mailbox_appliance.operations.operation import MIB
 from mailbox_appliance.operations.texts import refuse_controls
-from mailbox_appliance.records import Account, Address, Composed, Message, Outgoing, OutgoingAttachment
 from mailbox_appliance.store.store import Store
 
 MOST_ATTACHMENTS = 100
@@ -38,7 +45,7 @@ _PUT_LESS = "Send fewer or smaller files."
 class Resolved:
     """A message as it goes out, and what its sender should be told about it."""
 
-    outgoing: Outgoing
+    outgoing: OutgoingMessage
     warnings: tuple[str, ...] = ()
 
 
@@ -94,7 +101,7 @@ def require_files(sizes: Iterable[int], path: str = "/attachments", advice: str 
         )
 
 
-def composed(outgoing: Outgoing, date: datetime, reader: HtmlReader = TAGS) -> Composed:
+def composed(outgoing: OutgoingMessage, date: datetime, reader: HtmlReader = TAGS) -> ComposedMessage:
     """Return the message as it travels, with a new Message-ID, and a plain text beside its HTML.
 
     Raises Invalid for what no header field can hold.
@@ -146,7 +153,7 @@ def _addressed(store: Store, account: Account, message: DraftMessage) -> Resolve
         subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
     elif message.reply_all:
         raise Invalid.at("/replyToMessageId", "replyAll needs replyToMessageId.")
-    outgoing = Outgoing(
+    outgoing = OutgoingMessage(
         sender=sender,
         to=found.to,
         cc=found.cc,

@@ -21,6 +21,16 @@ from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.model.records import (
+    Account,
+    Address,
+    Capability,
+    ComposedMessage,
+    DeliveryKind,
+    OutgoingMessage,
+    ParsedMessage,
+    Quota,
+)
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.given import InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB
@@ -35,16 +45,6 @@ from mailbox_appliance.operations.outgoing import (
 from mailbox_appliance.operations.send_times import read_send_at
 from mailbox_appliance.operations.sources import read_source
 from mailbox_appliance.operations.turns import deciding
-from mailbox_appliance.records import (
-    Account,
-    Address,
-    Capability,
-    Composed,
-    DeliveryKind,
-    Outgoing,
-    ParsedMessage,
-    Quota,
-)
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
@@ -59,7 +59,7 @@ class Prepared:
     `warnings`: what its sender should be told of it.
     """
 
-    message: Composed
+    message: ComposedMessage
     to: tuple[Address, ...]
     subject: str
     kind: DeliveryKind = "send"
@@ -175,7 +175,7 @@ def _require_size(size: int) -> None:
         raise MessageTooLarge(what="The draft", limit=f"{MAIL_LIMIT // MIB} MiB", details=details)
 
 
-def thread_of(store: Store, account: Account, outgoing: Outgoing) -> str | None:
+def thread_of(store: Store, account: Account, outgoing: OutgoingMessage) -> str | None:
     """The conversation that a message belongs to by what it answers."""
     return _thread(store, account, (*outgoing.references, outgoing.in_reply_to or ""))
 

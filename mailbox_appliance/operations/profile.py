@@ -2,16 +2,16 @@
 
 from msgspec import UNSET, UnsetType
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import WrongPassword
+from mailbox_appliance.model.records import Input, Member
 from mailbox_appliance.operations.attempts import PER_MEMBER, Attempt, attempted
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.sessions import end_sessions, require_password
 from mailbox_appliance.operations.texts import Name, Password, refuse_controls, refuse_weak
-from mailbox_appliance.records import Input, Member
+from mailbox_appliance.security import passwords
 
 
 class ProfileChange(Input, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from mailbox_appliance.mail.bodies import TOO_LONG
 from mailbox_appliance.mail.hidden import Hidden, visible_text
 from mailbox_appliance.mail.readers import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED
 from mailbox_appliance.mail.two_forms import OTHER
-from mailbox_appliance.records import BodyFormat, StoredBody
+from mailbox_appliance.model.records import BodyFormat, StoredBody
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
 _LARGE_TEXT = 500_000  # characters from which on a text is kept till the next one: it is asked for page after page

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, StoreUnusable
+from mailbox_appliance.model.records import BackupSummary, Input, OperationResult, Progress
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.operations.backups import BackupId, Passphrase
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Answer, BackupSummary, Input, Progress
 from mailbox_appliance.store.restore import Prepared, prepare
 from mailbox_appliance.store.unpacking import PresentKey
 
@@ -23,7 +23,7 @@ class Restoration(Input, frozen=True, kw_only=True):
 
 
 @operation(access=Access.SESSION, role="admin", https=True, tag="restoring")
-def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answer[BackupSummary]:
+def restore(appliance: Appliance, caller: Caller, request: Restoration) -> OperationResult[BackupSummary]:
     """Put a backup in the place of what is there. What is replaced is kept as a backup of its own (`pre-restore`).
 
     The backup is verified and unpacked first; with `dryRun` that is all, and the answer is 200. Else it is 202 with the
@@ -38,13 +38,13 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Answe
     file = appliance.store.backups.find(request.backup_id)
     with appliance.exclusive_work("A restore") as progress:
         if request.dry_run:
-            return Answer(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
+            return OperationResult(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
         if appliance.start_restore is None:
             raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
         prepared = _prepared(appliance, caller, file, request, progress)
         appliance.start_restore(prepared, caller.actor)
         appliance.exclusive_job.never_release()  # until this appliance is no more
-    return Answer(prepared.summary, status=202)
+    return OperationResult(prepared.summary, status=202)
 
 
 def _prepared(appliance: Appliance, caller: Caller, file: Path, request: Restoration, progress: Progress) -> Prepared:

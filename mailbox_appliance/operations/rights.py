@@ -10,8 +10,8 @@ from enum import Enum
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, HttpsRequired, LocalOnly, SessionRequired
+from mailbox_appliance.model.records import Account, Capability, Role
 from mailbox_appliance.operations.caller import Caller, Origin, identify, is_operator
-from mailbox_appliance.records import Account, Capability, Role
 
 #: Raises NotFound or Denied where the caller may not do this to what a request's single values name: in a mailbox...
 Allows = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
@@ -69,7 +69,9 @@ class Rights:
     def get_account(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
         """The mailbox that a request names. Raises NotFound."""
         everywhere = self.any_mailbox_with is not None and self.any_mailbox_with in caller.capabilities
-        return permissions.reach(appliance.store, caller.required_credential, account_id, everywhere=everywhere)
+        return permissions.require_account(
+            appliance.store, caller.required_credential, account_id, everywhere=everywhere
+        )
 
     def check(
         self,
@@ -95,7 +97,7 @@ class Rights:
     def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
         """Raises Denied, naming the capability that is missing: the one that the body asks for, where it tells."""
         asked = None if self.needs_of is None else self.needs_of(body())
-        permissions.require(caller.capabilities, self.needs if asked is None else (asked,))
+        permissions.require_capability(caller.capabilities, self.needs if asked is None else (asked,))
 
     def _check_account(self, appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
         if self.owner:

@@ -2,10 +2,10 @@
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.events import DeliverySettled
+from mailbox_appliance.model.records import Account, Capability, Deleted, OperationResult, Page, ScheduledSend
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.records import Account, Answer, Capability, Deleted, Page, ScheduledSend
 
 _LIST = "scheduled"
 _LATER = (
@@ -29,7 +29,9 @@ def list_scheduled(
 
 
 @operation(needs=Capability.MAIL_SEND, tag="scheduled")
-def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, schedule_id: str) -> Answer[Deleted]:
+def cancel_scheduled(
+    appliance: Appliance, caller: Caller, account: Account, schedule_id: str
+) -> OperationResult[Deleted]:
     """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
 
     409: it is being sent, or was, or failed otherwise. One that is canceled already is answered alike. `warnings` tell
@@ -46,4 +48,4 @@ def cancel_scheduled(appliance: Appliance, caller: Caller, account: Account, sch
     if is_new:
         appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
     is_left = bool(store.schedule.list_chores(operation_id))
-    return Answer(Deleted(id=schedule_id), (_LATER,) if is_left else ())
+    return OperationResult(Deleted(id=schedule_id), (_LATER,) if is_left else ())

@@ -1,9 +1,9 @@
 """What a mailbox may send as."""
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.records import Account, Capability, SenderAddress
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.records import Account, Capability, SenderAddress
 
 
 @operation(needs=Capability.MAIL_READ, tag="sender_addresses")

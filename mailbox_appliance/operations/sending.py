@@ -8,25 +8,25 @@ from functools import partial
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
-from mailbox_appliance.events import DeliveryMarked, DeliveryScheduled
+from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
+from mailbox_appliance.model.records import (
+    AcceptedDelivery,
+    Account,
+    Capability,
+    Delivery,
+    LegacySend,
+    NewDelivery,
+    OperationResult,
+    ParsedMessage,
+    Phase,
+    SendPreview,
+)
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.forwarding import forwarding
 from mailbox_appliance.operations.given import Forward, InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import MAIL_LIMIT, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepared import Prepared, preparing, quotas
-from mailbox_appliance.records import (
-    AcceptedDelivery,
-    Account,
-    Answer,
-    Capability,
-    Delivery,
-    LegacySend,
-    NewDelivery,
-    ParsedMessage,
-    Phase,
-    SendPreview,
-)
 from mailbox_appliance.remote.faults import RemoteFault
 
 #: Seconds that an answer waits for the draft that was sent to be gone.
@@ -36,7 +36,7 @@ _DRAFT_GONE_WITHIN = 5.0
 @operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
 def preview(
     appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage
-) -> Answer[SendPreview]:
+) -> OperationResult[SendPreview]:
     """What a send of this request would hand over, and to whom. Nothing is stored or sent.
 
     Sender, recipients, reply fields, attachments and the text that is derived from HTML are made as for a send. What is
@@ -48,7 +48,7 @@ def preview(
     """
     with preparing(appliance, caller, account, message) as prepared:
         shown = preview_of(account.id, prepared.message)
-    return Answer(shown, (*prepared.warnings, *_refusals(appliance, caller, account, prepared)))
+    return OperationResult(shown, (*prepared.warnings, *_refusals(appliance, caller, account, prepared)))
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -59,7 +59,7 @@ def send(
     message: SavedDraft | InlineMessage,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
-) -> Answer[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySend]:
     """Send a message from this mailbox now, or with `sendAt` later; at most once for each idempotency key.
 
     A retry with the same key and the same request sends nothing and answers with the operation that there is, as it is
@@ -96,7 +96,7 @@ def forward(
     request: Forward,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
-) -> Answer[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySend]:
     """Forward a message, at most once for each idempotency key, which works as for a send.
 
     The original is fetched whole and quoted with its header block below the comment. The forward names no parent; its
@@ -116,12 +116,12 @@ def _hand_in(
     key: str,
     request_hash: str,
     preparation: AbstractContextManager[Prepared],
-) -> Answer[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySend]:
     """The operation of this key: the one that there is, whatever became of drafts and quotas since, or a new one."""
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
-        return Answer(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
+        return OperationResult(earlier.data, earlier.warnings, is_replayed=True, status=earlier.status)
     accepted, row = store.deliveries.find_replay(credential.id, key, request_hash), None
     if accepted is None:
         try:
@@ -137,7 +137,7 @@ def _hand_in(
         if accepted.is_new:
             _announce(appliance, accepted.delivery)
     if accepted.is_shown:
-        return Answer(accepted.delivery, accepted.warnings)
+        return OperationResult(accepted.delivery, accepted.warnings)
     return _wait(appliance, caller, accepted, row)
 
 
@@ -165,14 +165,14 @@ def _new(
 
 
 def _announce(appliance: Appliance, delivery: Delivery) -> None:
-    appliance.events.publish(DeliveryMarked(delivery.operation_id, Phase.ACCEPTED))
+    appliance.events.publish(DeliveryPhaseEntered(delivery.operation_id, Phase.ACCEPTED))
     if delivery.kind == "scheduled":
         appliance.events.publish(DeliveryScheduled(delivery.operation_id, delivery.account_id))
 
 
 def _wait(
     appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
-) -> Answer[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySend]:
     """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way.
 
     Shown on behalf of a retry, it cannot be withdrawn any more either: if nobody gets it, it ends as `failed`.
@@ -185,7 +185,9 @@ def _wait(
         ticket.wait(until - time.monotonic())
         _see_draft_gone(appliance, operation_id, until - time.monotonic())
     if ticket.problem is None and deliveries.mark_shown(operation_id):
-        return Answer(*appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id))
+        return OperationResult(
+            *appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id)
+        )
     # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
     ticket.wait(1)
     raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)

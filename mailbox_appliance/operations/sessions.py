@@ -1,17 +1,26 @@
 """Logging in and out, and the sessions that come of it."""
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidCredentials, MemberSuspended, NotFound
+from mailbox_appliance.model.records import (
+    Capability,
+    Credential,
+    Deleted,
+    Input,
+    Member,
+    OperationResult,
+    Session,
+    Wire,
+)
 from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, Attempt, attempted, by_address, by_email
 from mailbox_appliance.operations.audit import warnings_for
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import DeviceName, Email, Password, refuse_controls
-from mailbox_appliance.records import Answer, Capability, Credential, Deleted, Input, Member, Session, Wire
+from mailbox_appliance.security import passwords
+from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.tokens import hash_token, new_token
 
 
 class LogIn(Input, frozen=True, kw_only=True):
@@ -38,17 +47,17 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
 
 
 @operation(access=Access.ANYBODY, https=True)
-def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> Answer[LoggedIn]:
+def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> OperationResult[LoggedIn]:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
     refuse_controls("/deviceName", request.device_name)
     limits = {by_email(request.email): PER_EMAIL, by_address(caller.origin): PER_ADDRESS}
     with attempted(appliance, caller, limits) as attempt:
         logged_in = _try_log_in(appliance, attempt, request)
-    return Answer(logged_in, warnings_for(appliance.store, appliance.clock, logged_in.member.id))
+    return OperationResult(logged_in, warnings_for(appliance.store, appliance.clock, logged_in.member.id))
 
 
 @operation()
-def who_am_i(appliance: Appliance, caller: Caller) -> Answer[WhoAmI]:
+def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[WhoAmI]:
     """The member behind the credential, and what the credential may do.
 
     For 7 days `warnings` tell a session what others did to its member: a password reset issued, their role, email,
@@ -60,7 +69,7 @@ def who_am_i(appliance: Appliance, caller: Caller) -> Answer[WhoAmI]:
     capabilities = tuple(capability for capability in listed if capability in caller.capabilities)
     credential = Credential(kind=found.kind, id=found.id, capabilities=capabilities, account_ids=accounts)
     warnings = warnings_for(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()
-    return Answer(WhoAmI(member=found.member, credential=credential), warnings)
+    return OperationResult(WhoAmI(member=found.member, credential=credential), warnings)
 
 
 @operation(access=Access.SESSION)

@@ -5,16 +5,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import Conflict, InvalidToken
+from mailbox_appliance.model.records import Input
 from mailbox_appliance.operations.attempts import FOR_SET_UP, attempted
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.sessions import LoggedIn, begin_session
 from mailbox_appliance.operations.texts import DeviceName, Email, Name, Password, refuse_controls, refuse_weak
-from mailbox_appliance.records import Input
+from mailbox_appliance.security import passwords
 from mailbox_appliance.store.audit import Actor
 
 

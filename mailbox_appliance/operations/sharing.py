@@ -16,11 +16,11 @@ from msgspec import Meta
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied, Detail, HttpsRequired
+from mailbox_appliance.model.records import Account, Capability, Input
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.named import require_named
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.texts import Id
-from mailbox_appliance.records import Account, Capability, Input
 
 _MOST = 1000
 
@@ -41,7 +41,7 @@ def _may_change_access(appliance: Appliance, caller: Caller, account: Account, v
         return
     if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
         permissions.require_owner(account, caller.member.id)
-    permissions.require(caller.capabilities, (Capability.ADMIN_ACCOUNTS,))
+    permissions.require_capability(caller.capabilities, (Capability.ADMIN_ACCOUNTS,))
     if not caller.origin.is_private:
         raise HttpsRequired
 

@@ -2,7 +2,7 @@
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errands.parts import Wanted
-from mailbox_appliance.records import Account
+from mailbox_appliance.model.records import Account
 
 
 def read_source(appliance: Appliance, account: Account, message_id: str) -> bytes:

@@ -5,17 +5,18 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from mailbox_appliance import crashes, permissions, program
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.crashes import Crash
+from mailbox_appliance.model.records import AccountStatus, Capability, Count, OperationResult, Timestamp, Wire
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import AccountStatus, Answer, Capability, Count, Timestamp, Wire
 from mailbox_appliance.store import room
 from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.long_work import LongWork
+from mailbox_appliance.system import crashes, processes
+from mailbox_appliance.system.crashes import Crash
 from mailbox_appliance.version import __version__
 
 
@@ -102,7 +103,7 @@ def get_about(appliance: Appliance, caller: Caller) -> About:  # noqa: ARG001
 
 
 @operation(needs=Capability.MAIL_READ)
-def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
+def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
     """Version, running time, store, and the state of your mailboxes and deliveries.
 
     `warnings` tell what an operator should see to: little room on the disk, backups that are not made, HTTPS that is
@@ -112,7 +113,7 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
     """
     store = appliance.store
     crash = crashes.find(appliance.folder) if _is_administrator(caller) else None
-    accounts = permissions.reachable(store, caller.required_credential)
+    accounts = permissions.reachable_accounts(store, caller.required_credential)
     status = Status(
         version=__version__,
         uptime_seconds=int(appliance.clock.monotonic() - appliance.started_at),
@@ -126,7 +127,7 @@ def get_status(appliance: Appliance, caller: Caller) -> Answer[Status]:
         deliveries=DeliveryCounts(**store.delivery_lists.count_open({a.id for a in accounts})),
         last_crash=UNSET if crash is None else crash,
     )
-    return Answer(status, tuple(warnings(appliance, crash)))
+    return OperationResult(status, tuple(warnings(appliance, crash)))
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
@@ -151,7 +152,7 @@ def warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
     trouble = None if appliance.https is None else appliance.https.trouble
     found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning(), trouble)
     yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
-    if program.is_superseded():
+    if processes.is_bundle_replaced():
         yield SUPERSEDED
     if appliance.settings.is_file_invalid:
         yield UNFIT

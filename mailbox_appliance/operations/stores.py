@@ -7,20 +7,29 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType, structs
 
-from mailbox_appliance import crashes
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.model.records import (
+    Backup,
+    BackupReason,
+    Count,
+    Input,
+    OperationResult,
+    StoreCheck,
+    Timestamp,
+    Wire,
+)
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.status import StoreProgress, progress_of
-from mailbox_appliance.records import Answer, Backup, BackupReason, Count, Input, StoreCheck, Timestamp, Wire
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import room
 from mailbox_appliance.store.check import Subject, check
 from mailbox_appliance.store.files import DATABASE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.keyfile import read_file
+from mailbox_appliance.system import crashes
 
 Slots = Annotated[tuple[str, ...], Meta(description="What opens the store: `file`, `keyring`, `passphrase`.")]
 
@@ -79,7 +88,7 @@ _QUICKLY = StoreLook()
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True, tag="stores")
-def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  # noqa: ARG001 - rights were checked
+def get_store(appliance: Appliance, caller: Caller) -> OperationResult[StoreOverview]:  # noqa: ARG001 - rights were checked
     """How the store is: its format, its size, the room on its disk, what opens it, and its newest backup."""
     store = appliance.store
     answer = overview(
@@ -92,7 +101,7 @@ def get_store(appliance: Appliance, caller: Caller) -> Answer[StoreOverview]:  #
     )
     now = structs.replace(answer.data, progress=progress_of(appliance.exclusive_job))
     crash = crashes.find(store.folder)
-    return Answer(now, (*answer.warnings, *([crashes.warning(crash)] if crash else [])))
+    return OperationResult(now, (*answer.warnings, *([crashes.warning(crash)] if crash else [])))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True, tag="stores")
@@ -118,7 +127,7 @@ def overview(
     pid: int | None,
     migration: StoreMigration | None = None,
     problem: str | None = None,
-) -> Answer[StoreOverview]:
+) -> OperationResult[StoreOverview]:
     """How the store in a data directory is, with what is to be told of the room on its disk. Nothing is opened."""
     database, low = folder / DATABASE, settings.number("store.low_space_mib")
     free, warning = room.free_bytes(folder), room.warning(database, low)
@@ -135,7 +144,7 @@ def overview(
         pid=pid,
         migration=migration,
     )
-    return Answer(told, () if warning is None else (warning,))
+    return OperationResult(told, () if warning is None else (warning,))
 
 
 def _key_status(file: Path) -> StoreKeyStatus:

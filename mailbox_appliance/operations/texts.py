@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from mailbox_appliance import passwords
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden
+from mailbox_appliance.security import passwords
 
 #: `expected` is what a person is told whose value does not match the pattern.
 Email = Annotated[

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import idna
 
-from mailbox_appliance.records import Security
+from mailbox_appliance.model.records import Security
 from mailbox_appliance.remote.contact import Contact
 from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, ServerName
 from mailbox_appliance.remote.named_faults import fault as named

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from typing import Literal
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote import replies
 from mailbox_appliance.remote.faults import SERVER_NAMES, RemoteFault, Reply, ServerName, malformed
 from mailbox_appliance.remote.named_faults import fault

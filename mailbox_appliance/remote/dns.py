@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from mailbox_appliance.options import host_and_port
 from mailbox_appliance.remote.addresses import Address
 from mailbox_appliance.remote.faults import RemoteFault, malformed, timed_out
+from mailbox_appliance.settings import parse_host_and_port
 
 if TYPE_CHECKING:
     import dns.resolver
@@ -118,7 +118,7 @@ def _resolver(server: str) -> "dns.resolver.Resolver":
 
     if not server:
         return dns.resolver.Resolver()
-    host, port = host_and_port(server) or ("", 0)
+    host, port = parse_host_and_port(server) or ("", 0)
     resolver = dns.resolver.Resolver(configure=False)
     resolver.nameservers, resolver.port = [host], port or _PORT
     return resolver

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 from imapclient import imap_utf7
 
 from mailbox_appliance.mail import labels
-from mailbox_appliance.records import ListedFolder
+from mailbox_appliance.model.records import ListedFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_lexer import Reader, Value
 from mailbox_appliance.remote.imap_values import folder_path, quoted

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mailbox_appliance.decoding import decode_json
+from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.named_faults import fault

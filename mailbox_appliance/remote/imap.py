@@ -9,17 +9,17 @@ from datetime import datetime
 from socket import socket as Socket  # noqa: N812 - a property has its name
 from types import TracebackType
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail.large import End
-from mailbox_appliance.records import (
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import (
     AccountCapabilities,
     Endpoint,
     FetchedMessage,
-    FolderNews,
+    FolderChanges,
     FolderState,
     ListedFolder,
     ListedPart,
-    Sighting,
+    MessageIdentity,
 )
 from mailbox_appliance.remote import addresses, gmail, imap_reading, imap_writing
 from mailbox_appliance.remote.channel import Channel
@@ -113,7 +113,7 @@ class ImapMailbox:
         """Examine a folder: it becomes the selected one, read-only."""
         return self._selection.examine(path).state
 
-    def folder_news(self, path: str, since: FolderState | None, known: int) -> FolderNews:
+    def folder_news(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
         """What happened in a folder since a position; afterwards it is selected. `known`: how many of it we have.
 
         By QRESYNC or CONDSTORE where they are offered. Else, and without a position or after UIDVALIDITY changed, all
@@ -204,7 +204,7 @@ class ImapMailbox:
         """Remove these messages for good; no others that are marked as deleted. Raises RemoteFault (`unsupported`)."""
         imap_writing.expunge(self._selection, self.features, path, uids)
 
-    def identify(self, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, Sighting]]:
+    def identify(self, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
         """What lies under these UIDs now, without those that are gone, and the folder's position."""
         return imap_writing.identify(self._selection, path, uids)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.model.records import FetchedMessage
 from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.imap_lexer import MAX_UID, Reader, Value, number, uid_number
 from mailbox_appliance.remote.imap_wire import Pieces

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from mailbox_appliance.records import FolderState, ListedFolder
+from mailbox_appliance.model.records import FolderState, ListedFolder
 from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_lexer import Reader, Value

@@ -3,7 +3,7 @@ comparing everything."""
 
 from collections.abc import Callable
 
-from mailbox_appliance.records import FolderNews, FolderState
+from mailbox_appliance.model.records import FolderChanges, FolderState
 from mailbox_appliance.remote import imap_reading
 from mailbox_appliance.remote.imap_folders import Folders
 from mailbox_appliance.remote.imap_selection import Changes, Selection
@@ -16,7 +16,7 @@ class News:
         """`uids` asks for all UIDs of the selected folder."""
         self._selection, self._folders, self._uids = selection, folders, uids
 
-    def news_since(self, path: str, since: FolderState | None, known: int) -> FolderNews:
+    def news_since(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
         """What changed and vanished in a folder since then; it is selected afterwards. `known`: how many we have of it.
 
         Without a position, or with one that the server cannot go on from, everything is told: `present` is not None.
@@ -30,7 +30,7 @@ class News:
             news = self._news_of_changes(opened.state, opened.changes, since, known)
         return news or self._news_of_everything(self._selection.selected.state)
 
-    def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderNews | None:
+    def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderChanges | None:
         """In a folder that is still selected. Seen in practice: to open a large one again costs the server a second."""
         if not self._selection.is_examined(path):
             return None
@@ -49,17 +49,17 @@ class News:
 
     def _news_of_changes(
         self, state: FolderState, changes: Changes, since: FolderState, known: int
-    ) -> FolderNews | None:
+    ) -> FolderChanges | None:
         if not _goes_on(state, since):
             return None
         changed, vanished = changes.changed.found, changes.vanished
         arrived = sum(uid >= since.uidnext for uid in changed)
         # We may have been told of some vanished ones that we never knew, but never of too few.
         if vanished is None or not known + arrived - len(vanished) <= state.exists <= known + arrived:
-            return FolderNews(state, changed, present=self._uids())
-        return FolderNews(state, changed, frozenset(vanished))
+            return FolderChanges(state, changed, present=self._uids())
+        return FolderChanges(state, changed, frozenset(vanished))
 
-    def _news_by_comparing(self, state: FolderState, since: FolderState, known: int) -> FolderNews | None:
+    def _news_by_comparing(self, state: FolderState, since: FolderState, known: int) -> FolderChanges | None:
         if not _goes_on(state, since):
             return None
         changed = {}
@@ -67,11 +67,11 @@ class News:
             changed = imap_reading.flags(self._selection.wire, None, since.highestmodseq)
         arrived = sum(uid >= since.uidnext for uid in changed)
         # All that is missing has vanished: CONDSTORE alone does not tell which.
-        return FolderNews(state, changed, present=None if known + arrived == state.exists else self._uids())
+        return FolderChanges(state, changed, present=None if known + arrived == state.exists else self._uids())
 
-    def _news_of_everything(self, state: FolderState) -> FolderNews:
+    def _news_of_everything(self, state: FolderState) -> FolderChanges:
         changed = imap_reading.flags(self._selection.wire, None) if state.exists else {}
-        return FolderNews(state, changed, present=frozenset(changed))
+        return FolderChanges(state, changed, present=frozenset(changed))
 
 
 def _goes_on(state: FolderState, since: FolderState) -> bool:

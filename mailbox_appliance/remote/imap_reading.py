@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail.large import End
-from mailbox_appliance.records import FetchedMessage, ListedPart
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import FetchedMessage, ListedPart
 from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_fetch import Answers, FlagAnswers, LabelAnswers, SectionAnswers, Told

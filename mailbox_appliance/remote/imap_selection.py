@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mailbox_appliance.records import AccountCapabilities, FolderState
+from mailbox_appliance.model.records import AccountCapabilities, FolderState
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_fetch import FlagAnswers
 from mailbox_appliance.remote.imap_values import capabilities, modseq, read_uid_set, wire_path

@@ -5,7 +5,7 @@ import ssl
 
 from imapclient.exceptions import IMAPClientError
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote.bearer import Bearer
 from mailbox_appliance.remote.channel import Channel
 from mailbox_appliance.remote.faults import RemoteFault

@@ -6,7 +6,7 @@ What a server leaves out or writes oddly has a plain value instead: nobody could
 from typing import TypedDict
 
 from mailbox_appliance.mail import charsets
-from mailbox_appliance.records import ListedPart
+from mailbox_appliance.model.records import ListedPart
 from mailbox_appliance.remote.imap_lexer import Value, number
 
 MAX_DEPTH = 120  # of parts in parts; what lies deeper is left out

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from imapclient import imap_utf7
 
-from mailbox_appliance.records import AccountCapabilities, FolderState, ListedFolder
+from mailbox_appliance.model.records import AccountCapabilities, FolderState, ListedFolder
 from mailbox_appliance.remote.imap_lexer import Reader, Value, number, uid_number
 from mailbox_appliance.remote.imap_wire import Pieces
 

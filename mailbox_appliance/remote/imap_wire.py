@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mailbox_appliance.content import Content
+from mailbox_appliance.model.content import Content
 from mailbox_appliance.remote.channel import Channel, TooLong
 from mailbox_appliance.remote.faults import RemoteFault, disconnected
 from mailbox_appliance.remote.imap_protocol import refusal, speaking

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail import threads
 from mailbox_appliance.mail.parse import header_message_id
-from mailbox_appliance.records import FolderState, Sighting
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import FolderState, MessageIdentity
 from mailbox_appliance.remote import gmail, imap_reading
 from mailbox_appliance.remote.faults import RemoteFault, Unmovable
 from mailbox_appliance.remote.imap_fetch import EPOCH, Told
@@ -91,7 +91,7 @@ def move(
     return moved
 
 
-def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, Sighting]]:
+def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
     """What lies in a folder under these UIDs now; without those that are gone. It becomes selected, writable."""
     state = selection.select(path).state
     items = imap_reading.items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
@@ -100,11 +100,11 @@ def identify(selection: Selection, path: str, uids: Sequence[int]) -> tuple[Fold
     return state, {uid: _sighting(uid, one) for uid, one in told.items()}
 
 
-def _sighting(uid: int, told: Told) -> Sighting:
+def _sighting(uid: int, told: Told) -> MessageIdentity:
     message_id = header_message_id(told.section or b"")
     canonical = threads.canonical_message_id(message_id) if message_id else None
     size, date = told.size or 0, told.internal_date or EPOCH
-    return Sighting(uid, told.kept_flags, canonical, size, date, told.provider_id, told.provider_thread_id)
+    return MessageIdentity(uid, told.kept_flags, canonical, size, date, told.provider_id, told.provider_thread_id)
 
 
 @dataclass(frozen=True)

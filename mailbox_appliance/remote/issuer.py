@@ -9,7 +9,7 @@ import json
 
 import msgspec
 
-from mailbox_appliance.decoding import decode_json
+from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault
 

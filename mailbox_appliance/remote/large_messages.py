@@ -7,7 +7,7 @@ from mailbox_appliance.mail.field_reading import MAX_HEADER
 from mailbox_appliance.mail.large import LONGEST_SECTION, ends, parse_large, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.records import ListedPart, ParsedMessage
+from mailbox_appliance.model.records import ListedPart, ParsedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping
 
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import FolderState, Found, MirroredFolder, Sighting
+from mailbox_appliance.model.records import FolderState, FoundCopy, MessageIdentity, MirroredFolder
 from mailbox_appliance.remote.imap import ImapMailbox
 
 
-def find(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: Collection[str] = ()) -> Found | None:
+def find(
+    mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: Collection[str] = ()
+) -> FoundCopy | None:
     """The message with this Message-ID, the newest one where there are several; or None. Raises RemoteFault.
 
     `having`: it has one of these flags, or labels, as `mail.labels` writes them.
@@ -23,13 +25,13 @@ def find(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: 
     return None if uid is None else _found(folder, state, sightings, uid)
 
 
-def look(mailbox: ImapMailbox, folder: MirroredFolder, uid: int) -> Found | None:
+def look(mailbox: ImapMailbox, folder: MirroredFolder, uid: int) -> FoundCopy | None:
     """What lies under this UID; or None. Raises RemoteFault."""
     state, sightings = mailbox.identify(folder.path, [uid])
     return _found(folder, state, sightings, uid) if uid in sightings else None
 
 
-def _found(folder: MirroredFolder, state: FolderState, sightings: Mapping[int, Sighting], uid: int) -> Found:
+def _found(folder: MirroredFolder, state: FolderState, sightings: Mapping[int, MessageIdentity], uid: int) -> FoundCopy:
     is_known = folder.state is None or folder.state.uidvalidity == state.uidvalidity
     one = sightings[uid]
-    return Found(folder, uid if is_known else None, one.size, one.internal_date, one)
+    return FoundCopy(folder, uid if is_known else None, one.size, one.internal_date, one)

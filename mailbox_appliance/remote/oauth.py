@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
-from mailbox_appliance.records import OAuthApp, OAuthProvider
+from mailbox_appliance.model.records import OAuthApp, OAuthProvider
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth_answers import (

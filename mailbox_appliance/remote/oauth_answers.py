@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mailbox_appliance.decoding import decode_json
+from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.remote import replies
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.https import Answer

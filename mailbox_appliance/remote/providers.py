@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-from mailbox_appliance.records import OAuthProvider, Security
+from mailbox_appliance.model.records import OAuthProvider, Security
 
 #: What an access token is for: mail is IMAP and SMTP. A token of Microsoft's is good for one of the two.
 Resource = Literal["mail", "graph"]

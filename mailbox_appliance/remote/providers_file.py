@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mailbox_appliance.decoding import convert
-from mailbox_appliance.records import OAuthProvider, Security
+from mailbox_appliance.model.decoding import convert
+from mailbox_appliance.model.records import OAuthProvider, Security
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.providers import BUILT_IN, KnownProvider, MailServer
 from mailbox_appliance.settings import BadSetting, Settings

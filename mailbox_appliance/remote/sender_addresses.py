@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import UNSET
 
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.mail.address import has_forbidden, is_writable, same_mailbox
-from mailbox_appliance.records import SenderAddress
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import SenderAddress
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.named_faults import fault

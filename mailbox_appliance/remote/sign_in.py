@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mailbox_appliance.records import AccountCapabilities, Connection, ListedFolder
+from mailbox_appliance.model.records import AccountCapabilities, Connection, ListedFolder
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.contact import Contact, hide_cause
 from mailbox_appliance.remote.faults import RemoteFault

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from mailbox_appliance.content import Content
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote import addresses
 from mailbox_appliance.remote.channel import Channel, TooLong
 from mailbox_appliance.remote.contact import Contact, showing

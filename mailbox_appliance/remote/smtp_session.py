@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote import replies
 from mailbox_appliance.remote.bearer import Bearer
 from mailbox_appliance.remote.dialogue import Dialogue, reply_of

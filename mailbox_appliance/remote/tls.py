@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mailbox_appliance import trust
 from mailbox_appliance.remote.faults import RemoteFault, ServerName
 from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.settings import BadSetting
+from mailbox_appliance.system import ca_certificates
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h
 _NAME_MISMATCH = (62, 64)
@@ -33,7 +33,7 @@ def client_context(ca_file: str) -> ssl.SSLContext:
 
 @functools.lru_cache(maxsize=4)
 def _context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001 - `changed` is part of the cache's key
-    context = trust.context()
+    context = ca_certificates.client_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file:
         context.load_verify_locations(ca_file)

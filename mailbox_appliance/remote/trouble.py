@@ -2,7 +2,7 @@
 
 from msgspec import UNSET
 
-from mailbox_appliance.records import AccountError
+from mailbox_appliance.model.records import AccountError
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault
 
 #: The code of an account's error; every other kind is `provider_unavailable`.

@@ -10,7 +10,7 @@ from mailbox_appliance import permissions
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.address import same_mailbox
-from mailbox_appliance.records import DeliveryWork
+from mailbox_appliance.model.records import DeliveryWork
 from mailbox_appliance.store.store import Store
 
 #: How long a scheduled message is tried, from the time at which it was to go.

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from mailbox_appliance import retry
-from mailbox_appliance.content import LARGE
+from mailbox_appliance import clock
 from mailbox_appliance.errors import AllMailHidden, NotFound
-from mailbox_appliance.events import FolderTouched, LargeWorkEnded
+from mailbox_appliance.events import FolderWritten, LargeWorkEnded
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.labels import SENT
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import DeliveryWork, FetchedMessage, Found, MirroredFolder
+from mailbox_appliance.model.content import LARGE
+from mailbox_appliance.model.records import DeliveryWork, FetchedMessage, FoundCopy, MirroredFolder
 from mailbox_appliance.remote import folder_making, lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -68,7 +68,7 @@ class SentMailFiler:
         for operation_id in left if not stopping.is_set() else ():
             self._postpone(operation_id)
         for path in sorted(filed):
-            self._events.publish(FolderTouched(account_id, path))
+            self._events.publish(FolderWritten(account_id, path))
 
     def _open(self, account_id: str) -> ImapMailbox:
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
@@ -115,7 +115,7 @@ class SentMailFiler:
             self._record(work, sent, found)
             return sent.path
         if self._clock.now() - work.updated_at < WAITED_FOR:
-            wait = retry.delay(work.copy_attempts + 1, _FIRST_GLANCE, _LONGEST_WAIT)
+            wait = clock.retry_delay(work.copy_attempts + 1, _FIRST_GLANCE, _LONGEST_WAIT)
             self._store.sent_copies.await_provider(work.operation_id, wait)
         else:
             log.warning("the provider has filed no sent copy", extra={"operation": work.operation_id})
@@ -124,18 +124,18 @@ class SentMailFiler:
                 self._store.sent_copies.give_up(work.operation_id, _NEVER)
         return None
 
-    def _record(self, work: DeliveryWork, sent: MirroredFolder, found: Found | None) -> None:
+    def _record(self, work: DeliveryWork, sent: MirroredFolder, found: FoundCopy | None) -> None:
         store = self._store
         if not store.mailbox_writer.locate(
             work.account_id, [work.result_id]
         ):  # there was no such folder when it was sent
             store.deliveries.add_copy(work.operation_id, make_copy(work, sent))
-        store.mailbox_writer.record_server_copy(work.result_id, found or Found(sent, None))
+        store.mailbox_writer.record_server_copy(work.result_id, found or FoundCopy(sent, None))
         store.sent_copies.mark_filed(work.operation_id)
 
     def _postpone(self, operation_id: str) -> None:
         attempts = self._store.deliveries.get_work(operation_id).copy_attempts
-        wait = retry.delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
+        wait = clock.retry_delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
         self._store.sent_copies.postpone(operation_id, wait, _LATER)
 
     def _ensure_sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
@@ -155,7 +155,7 @@ class SentMailFiler:
         return found
 
 
-def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> Found | None:
+def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> FoundCopy | None:
     """Put our copy there; None where nothing can be learned of what is there then."""
     source = with_bcc(work.wire, work.bcc_header)
     known = sent.state.uidvalidity if sent.state is not None else None
@@ -166,7 +166,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
     except RemoteFault as fault:
         if fault.kind != "refused":
             raise
-        return None if uid is None else Found(sent, uid)
+        return None if uid is None else FoundCopy(sent, uid)
 
 
 def find_sent_folder(store: Store, account_id: str) -> MirroredFolder | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from mailbox_appliance import retry
+from mailbox_appliance import clock
 from mailbox_appliance.sending.context import SendingContext
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class Scheduler:
             if known is None and not self._stopping.is_set():
                 log.exception("what is due cannot be done now; it is tried again", extra={"what": what})
             failures = known.failures + 1 if known is not None else 1
-            rest = retry.delay(failures, _FIRST_REST, _LONGEST_REST)
+            rest = clock.retry_delay(failures, _FIRST_REST, _LONGEST_REST)
             self._failures[what] = _Failure(failures, time.monotonic() + rest)
             return False
         if self._failures.pop(what, None) is not None:

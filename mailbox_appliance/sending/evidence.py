@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from mailbox_appliance.errors import AllMailHidden, NotFound, Unsupported
-from mailbox_appliance.events import DeliverySettled, FolderTouched
+from mailbox_appliance.events import DeliverySettled, FolderWritten
 from mailbox_appliance.mail import labels
 from mailbox_appliance.mail.address import same_mailbox
-from mailbox_appliance.records import Found, MirroredFolder, UncertainDelivery
+from mailbox_appliance.model.records import FoundCopy, MirroredFolder, UncertainDelivery
 from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
@@ -134,7 +134,7 @@ class Reconciler:
         if next_at is None:
             log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})
 
-    def _find(self, uncertain: UncertainDelivery) -> Found | None:
+    def _find(self, uncertain: UncertainDelivery) -> FoundCopy | None:
         places = list(self._folders_to_search(uncertain))
         if not places:
             return None
@@ -158,7 +158,7 @@ class Reconciler:
         if is_to_self and (inbox := folders.find_by_role(account_id, "inbox")) is not None:
             yield inbox, ()
 
-    def _confirm(self, uncertain: UncertainDelivery, found: Found | None) -> None:
+    def _confirm(self, uncertain: UncertainDelivery, found: FoundCopy | None) -> None:
         """It was sent; `found`: where its message lies, if that is known."""
         operation_id, account_id = uncertain.operation_id, uncertain.account_id
         sent = find_sent_folder(self._store, account_id)
@@ -173,7 +173,7 @@ class Reconciler:
         self._events.publish(DeliverySettled(operation_id, account_id, "succeeded"))
         folder = sent if found is None else found.folder
         if folder is not None:
-            self._events.publish(FolderTouched(account_id, folder.path))
+            self._events.publish(FolderWritten(account_id, folder.path))
 
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> Copy | None:
         """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
@@ -186,7 +186,9 @@ class Reconciler:
             return None
 
 
-def _find_in(mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: tuple[str, ...]) -> Found | None:
+def _find_in(
+    mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: tuple[str, ...]
+) -> FoundCopy | None:
     try:
         return lookup.find(mailbox, folder, message_id, having)
     except RemoteFault as fault:

@@ -13,12 +13,12 @@ import logging
 from functools import partial
 from typing import NoReturn
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.divided import LeftOut, divided
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import DeliveryWork, Envelope, Phase
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import DeliveryWork, Envelope, Phase
 from mailbox_appliance.remote import graph_files
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import LARGEST, Graph, Said

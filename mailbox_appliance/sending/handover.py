@@ -11,9 +11,9 @@ and records, and never sends again.
 import logging
 from dataclasses import replace
 
-from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.records import ParsedMessage, Phase
+from mailbox_appliance.model.content import LARGE
+from mailbox_appliance.model.records import ParsedMessage, Phase
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph_handover import GraphDelivery

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mailbox_appliance import retry
+from mailbox_appliance import clock
 from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThrottled, Unavailable, Unsupported
-from mailbox_appliance.events import DeliveryMarked, DeliverySettled
-from mailbox_appliance.records import AccountError, DeliveryWork, Phase
+from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
+from mailbox_appliance.model.records import AccountError, DeliveryWork, Phase
 from mailbox_appliance.remote.faults import Reply, ServerName
 from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.sending.clearance import (
@@ -90,7 +90,7 @@ class Recorder:
             return False
         if not self._store.deliveries.begin_sending(work.operation_id):
             return False
-        self._events.publish(DeliveryMarked(work.operation_id, Phase.ACCEPTED))
+        self._events.publish(DeliveryPhaseEntered(work.operation_id, Phase.ACCEPTED))
         return True
 
     def make_copy(self, work: DeliveryWork) -> Copy | None:
@@ -160,7 +160,7 @@ class Recorder:
         is_steady = self._clock_guard.is_trusted()
         if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.get_work(work.operation_id).attempts
-            wait = max(retry.delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
+            wait = max(clock.retry_delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
             self.requeue(work, cause, min(wait, _LONGEST_WAIT))  # what is planned for later is hastened (`store.due`)
         elif is_steady:
             self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))

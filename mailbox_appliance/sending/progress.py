@@ -1,7 +1,7 @@
 """How far one operation has come: every phase is on the disk before what it announces is done."""
 
-from mailbox_appliance.events import DeliveryMarked
-from mailbox_appliance.records import Phase
+from mailbox_appliance.events import DeliveryPhaseEntered
+from mailbox_appliance.model.records import Phase
 from mailbox_appliance.sending.context import SendingContext
 
 
@@ -34,4 +34,4 @@ class Progress:
 
     def publish(self, phase: Phase) -> None:
         """Tell of a phase that is written down, before its act."""
-        self._events.publish(DeliveryMarked(self.operation_id, phase))
+        self._events.publish(DeliveryPhaseEntered(self.operation_id, phase))

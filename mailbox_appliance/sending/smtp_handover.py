@@ -2,7 +2,7 @@
 
 import logging
 
-from mailbox_appliance.records import DeliveryWork, Endpoint, Phase
+from mailbox_appliance.model.records import DeliveryWork, Endpoint, Phase
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
 from mailbox_appliance.sending.context import SendingContext

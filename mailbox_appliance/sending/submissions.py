@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote.smtp import Submission
 from mailbox_appliance.settings import Settings
 

@@ -19,7 +19,7 @@ new one. A connection is kept only where the message was accepted.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mailbox_appliance.records import AccountError, Phase
+from mailbox_appliance.model.records import AccountError, Phase
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply, ServerName
 from mailbox_appliance.remote.trouble import trouble
 

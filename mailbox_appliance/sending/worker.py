@@ -10,10 +10,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from mailbox_appliance import retry
+from mailbox_appliance import clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, LargeWorkEnded
-from mailbox_appliance.records import OpenDelivery, ParsedMessage, Phase
+from mailbox_appliance.model.records import OpenDelivery, ParsedMessage, Phase
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
@@ -250,7 +250,7 @@ class Sender:
     def _put_off(self, ticket: Ticket) -> None:
         with self._changed:
             ticket.failures += 1
-            wait = retry.delay(ticket.failures, _RECORD_WAIT, _LONGEST_RECORD_WAIT)
+            wait = clock.retry_delay(ticket.failures, _RECORD_WAIT, _LONGEST_RECORD_WAIT)
             self._queue.put_off(ticket, time.monotonic() + wait)
             self._leave(ticket)
 

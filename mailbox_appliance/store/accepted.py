@@ -10,11 +10,11 @@ import logging
 from dataclasses import asdict
 from pathlib import Path
 
-from mailbox_appliance import regular_files
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor, Audit
 from mailbox_appliance.store.database import FAILED, Database
 from mailbox_appliance.store.files import write_private
+from mailbox_appliance.system import files
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def settle(folder: Path, database: Database, audit: Audit) -> None:
 
 def _noted(place: Path) -> tuple[str, Actor] | None:
     try:
-        found = json.loads(regular_files.read(place, _LONGEST))
+        found = json.loads(files.read_regular(place, _LONGEST))
         return str(found["backup"]), Actor(**found["actor"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -8,10 +8,9 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import (
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import (
     Account,
     AccountCapabilities,
     AccountError,
@@ -20,6 +19,7 @@ from mailbox_appliance.records import (
     Endpoint,
     MappedFolders,
 )
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import ACCOUNTS
 

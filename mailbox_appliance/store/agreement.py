@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mailbox_appliance.records import StoreFault
+from mailbox_appliance.model.records import StoreFault
 from mailbox_appliance.store.database import Database
 
 _MOST = 20

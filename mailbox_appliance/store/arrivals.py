@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import msgspec
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import FetchedMessage, ParsedMessage, Sighting
+from mailbox_appliance.model.records import FetchedMessage, MessageIdentity, ParsedMessage
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store import index, moving, provided, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
@@ -97,11 +97,11 @@ def _moved_here(database: Database, place: Place, batch: Iterable[Arriving]) -> 
     return moving.reattach(database, place.account, place.folder, named) if named else frozenset()
 
 
-def sighting_of(message: FetchedMessage, parsed: ParsedMessage) -> Sighting:
+def sighting_of(message: FetchedMessage, parsed: ParsedMessage) -> MessageIdentity:
     """What a message is recognised by."""
     own = canonical_message_id(parsed.message_id or "")
     ids = (message.provider_id, message.provider_thread_id)
-    return Sighting(message.uid, message.flags, own, message.size, message.internal_date, *ids)
+    return MessageIdentity(message.uid, message.flags, own, message.size, message.internal_date, *ids)
 
 
 def fill(database: Database, place: Place, batch: Sequence[Arriving]) -> None:

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import LogBeingChecked
-from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import AuditActor, AuditEvent, AuditTarget
+from mailbox_appliance.model.records import AuditActor, AuditEvent, AuditTarget
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.mac import Mac
 from mailbox_appliance.store.resealing import Resealing, keep_end

@@ -15,7 +15,7 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.errors import BackupAltered, Problem, ReplacedUnopened
-from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.model.records import BackupSummary, Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.backup_files import hidden_name
 from mailbox_appliance.store.container import Container

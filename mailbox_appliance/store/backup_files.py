@@ -18,13 +18,13 @@ import apsw
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import BackupNotMade, NotEnoughRoom
-from mailbox_appliance.records import BackupReason, Progress
+from mailbox_appliance.model.records import BackupReason, Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.container import Facts, Source, open_container, write_container
 from mailbox_appliance.store.key_slots import Slot
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import AuditEnd, Manifest
-from mailbox_appliance.system import move, sync_folder
+from mailbox_appliance.system.files import replace_file, sync_folder
 
 FOLDER, SUFFIX, HIDDEN = "backups", ".mbxbackup", ".making-"
 #: Left free beside what a backup takes.
@@ -46,7 +46,7 @@ class Bundle:
     def publish(self) -> Path:
         """Give it its name; from now on, and after a power cut, it is there."""
         target = _free_name(self._folder, self._named_for, self.manifest.reason)
-        move(self._hidden, target)
+        replace_file(self._hidden, target)
         sync_folder(self._folder)
         return target
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from mailbox_appliance.errors import BackupUnusable, NotFound
-from mailbox_appliance.records import Backup
+from mailbox_appliance.model.records import Backup
 from mailbox_appliance.store.backup_files import FOLDER, HIDDEN, SUFFIX
 from mailbox_appliance.store.container import id_of, read_manifest
 from mailbox_appliance.store.manifest import Manifest

@@ -24,7 +24,7 @@ from mailbox_appliance.errors import (
     ReplacedUnopened,
     StoreAtWork,
 )
-from mailbox_appliance.records import Backup, BackupReason, BackupSummary, Progress
+from mailbox_appliance.model.records import Backup, BackupReason, BackupSummary, Progress
 from mailbox_appliance.store import own_certificate, retention, room
 from mailbox_appliance.store.backup_content import summary_of
 from mailbox_appliance.store.backup_files import (

@@ -16,7 +16,7 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.errors import KeyDamaged, StoreUnusable
-from mailbox_appliance.records import Progress, StoreCheck, StoreFault
+from mailbox_appliance.model.records import Progress, StoreCheck, StoreFault
 from mailbox_appliance.store.agreement import broken_references, disagreements, index_disagreements
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.database import FAILED, Database

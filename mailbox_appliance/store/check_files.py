@@ -13,7 +13,7 @@ import apsw
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import StoreDamaged
-from mailbox_appliance.records import Progress, StoreCheck, StoreFault
+from mailbox_appliance.model.records import Progress, StoreCheck, StoreFault
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.check import MOST, Subject, check

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.errors import StoreDamaged
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.files import open_private, write_private

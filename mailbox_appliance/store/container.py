@@ -29,8 +29,8 @@ from typing import BinaryIO, cast
 import msgspec
 
 from mailbox_appliance.errors import BackupAltered, BackupUnusable, NotABackup
-from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import BackupReason, Progress
+from mailbox_appliance.model.records import BackupReason, Progress
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.backup_key import seal_key_of, stream_key_of, unlocked
 from mailbox_appliance.store.key_slots import FileSlot, Slot, slots_for_backup, wrap_with_kek
 from mailbox_appliance.store.keyfile import StoreKey
@@ -50,7 +50,7 @@ from mailbox_appliance.store.manifest import (
     sized,
 )
 from mailbox_appliance.store.sealed_stream import BrokenStream, Stream, new_nonce
-from mailbox_appliance.system import NO_WAIT
+from mailbox_appliance.system.files import NO_WAIT
 from mailbox_appliance.version import __version__
 
 ENCRYPTING, VERIFYING, UNPACKING = "encrypting", "verifying", "unpacking"

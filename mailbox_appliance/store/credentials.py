@@ -9,8 +9,8 @@ from typing import Literal
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import Capability, Member, Session
+from mailbox_appliance.model.records import Capability, Member, Session
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import FAILED, Database, Row
 from mailbox_appliance.store.tables import SESSIONS
 

@@ -13,13 +13,13 @@ from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
 from mailbox_appliance.errors import IdempotencyConflict, NotFound, NotUncertain, NotWaiting
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     AcceptedDelivery,
     Delivery,
     DeliveryStatus,
     DeliveryWork,
     FetchedMessage,
-    Found,
+    FoundCopy,
     MirroredFolder,
     NewDelivery,
     OpenDelivery,
@@ -191,7 +191,7 @@ class Deliveries:
                 raise NotWaiting(status=status)
         return str(operation_id), is_new
 
-    def confirm(self, operation_id: str, found: Found | None, sent: Copy | None) -> bool:
+    def confirm(self, operation_id: str, found: FoundCopy | None, sent: Copy | None) -> bool:
         """The message of an uncertain operation was taken. False where it is not uncertain any more.
 
         Found in Sent, or in all mail, it is the sent message; else our copy is to be filed, as after any success.
@@ -260,7 +260,7 @@ class Deliveries:
         sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
         self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
-    def _adopt_as_copy(self, operation_id: str, found: Found) -> None:
+    def _adopt_as_copy(self, operation_id: str, found: FoundCopy) -> None:
         """What lies in Sent is the sent message: the one that is mirrored already, or our copy, which has its UID."""
         sql = "SELECT m.id, t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.folder = ? AND m.uid = ?"
         row = self._database.row(sql, (found.folder.number, found.uid))

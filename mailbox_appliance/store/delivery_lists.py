@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
-from mailbox_appliance.content import Content
 from mailbox_appliance.errors import DraftInUse, DraftSent, NotFound, QuotaReached
-from mailbox_appliance.records import Delivery, Quota, ScheduledSend
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Delivery, Quota, ScheduledSend
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_rows import (
     COLUMNS,

@@ -7,14 +7,13 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import from_timestamp, to_millis, to_timestamp
-from mailbox_appliance.content import LARGE, Content
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.records import (
+from mailbox_appliance.model.content import LARGE, Content
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import (
     Address,
-    Composed,
+    ComposedMessage,
     Delivery,
     DeliveryError,
     DeliveryResult,
@@ -26,6 +25,7 @@ from mailbox_appliance.records import (
     Phase,
     ScheduledSend,
 )
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 
 COLUMNS = (
@@ -200,7 +200,7 @@ def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> 
     )
 
 
-def _insert_message(database: Database, operation_id: str, message: Composed) -> None:
+def _insert_message(database: Database, operation_id: str, message: ComposedMessage) -> None:
     """Write the bytes down: the first of them, with the header, in the row, the rest of a large message in chunks."""
     pieces = message.wire.pieces()
     first = message.wire.read() if len(message.wire) <= LARGE else next(pieces)

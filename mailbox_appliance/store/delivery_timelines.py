@@ -7,10 +7,17 @@ from typing import NamedTuple
 import msgspec
 
 from mailbox_appliance.clock import from_millis, to_timestamp
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import DeliveryEntry, DeliveryStatus, DeliveryStep, DeliveryTimeline, Envelope, SentCopy
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import (
+    DeliveryEntry,
+    DeliveryStatus,
+    DeliveryStep,
+    DeliveryTimeline,
+    Envelope,
+    SentCopy,
+)
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.delivery_rows import COLUMNS, Summary, to_delivery, warnings_of
 

@@ -7,8 +7,8 @@ back, and `hasten` brings it near. A scheduled send waits for its time as the cl
 from datetime import datetime, timedelta
 
 from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
-from mailbox_appliance.decoding import decode_json
-from mailbox_appliance.records import Chore, Envelope, OpenDelivery, UncertainDelivery
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Envelope, OpenDelivery, PostSendTask, UncertainDelivery
 from mailbox_appliance.store import endings
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.delivery_rows import OPEN_DELIVERY, to_open_delivery
@@ -124,16 +124,16 @@ class Due:
         """The mailboxes with chores whose time has come, the longest due first."""
         return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
 
-    def list_due_chores(self, now: datetime, account_id: str) -> tuple[Chore, ...]:
+    def list_due_chores(self, now: datetime, account_id: str) -> tuple[PostSendTask, ...]:
         """Chores in a mailbox whose time has come."""
         sql = f"{_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MOST}"
         return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
 
-    def list_chores(self, operation_id: str) -> tuple[Chore, ...]:
+    def list_chores(self, operation_id: str) -> tuple[PostSendTask, ...]:
         """What is left to be done after an operation."""
         return tuple(map(_to_chore, self._database.rows(f"{_CHORES} c.operation = ?", (operation_id,))))
 
-    def finish_chore(self, chore: Chore, warning: str | None = None) -> None:
+    def finish_chore(self, chore: PostSendTask, warning: str | None = None) -> None:
         """It is done, or never can be, as the result then warns. What was kept for it is dropped."""
         with self._database.transaction():
             sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
@@ -143,7 +143,7 @@ class Due:
                 self._database.change(f"{sql} WHERE id = ?", (chore.kind, warning, chore.operation_id))
             endings.forget_bytes(self._database, chore.operation_id)
 
-    def postpone_chore(self, chore: Chore, next_at: datetime) -> None:
+    def postpone_chore(self, chore: PostSendTask, next_at: datetime) -> None:
         """It could not be done: when to try again."""
         with self._database.transaction():
             self._database.change(
@@ -152,7 +152,7 @@ class Due:
             )
 
 
-def _to_chore(row: Row) -> Chore:
+def _to_chore(row: Row) -> PostSendTask:
     """A row of `_CHORES`."""
     operation_id, account_id, kind, message_id, version, flag, attempts = row
-    return Chore(operation_id, account_id, kind, message_id, version, flag, attempts)
+    return PostSendTask(operation_id, account_id, kind, message_id, version, flag, attempts)

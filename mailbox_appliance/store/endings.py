@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mailbox_appliance.clock import to_millis, to_timestamp
-from mailbox_appliance.records import DeliveryStatus, Phase
+from mailbox_appliance.model.records import DeliveryStatus, Phase
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_rows import note_phase
 

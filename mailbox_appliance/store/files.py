@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from mailbox_appliance.system import BINARY, move, sync_folder
+from mailbox_appliance.system.files import BINARY, replace_file, sync_folder
 
 #: In a data directory, and in a backup of it.
 DATABASE: Final = "mailbox.db"
@@ -22,7 +22,7 @@ def write_private(file: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(handle)
-        move(temporary, file)
+        replace_file(temporary, file)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

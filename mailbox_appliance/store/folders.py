@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 
 from mailbox_appliance.errors import AllMailHidden, NotFound
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
+from mailbox_appliance.model.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store import moving, removal
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.message_rows import as_json

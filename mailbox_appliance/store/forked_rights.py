@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.records import ADMIN_CAPABILITIES
+from mailbox_appliance.model.records import ADMIN_CAPABILITIES
 from mailbox_appliance.store.carried_rights import (
     ATTEMPTS,
     CAN_ADMINISTRATE,

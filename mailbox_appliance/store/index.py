@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mailbox_appliance.mail.searched import words_of
 from mailbox_appliance.mail.words import for_index
-from mailbox_appliance.records import Address, ParsedMessage
+from mailbox_appliance.model.records import Address, ParsedMessage
 
 INSERT = "INSERT INTO message_index (subject, sender, recipients, body, scope, rowid) VALUES (?, ?, ?, ?, ?, ?)"
 # Every column is told again: an index without content cannot keep what it was told before.

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Literal
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.ids import new_id
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.tables import INVITATIONS
 

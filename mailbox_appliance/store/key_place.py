@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.store.files import KEY, write_private
+from mailbox_appliance.system import files, ownership
 
 NOTE = "key-place"
 KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
@@ -54,7 +54,7 @@ def note_place(data_dir: Path, key_file: Path, environment: Mapping[str, str]) -
 def noted_place(data_dir: Path) -> str | None:
     """Where the key of a store was, as it was last opened, if not beside it."""
     try:
-        return regular_files.read(data_dir / NOTE, _LONGEST).decode("utf-8").strip() or None
+        return files.read_regular(data_dir / NOTE, _LONGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -89,7 +89,7 @@ def passphrase_from(environment: Mapping[str, str]) -> str | None:
     if file is None:
         return None
     try:
-        return regular_files.read(file, _LONGEST).rstrip(b"\r\n").decode("utf-8") or None
+        return files.read_regular(file, _LONGEST).rstrip(b"\r\n").decode("utf-8") or None
     except OSError as error:
         raise KeyUnusable(reason=f"{file} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:

@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from msgspec import Meta
 
-from mailbox_appliance import keychain
 from mailbox_appliance.errors import (
     Invalid,
     KeychainLocked,
@@ -32,6 +31,7 @@ from mailbox_appliance.errors import (
     PassphraseNeeded,
     PassphraseWrong,
 )
+from mailbox_appliance.system import keyring
 
 if TYPE_CHECKING:
     from mailbox_appliance.store.keyfile import StoreKey
@@ -78,7 +78,7 @@ class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="keyring"):
     """The master key locked by a key that the keychain holds under this name."""
 
-    service: Annotated[str, Meta(pattern=f"^{keychain.SERVICE}$")]
+    service: Annotated[str, Meta(pattern=f"^{keyring.SERVICE}$")]
     user: Annotated[str, Meta(pattern="^store-[0-9A-Za-z_-]{1,64}$")]
     nonce: _Nonce
     wrapped: _Wrapped
@@ -116,7 +116,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 def wrap_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
     """A slot that the key in the keychain opens; see `keyring_kek`."""
-    empty = KeyringSlot(keychain.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
+    empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
 
@@ -208,11 +208,11 @@ def keyring_kek(store_id: str, *, file: Path | str) -> bytes:
     """
     name = _name_in_keychain(store_id)
     try:
-        if (found := keychain.find(name)) is not None:
+        if (found := keyring.find(name)) is not None:
             return _decoded(found, file)
         kek = secrets.token_bytes(32)
-        keychain.put(name, base64.b64encode(kek).decode())
-    except keychain.KeychainSilent as error:
+        keyring.put(name, base64.b64encode(kek).decode())
+    except keyring.KeyringUnavailable as error:
         raise KeychainUnusable(file=file, reason=str(error)) from error
     return kek
 
@@ -227,8 +227,8 @@ def opened_by_kek(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | 
 
 def _opened_by_keychain(slot: KeyringSlot, store_id: str, file: Path | str) -> bytes:
     try:
-        found = keychain.find(slot.user)
-    except keychain.KeychainSilent as error:
+        found = keyring.find(slot.user)
+    except keyring.KeyringUnavailable as error:
         raise KeychainLocked(file=file, reason=str(error)) from error
     if found is None:
         raise KeychainLocked(file=file, reason=f"it holds no {slot.user} of {slot.service}")

@@ -28,12 +28,12 @@ import msgspec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mailbox_appliance import regular_files
-from mailbox_appliance.decoding import convert
 from mailbox_appliance.errors import KeyDamaged
+from mailbox_appliance.model.decoding import convert
 from mailbox_appliance.store.files import half_written, write_private
 from mailbox_appliance.store.key_place import is_lent
 from mailbox_appliance.store.key_slots import Slot, require_kinds, unlock, wrap_file
+from mailbox_appliance.system import files
 
 CIPHERS = ("aegis", "chacha20")
 NUMBER = 5
@@ -182,9 +182,9 @@ def _slots_there(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
 
 def _read(file: Path) -> bytes:
     if is_lent(file, os.environ):  # whoever starts the service chose it, whatever user's it is
-        raw = regular_files.read(file, _MAX_SIZE + 1)
+        raw = files.read_regular(file, _MAX_SIZE + 1)
     else:
-        raw = regular_files.read_own(file, _MAX_SIZE + 1, is_read_only=True)
+        raw = files.read_own(file, _MAX_SIZE + 1, is_read_only=True)
     if len(raw) > _MAX_SIZE:
         raise KeyDamaged(file=file, reason="it is larger than any key file")
     return raw

@@ -7,7 +7,7 @@ where a draft and what was sent of it may have the same Message-ID.
 from collections.abc import Sequence
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.records import Sighting
+from mailbox_appliance.model.records import MessageIdentity
 from mailbox_appliance.store import provided, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import HAS_ATTACHMENT, flag_bits, keywords
@@ -52,7 +52,7 @@ def set_uid(
         database.change(_SET_FLAGS, (bits & ~HAS_ATTACHMENT, words, number))
 
 
-def settle(database: Database, account: int, folder: int, message_id: str, seen: Sighting) -> None:
+def settle(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
     """As `set_uid`, for a message whose provider has an id of its own for it: that is what was seen there.
 
     Inside a transaction.

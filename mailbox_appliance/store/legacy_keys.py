@@ -3,9 +3,9 @@
 import msgspec
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import IdempotencyConflict
-from mailbox_appliance.records import LegacyAnswer, LegacySend
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import LegacyResponse, LegacySend
 from mailbox_appliance.store.database import Database
 
 
@@ -20,7 +20,7 @@ class LegacyKeys:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyAnswer | None:
+    def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyResponse | None:
         """The answer that this key was given, or None where there is none or its time is over.
 
         Raises IdempotencyConflict where it was another request.
@@ -35,4 +35,4 @@ class LegacyKeys:
         if row[0] != request_hash:
             raise IdempotencyConflict(operation="")
         envelope = decode_json(row[2], _Envelope)
-        return LegacyAnswer(row[1], envelope.data, envelope.warnings)
+        return LegacyResponse(row[1], envelope.data, envelope.warnings)

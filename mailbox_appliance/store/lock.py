@@ -7,10 +7,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import ownership, regular_files
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
 from mailbox_appliance.store.files import RUN_FILE
-from mailbox_appliance.system import BINARY, NO_FOLLOW, NO_WAIT, is_locked, lock_file, read_at, unlock_file, write_at
+from mailbox_appliance.system import files, ownership
+from mailbox_appliance.system.files import (
+    BINARY,
+    NO_FOLLOW,
+    NO_WAIT,
+    is_locked,
+    lock_file,
+    read_at,
+    unlock_file,
+    write_at,
+)
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
 _TRIES, _PAUSE = 6, 0.03
@@ -53,7 +62,7 @@ class DirectoryLock:
 def holder(folder: Path) -> int | None:
     """The pid of the process that owns a data directory, if one does; nothing is made or changed."""
     try:
-        file = regular_files.opened(folder / "lock")
+        file = files.open_regular(folder / "lock")
     except OSError:
         return None
     try:

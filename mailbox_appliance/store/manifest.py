@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Meta
 
 from mailbox_appliance.clock import from_timestamp
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import BackupAltered, BackupNewer, BackupTruncated, NotABackup
-from mailbox_appliance.records import Backup, BackupReason, Count, Timestamp
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Backup, BackupReason, Count, Timestamp
 from mailbox_appliance.store.key_slots import Slot
 from mailbox_appliance.store.sealed_stream import NONCE, sealed_size
 

@@ -9,10 +9,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.clock import from_millis, to_timestamp
-from mailbox_appliance.decoding import decode_json
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import labels
-from mailbox_appliance.records import (
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import (
     Address,
     Attachment,
     Body,
@@ -24,6 +23,7 @@ from mailbox_appliance.records import (
     ParsedMessage,
     SearchContext,
 )
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Row
 
 _BITS = {"\\seen": 1, "\\flagged": 2, "\\draft": 4, "\\answered": 8, "$forwarded": 16, "\\deleted": 32}

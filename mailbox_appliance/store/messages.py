@@ -9,7 +9,7 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.excerpt import Excerpts
 from mailbox_appliance.mail.labels import is_nameable, is_of_user
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
+from mailbox_appliance.model.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import (
     SELECT,

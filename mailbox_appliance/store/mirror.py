@@ -10,14 +10,14 @@ from datetime import datetime
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     FetchedMessage,
     FlagChange,
-    Found,
+    FoundCopy,
     LocatedMessage,
+    MessageIdentity,
     MirroredFolder,
     ParsedMessage,
-    Sighting,
 )
 from mailbox_appliance.store import arrivals, landing, moving, removal
 from mailbox_appliance.store.arrivals import HEADER, LARGE, WHOLE, Arriving, Place
@@ -181,7 +181,7 @@ class Mirror:
             if account is not None:
                 landing.set_uid(self._database, account, message_id, uid, size, millis)
 
-    def record_server_copy(self, message_id: str, found: Found) -> None:
+    def record_server_copy(self, message_id: str, found: FoundCopy) -> None:
         """Note where a message of ours was found at the server, and as what. As `set_uid`."""
         seen = found.seen
         if found.uid is None or seen is None or seen.provider_id is None:
@@ -220,7 +220,7 @@ class Mirror:
         """
         return moving.detach(self._database, folder_number, uids)
 
-    def reattach(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
+    def reattach(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
         """Let messages that are gone be those that were seen in this folder; answers the UIDs that are settled so."""
         with self._database.transaction():
             account = self._find_account(folder.number)
@@ -228,7 +228,7 @@ class Mirror:
                 return frozenset()
             return moving.reattach(self._database, account, folder.number, sightings)
 
-    def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[Sighting]) -> frozenset[int]:
+    def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
         """The numbers of other folders of the mailbox in which one of these messages lies as far as we know."""
         account = self._find_account(folder.number)
         return (

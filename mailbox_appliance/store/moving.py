@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.records import Sighting
+from mailbox_appliance.model.records import MessageIdentity
 from mailbox_appliance.store import provided, removal
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import HAS_ATTACHMENT, as_json, flag_bits, keywords
@@ -89,7 +89,7 @@ def detach_untold(database: Database, folder: int) -> None:
             database.change_many(sql, [(number, folder) for number in batch])
 
 
-def reattach(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
+def reattach(database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
     """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction.
 
     Those whose provider has an id for each need not be gone. One that we have moved there ourselves has the flags that
@@ -115,15 +115,17 @@ def reattach(database: Database, account: int, folder: int, sightings: Sequence[
     return frozenset(seen.uid for seen, _ in pairs)
 
 
-def _by_provider(database: Database, account: int, sightings: Sequence[Sighting]) -> list[tuple[Sighting, int]]:
+def _by_provider(
+    database: Database, account: int, sightings: Sequence[MessageIdentity]
+) -> list[tuple[MessageIdentity, int]]:
     named = {sighting.provider_id: sighting for sighting in sightings if sighting.provider_id is not None}
     rows: dict[str, int] = dict(database.rows(_PROVIDED, (as_json(named), account)) if named else ())
     return [(named[provider_id], number) for provider_id, number in rows.items()]
 
 
 def _by_marks(
-    database: Database, account: int, folder: int, sightings: Sequence[Sighting]
-) -> list[tuple[Sighting, int]]:
+    database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
+) -> list[tuple[MessageIdentity, int]]:
     gone: dict[_Mark, list[int]] = {}
     for number, _, *mark in database.rows(_GONE, (_named(sightings), account, folder)):
         gone.setdefault(_mark(*mark), []).append(number)
@@ -131,7 +133,7 @@ def _by_marks(
     return [(each, found.pop(0)) for each in sightings if (found := gone.get(_mark_of(each)))]
 
 
-def _certain(database: Database, account: int, sightings: Sequence[Sighting]) -> dict[_Mark, list[int]]:
+def _certain(database: Database, account: int, sightings: Sequence[MessageIdentity]) -> dict[_Mark, list[int]]:
     """Gone messages without Message-ID that can be meant by one sighting only, and no other by it."""
     seen = Counter(_mark_of(sighting) for sighting in sightings if sighting.message_id is None)
     gone: dict[_Mark, list[int]] = {}
@@ -140,7 +142,7 @@ def _certain(database: Database, account: int, sightings: Sequence[Sighting]) ->
     return {mark: numbers for mark, numbers in gone.items() if seen[mark] == len(numbers) == 1}
 
 
-def elsewhere(database: Database, account: int, folder: int, sightings: Sequence[Sighting]) -> frozenset[int]:
+def elsewhere(database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
     """The numbers of the other folders in which one of these messages lies as far as we know.
 
     Not of those with a provider's id: `reattach` needs no look for them.
@@ -186,11 +188,11 @@ def list_gone(database: Database, account: int) -> frozenset[int]:
     return frozenset(row[0] for row in rows)
 
 
-def _named(sightings: Sequence[Sighting]) -> str:
+def _named(sightings: Sequence[MessageIdentity]) -> str:
     return as_json({each.message_id for each in sightings if each.message_id})
 
 
-def _mark_of(sighting: Sighting) -> _Mark:
+def _mark_of(sighting: MessageIdentity) -> _Mark:
     return _mark(sighting.message_id, sighting.size, to_millis(sighting.internal_date))
 
 

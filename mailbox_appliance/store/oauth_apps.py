@@ -2,7 +2,7 @@
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import NothingToRemove
-from mailbox_appliance.records import OAuthApp, OAuthProvider
+from mailbox_appliance.model.records import OAuthApp, OAuthProvider
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import OAUTH_APPS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.ids import new_id
-from mailbox_appliance.records import OAuthLogin, SendsVia
+from mailbox_appliance.model.records import OAuthLogin, SendsVia
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.accounts import TROUBLE
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import ACCOUNTS

@@ -15,14 +15,14 @@ from typing import Any, Literal, Protocol
 import apsw
 import msgspec
 
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.formats import format_4
 from mailbox_appliance.store.opening import log_of, require_plain, require_uncut
 from mailbox_appliance.store.sealed import unsealed
-from mailbox_appliance.system import lock_bytes
+from mailbox_appliance.system.files import lock_bytes
 
 OLD = "old"
 _LARGE = (format_4.BYTES, format_4.or_null(format_4.BYTES))  # which need not be read to know that they are bytes

@@ -21,12 +21,12 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.errors import BackupNotMade
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store.database import BUSY_SECONDS, Database, give_key
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import AuditEnd
 from mailbox_appliance.store.opening import log_of
-from mailbox_appliance.system import BINARY, read_at, write_at
+from mailbox_appliance.system.files import BINARY, read_at, write_at
 
 _LOG_HEADER = 32  # its salts change when it begins anew (sqlite.org/fileformat2.html 4.1)
 # Changes nothing, but SQLite does not see that: a value that is written as it was would not be written at all.

@@ -12,7 +12,6 @@ from pathlib import Path
 import apsw
 import peewee
 
-from mailbox_appliance import regular_files
 from mailbox_appliance.errors import (
     KeyElsewhere,
     KeyMissing,
@@ -29,6 +28,7 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key_place import noted_place
 from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, read_file, read_key
 from mailbox_appliance.store.schema import TABLE_NAMES, missing_table
+from mailbox_appliance.system import files
 
 #: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
 CHECKED_UP_TO = 64 << 20
@@ -40,7 +40,7 @@ _PAGE_SIZE, _FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
 def format_of(file: Path) -> int | None:
     """The format of a store that can be told without a key: 3 or 4, whose files are plain; None for any other file."""
-    header = regular_files.read(file, 100)
+    header = files.read_regular(file, 100)
     if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
         return None
     number = int.from_bytes(header[60:64], "big")
@@ -125,7 +125,7 @@ def _check_with_log(file: Path, database: Database) -> None:
 
 
 def _recognise(file: Path, key_file: Path) -> None:
-    header = regular_files.read(file, 100)
+    header = files.read_regular(file, 100)
     if not header:
         raise StoreDamaged(file=file, reason="it is empty")
     if header.startswith(_PLAIN_HEADER):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from mailbox_appliance.system import sync_folder
+from mailbox_appliance.system.files import sync_folder
 
 if TYPE_CHECKING:
     from mailbox_appliance.store.manifest import SectionName

@@ -9,7 +9,7 @@ import apsw
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreUnusable
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store.audit import SYSTEM, Audit
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.formats import audit_from_4, format_4, format_5, from_4, sends_from_4

@@ -13,14 +13,14 @@ import apsw
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import StoreDamaged
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store.audit import Audit, AuditCheck
 from mailbox_appliance.store.database import Database, give_key
 from mailbox_appliance.store.files import remove_database
 from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.long_work import tell_nobody
 from mailbox_appliance.store.schema import TRIGGERS
-from mailbox_appliance.system import sync_file
+from mailbox_appliance.system.files import sync_file
 
 _PAGES = 2000  # that are copied in a step: some 10 ms
 _STAY = "audit_events_stay"  # the trigger that lets nobody change a row of the log

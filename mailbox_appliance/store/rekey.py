@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyMissing
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.audit import Actor, Audit, AuditCheck
 from mailbox_appliance.store.database import Database

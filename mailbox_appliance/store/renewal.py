@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyUnusable, StoreUnusable
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store import swap
 from mailbox_appliance.store.failing import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE, KEY

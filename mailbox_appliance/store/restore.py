@@ -22,7 +22,7 @@ import apsw
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import KeychainLocked, NotEnoughRoom, PassphraseNeeded, StoreUnusable
-from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.model.records import BackupSummary, Progress
 from mailbox_appliance.store import own_certificate, room, swap
 from mailbox_appliance.store.audit import Actor, Audit
 from mailbox_appliance.store.backup_files import bundle

@@ -8,10 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance import ownership
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import Conflict, ReplacedUnopened
-from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.model.records import BackupSummary, Progress
 from mailbox_appliance.store import room, swap
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup_content import summary_of
@@ -23,6 +22,7 @@ from mailbox_appliance.store.keyfile import StoreKey
 from mailbox_appliance.store.manifest import Manifest
 from mailbox_appliance.store.restore import complete, prepare_from, telling, try_out
 from mailbox_appliance.store.unpacking import unpack_raw
+from mailbox_appliance.system import ownership
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _made(target: Path) -> bool:
         _require_empty(target)
         is_new = not target.exists()
         ownership.make_folder(target)
-        ownership.narrow(target, target / KEY)
+        ownership.restrict_modes(target, target / KEY)
         return is_new
 
 

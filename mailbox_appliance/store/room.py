@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from mailbox_appliance.errors import NotEnoughRoom
-from mailbox_appliance.system import free_bytes as free_bytes
+from mailbox_appliance.system.files import free_bytes as free_bytes
 
 MIB = 1 << 20
 #: Beside what is known to be written: logs, journals, entries of folders.

@@ -14,7 +14,7 @@ quicker than walking along all its messages.
 from collections.abc import Collection, Sequence
 
 from mailbox_appliance.mail import words
-from mailbox_appliance.records import MessageFilter, Term
+from mailbox_appliance.model.records import MessageFilter, SearchTerm
 from mailbox_appliance.store import label_sources
 from mailbox_appliance.store.beginnings import Beginnings
 from mailbox_appliance.store.database import Database
@@ -42,7 +42,7 @@ class Search:
         limit: int,
     ) -> list[int]:
         """The newest `limit` numbers below `before` that a filter means; without folders: all but spam and trash."""
-        terms = wanted.terms + tuple(Term(word) for word in words.words(wanted.text or ""))
+        terms = wanted.terms + tuple(SearchTerm(word) for word in words.words(wanted.text or ""))
         if wanted.is_impossible or (wanted.text is not None and not terms):
             return []
         places = self._places(account_ids, folders)
@@ -86,7 +86,7 @@ class Search:
     # --- with words ---
 
     def _find_by_words(
-        self, places: Sequence[Place], terms: Collection[Term], wanted: MessageFilter, below: int, limit: int
+        self, places: Sequence[Place], terms: Collection[SearchTerm], wanted: MessageFilter, below: int, limit: int
     ) -> list[int]:
         scopes = self._scopes([place.account for place in places])
         match = words.match(terms, scopes, self._prefixes.expand)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from mailbox_appliance.decoding import decode_json
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.address import same_mailbox
-from mailbox_appliance.records import Account, SenderAddress
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Account, SenderAddress
 from mailbox_appliance.store.database import Database
 
 _TOLD = tuple[SenderAddress, ...]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mailbox_appliance.mail.labels import is_of_user
-from mailbox_appliance.records import MessageFilter
+from mailbox_appliance.model.records import MessageFilter
 from mailbox_appliance.store import label_sources
 from mailbox_appliance.store.database import Database
 

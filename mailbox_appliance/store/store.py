@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from mailbox_appliance import ownership
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store import accepted, key_place, room, swap
 from mailbox_appliance.store.accounts import Accounts
 from mailbox_appliance.store.api_keys import ApiKeys
@@ -49,7 +48,8 @@ from mailbox_appliance.store.sent_copies import SentCopies
 from mailbox_appliance.store.stored_settings import StoredSettings
 from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
 from mailbox_appliance.store.upkeep import Upkeep
-from mailbox_appliance.system import move, sync_folder
+from mailbox_appliance.system import ownership
+from mailbox_appliance.system.files import replace_file, sync_folder
 from mailbox_appliance.version import __version__
 
 
@@ -128,7 +128,7 @@ class Store:
     ) -> "Store":
         """The same under a lock that is held already, and stays so whatever comes of it; the store takes it over."""
         file, upgraded = folder / DATABASE, None
-        ownership.close_to_writers(folder)
+        ownership.close_to_other_writers(folder)
         swap.finish(folder, key_file)
         _drop_unfinished(file)
         remove_unfinished(folder)
@@ -141,7 +141,7 @@ class Store:
         _keep_key(file, key_file, key)
         drop_half_written(key_file)
         put_back_triggers(database)
-        ownership.narrow(folder, key_file)
+        ownership.restrict_modes(folder, key_file)
         key_place.note_place(folder, key_file, os.environ)
         store = cls(folder, lock, database, key, clock, key_file)
         store.upgraded = upgraded
@@ -214,7 +214,7 @@ def _create(file: Path, key_file: Path, clock: Clock, passphrase: str | None) ->
         salt = handle.read(16).hex()
     # The key file learns how the store begins first: a crash in between leaves a key without a store, which is fine.
     keep_key(key_file, key.with_salt(salt))
-    move(made, file)
+    replace_file(made, file)
     sync_folder(file.parent)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from mailbox_appliance.errors import StoreUnusable
 from mailbox_appliance.store import own_certificate, room
 from mailbox_appliance.store.files import DATABASE, KEY, copy_private, half_written, open_private, write_private
-from mailbox_appliance.system import move, sync_file, sync_folder
+from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 
 _MAKING, _READY = ".next.making", ".next"
 _PLAN, _NOTE = "plan", "accepted"
@@ -70,7 +70,7 @@ def decide(folder: Path, key_file: Path | None = None, absent: Sequence[str] = (
         sync_folder(path) if path.is_dir() else sync_file(path)
     sync_folder(making)
     _require_room_elsewhere(folder, making / DATABASE)
-    move(making, folder / _READY)
+    replace_file(making, folder / _READY)
     sync_folder(folder)
 
 
@@ -156,7 +156,7 @@ def _put(new: Path, target: Path) -> None:
         copy_private(new, target.resolve())
         return
     try:
-        move(new, target)
+        replace_file(new, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -170,4 +170,4 @@ def _copy_over(new: Path, target: Path) -> None:
     with new.open("rb") as source, os.fdopen(open_private(beside), "wb") as copy:
         shutil.copyfileobj(source, copy, _PIECE)
     sync_file(beside)
-    move(beside, target)
+    replace_file(beside, target)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail.threads import subject_key
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.message_rows import as_json
 

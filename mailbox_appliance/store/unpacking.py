@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import KeyDamaged, KeyUnusable, ReplacedUnopened, StoreUnusable
-from mailbox_appliance.records import BackupSummary, Progress
+from mailbox_appliance.model.records import BackupSummary, Progress
 from mailbox_appliance.store.backup_content import keeps_what_was_replaced, summary_of, summary_of_unpacked
 from mailbox_appliance.store.container import Container
 from mailbox_appliance.store.files import DATABASE, KEY, write_private

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import StoreInUse, StoreUnusable
-from mailbox_appliance.records import Progress
+from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store import room
 from mailbox_appliance.store.backup_files import FOLDER, bundle
 from mailbox_appliance.store.container import Source
@@ -29,7 +29,7 @@ from mailbox_appliance.store.manifest import SECTION_NAMES
 from mailbox_appliance.store.older import Older, attached, require_released, seen
 from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, require_uncut
 from mailbox_appliance.store.rebuilding import build, compare, telling_damage
-from mailbox_appliance.system import move, sync_file, sync_folder
+from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 
 #: The formats that can be upgraded.
 OLDER = (3, 4)
@@ -154,7 +154,7 @@ def _replace(file: Path, made: Path, kept: Path) -> None:
         for suffix in ("-wal", "-shm"):
             file.with_name(file.name + suffix).unlink(missing_ok=True)
         sync_folder(file.parent)
-        move(made, file)
+        replace_file(made, file)
     except BaseException:
         with suppress(OSError):
             kept.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import FetchedMessage, ParsedMessage
+from mailbox_appliance.model.records import FetchedMessage, ParsedMessage
 from mailbox_appliance.remote import large_messages
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync.context import SyncSession, is_server_fault

@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     FetchedMessage,
-    FolderNews,
+    FolderChanges,
     FolderState,
+    MessageIdentity,
     MirroredFolder,
     ParsedMessage,
-    Sighting,
 )
 from mailbox_appliance.sync import bodies
 from mailbox_appliance.sync.context import SyncSession
@@ -153,7 +153,7 @@ class FolderSync:
         self._pauses_until = time.monotonic() + _PAUSE * (time.monotonic() - began)
         return is_detached
 
-    def _load_flags(self, news: FolderNews) -> dict[int, frozenset[str]]:
+    def _load_flags(self, news: FolderChanges) -> dict[int, frozenset[str]]:
         uids = None if news.present is not None else news.changed.keys() | news.vanished
         return self._session.store.mailbox_writer.load_flags(self.folder.number, uids) if uids is None or uids else {}
 
@@ -182,7 +182,7 @@ class FolderSync:
                 self.pending = sorted({*self.pending, *step.uids})
         return False
 
-    def _forget_vanished(self, news: FolderNews) -> None:
+    def _forget_vanished(self, news: FolderChanges) -> None:
         if self.pending and (news.vanished or news.present is not None):
             gone, present = news.vanished, news.present
             self.pending = [uid for uid in self.pending if uid not in gone and (present is None or uid in present)]
@@ -283,11 +283,11 @@ class FolderSync:
         self._store_headers([(message, parse(b"")) for message in self._session.mailbox.fetch_outlines(sorted(there))])
 
 
-def _make_sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> Sighting:
+def _make_sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> MessageIdentity:
     message, parsed = pair
     message_id = canonical_message_id(parsed.message_id or "")
     ids = (message.provider_id, message.provider_thread_id)
-    return Sighting(message.uid, message.flags, message_id, message.size, message.internal_date, *ids)
+    return MessageIdentity(message.uid, message.flags, message_id, message.size, message.internal_date, *ids)
 
 
 def _split(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from mailbox_appliance.records import FolderState, ListedFolder
+from mailbox_appliance.model.records import FolderState, ListedFolder
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.sync import listing
 from mailbox_appliance.sync.backlog import Backlog

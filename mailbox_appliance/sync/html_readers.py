@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.charsets import without_surrogates
 from mailbox_appliance.mail.readers import TAGS, TAGS_OF_BEGINNING, ReadForm, Seen, TagReader
+from mailbox_appliance.model.decoding import decode_msgpack
 from mailbox_appliance.sync.parser_process import IDLE, Batch, ParserChild
 from mailbox_appliance.sync.parsing import Body, Comparison, Request
 

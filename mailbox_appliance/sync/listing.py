@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mailbox_appliance.mail import labels
-from mailbox_appliance.records import ListedFolder, MirroredFolder
+from mailbox_appliance.model.records import ListedFolder, MirroredFolder
 from mailbox_appliance.remote import named_faults
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.store.folders import Folders

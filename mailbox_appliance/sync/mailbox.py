@@ -10,11 +10,11 @@ import logging
 import random
 import threading
 
+from mailbox_appliance.clock import backoff_delays
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.records import AccountError, AccountStatus
+from mailbox_appliance.model.records import AccountError, AccountStatus
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.trouble import trouble
-from mailbox_appliance.retry import backoff
 from mailbox_appliance.sync.context import FetchBackoff, Stopped, StopSignal, SyncServices, SyncSession
 from mailbox_appliance.sync.follower import Follower, StepResult, describe_bodies_left
 from mailbox_appliance.sync.plan import Notice, is_repeated
@@ -220,8 +220,8 @@ class MailboxSync:
 
     def _reset_retries(self) -> None:
         """Try soon again, should anything go wrong."""
-        self._waits = backoff(FIRST_RETRY, LONGEST_RETRY)
-        self._token_waits = backoff(TOKEN_RETRY, LONGEST_RETRY)
+        self._waits = backoff_delays(FIRST_RETRY, LONGEST_RETRY)
+        self._token_waits = backoff_delays(TOKEN_RETRY, LONGEST_RETRY)
 
     def _give_up(self, error: AccountError, status: AccountStatus = "error") -> Next:
         """Try no more until somebody says so."""

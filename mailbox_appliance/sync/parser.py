@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.charsets import without_surrogates
 from mailbox_appliance.mail.parse import parse, unreadable
 from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import ParsedMessage
+from mailbox_appliance.model.decoding import decode_msgpack
+from mailbox_appliance.model.records import ParsedMessage
 from mailbox_appliance.sync.parser_process import IDLE, PATIENCE, Batch, ParserChild
 from mailbox_appliance.sync.parsing import Body, WholeMessage
 

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO
 
-from mailbox_appliance import program
 from mailbox_appliance.sync import parsing
+from mailbox_appliance.system import processes
 
 log = logging.getLogger(__name__)
 
@@ -96,20 +96,20 @@ class ParserChild:
 
 def command() -> list[str]:
     """How the child is started: by what it is, where that can be, and in a bundle by a hidden command."""
-    if program.is_bundle():
-        return program.command("parse-mail")
+    if processes.is_bundle():
+        return processes.own_command("parse-mail")
     return [sys.executable, "-P", "-m", parsing.__name__]
 
 
 def environment() -> dict[str, str]:
     """What the child's environment holds: how to find the interpreter's libraries, and this package."""
     kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or _is_of_bundle(name)}
-    return program.environment(kept)
+    return processes.child_environment(kept)
 
 
 def _is_of_bundle(name: str) -> bool:
     """Whether it says where this bundle is unpacked: a child that did not know would unpack another one."""
-    return program.is_bundle() and name.startswith(program.OF_BUNDLE)
+    return processes.is_bundle() and name.startswith(processes.BUNDLE_PREFIX)
 
 
 class ParserProcess:
@@ -220,7 +220,7 @@ def _start() -> "subprocess.Popen[bytes]":
         stderr=subprocess.PIPE,
         env=environment(),
         start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself
-        creationflags=program.NO_WINDOW | _LOW_PRIORITY,
+        creationflags=processes.NO_WINDOW | _LOW_PRIORITY,
     )
 
 

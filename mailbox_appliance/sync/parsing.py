@@ -21,13 +21,13 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from mailbox_appliance.decoding import decode_msgpack
 from mailbox_appliance.mail.hidden import Hidden, of_beginning, of_html, visible_text
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import TAGS, ReadForm, Seen
 from mailbox_appliance.mail.searched import with_words
 from mailbox_appliance.mail.two_forms import LONGEST_TEXT, says_other_things
-from mailbox_appliance.records import ParsedMessage
+from mailbox_appliance.model.decoding import decode_msgpack
+from mailbox_appliance.model.records import ParsedMessage
 
 NUMBER = struct.Struct(">I")
 #: Seconds of processor time for one body, and the least that is left of them after many that were too expensive.

@@ -12,7 +12,7 @@ the position is noted after the last of them, so the news since the old one come
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mailbox_appliance.records import FlagChange, FolderNews, FolderState
+from mailbox_appliance.model.records import FlagChange, FolderChanges, FolderState
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ Steps = tuple[Step, ...]
 Notice = tuple[FolderState | None, int]
 
 
-def plan(have: FolderMirror, news: FolderNews) -> Steps:
+def plan(have: FolderMirror, news: FolderChanges) -> Steps:
     """The steps from what we have to what the server has, in the order in which they are to be done."""
     steps: list[Step] = []
     known = have.flags

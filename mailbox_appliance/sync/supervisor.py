@@ -6,7 +6,7 @@ import time
 
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.events import Events, FolderTouched
+from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.context import SyncServices
@@ -30,7 +30,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._mailboxes: dict[str, MailboxSync] = {}
         self._is_started = self._is_stopped = False
-        events.subscribe(FolderTouched, lambda event: self.wake(event.account_id, event.path))
+        events.subscribe(FolderWritten, lambda event: self.wake(event.account_id, event.path))
 
     def start(self) -> None:
         """Begin to mirror every mailbox in the store."""

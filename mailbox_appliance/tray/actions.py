@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mailbox_appliance import program
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.control.client import Request
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.control.local import Running
+from mailbox_appliance.system import processes
 from mailbox_appliance.tray import console, notices, service
 from mailbox_appliance.tray.autostart import Autostart
 from mailbox_appliance.tray.notices import Notice
@@ -164,7 +164,7 @@ class Actions:
 
     def _log_in(self) -> None:
         """In a terminal: a password is typed where nothing of ours is drawn that others could imitate."""
-        command = program.command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
+        command = processes.own_command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
         if not self._parts.opening.open_terminal(command):
             line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
             self._show_notice("Log in", f"Type in a terminal: {line}")

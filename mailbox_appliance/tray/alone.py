@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mailbox_appliance import ownership, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.system import files, ownership
 from mailbox_appliance.tray import owner
 
 #: Seconds within which a tray that was told to end has ended, with what it was starting.
@@ -42,7 +42,7 @@ def alone(data_dir: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            system.unlock_file(lock)
+            files.unlock_file(lock)
     finally:
         os.close(lock)
 
@@ -75,7 +75,7 @@ def _opened(data_dir: Path) -> int:
 
 def _take(lock: int) -> bool:
     for tries_left in reversed(range(_TRIES)):
-        if system.lock_file(lock):
+        if files.lock_file(lock):
             return True
         if tries_left:
             time.sleep(_EVERY)
@@ -87,7 +87,7 @@ def _say_who(lock: int) -> None:
     said = f"{os.getpid():<{_LONGEST_PID}}\n".encode()
     with suppress(OSError):
         try:
-            system.write_at(lock, said, 0)
+            files.write_at(lock, said, 0)
             os.ftruncate(lock, len(said))
         except OSError:
             os.ftruncate(lock, 0)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance import program
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.control.local import default_data_dir
+from mailbox_appliance.system import processes
 from mailbox_appliance.tray.login_items import LoginItem, LoginItems
 
 _DATA_DIR = "--data-dir"
@@ -95,7 +95,7 @@ def for_this_system(
     items = _items(environment, platform)
     if items is None:
         return None
-    own = program.command()
+    own = processes.own_command()
     own[0] = _without_window(own[0], platform)
     return Autostart(items, tuple(own), str(data_dir.absolute()) if data_dir else None)
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mailbox_appliance import ownership, regular_files
+from mailbox_appliance.system import files, ownership
 from mailbox_appliance.tray.login_items import LoginItem
 
 _NAME = "mailbox-appliance.desktop"
@@ -87,7 +87,7 @@ class DesktopEntry:
     def find(self) -> LoginItem | None:
         """What stands in the file; a settings app switches it off by one of two keys, and leaves the file."""
         try:
-            text = regular_files.read(self._file, _LARGEST).decode("utf-8", "surrogateescape")
+            text = files.read_regular(self._file, _LARGEST).decode("utf-8", "surrogateescape")
         except OSError:
             return None
         keys = _keys(text)

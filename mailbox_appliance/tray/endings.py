@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-from mailbox_appliance import system
+from mailbox_appliance.system import files
 
 _NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
 _OVER = b"\0"
@@ -34,7 +34,7 @@ class Endings:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
                 self._before[number] = signal.signal(number, self._on_signal)
         self._thread.start()
-        system.when_told_to_end(self._end)
+        files.on_end_request(self._end)
         return self
 
     def __exit__(

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance import regular_files
 from mailbox_appliance.logs import LARGEST_LAST_WORDS
+from mailbox_appliance.system import files
 
 #: Bytes that are looked at, and lines that are told where none is an error of ours.
 _TOLD, _LINES = 16 * 1024, 3
@@ -44,7 +44,7 @@ class LastWords:
     def read_last_error(self) -> Words:
         """The last words since `listening`."""
         try:
-            said = regular_files.read(self._file, LARGEST_LAST_WORDS + _TOLD)
+            said = files.read_regular(self._file, LARGEST_LAST_WORDS + _TOLD)
         except OSError:
             said = b""
         begin = self._begin if self._begin <= len(said) else 0  # it was emptied

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance import regular_files
+from mailbox_appliance.system import files
 from mailbox_appliance.tray.desktop_entry import replace
 from mailbox_appliance.tray.login_items import LoginItem
 
@@ -31,7 +31,7 @@ class LaunchAgent:
     def find(self) -> LoginItem | None:
         """What stands in the file."""
         try:
-            values: Any = plistlib.loads(regular_files.read(self._file, _LARGEST))
+            values: Any = plistlib.loads(files.read_regular(self._file, _LARGEST))
             command = tuple(str(argument) for argument in values["ProgramArguments"])
             return LoginItem(command, is_on=values.get("RunAtLoad") is True and values.get("Disabled") is not True)
         except FileNotFoundError:

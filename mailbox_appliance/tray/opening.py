@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance import ownership, program
+from mailbox_appliance.system import ownership, processes
 
 #: Seconds after which what was started and goes on counts as opened.
 _BEGINS_WITHIN = 3.0
@@ -139,13 +139,13 @@ class Opening:
         with suppress(OSError):
             return subprocess.Popen(
                 command,
-                env=program.environment_of_others(self.environment),
+                env=processes.foreign_environment(self.environment),
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=self.platform != "win32",
                 creationflags=creationflags,
-                umask=ownership.given_umask(),
+                umask=ownership.original_umask(),
             )
         return None
 

@@ -12,8 +12,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import system
 from mailbox_appliance.control import local
+from mailbox_appliance.system import files
 
 _UNIT = "mailbox-appliance.service"
 _PROC = Path("/proc")
@@ -109,7 +109,7 @@ def _told(pid: int, handle: int | None) -> str | None:
         if sys.platform == "linux" and handle is not None:
             signal.pidfd_send_signal(handle, signal.SIGTERM)
         else:
-            system.tell_to_end(pid)
+            files.request_end(pid)
     except PermissionError:
         return _OF_ANOTHER
     except ProcessLookupError:

@@ -16,10 +16,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from mailbox_appliance import logs, streams
+from mailbox_appliance import logs
 from mailbox_appliance.control.failures import INTERNAL, Failure
 from mailbox_appliance.control.local import Running, default_data_dir, find_running
 from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.system import processes
 from mailbox_appliance.tray import autostart, console
 from mailbox_appliance.tray.actions import Parts
 from mailbox_appliance.tray.alone import OtherTray, Unusable, alone, end_tray
@@ -183,7 +184,7 @@ def _unusable(why: str, parts: Parts, environment: Mapping[str, str]) -> int:
 
 def _say_where(why: str, running: Running) -> None:
     _say(f"{why} The console is at:")
-    streams.tell(sys.stdout, f"{running.url}\n")
+    processes.write_quietly(sys.stdout, f"{running.url}\n")
 
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
@@ -204,4 +205,4 @@ def _open(parts: Parts) -> None:
 
 
 def _say(text: str) -> None:
-    streams.tell(sys.stderr, text + "\n")
+    processes.write_quietly(sys.stderr, text + "\n")

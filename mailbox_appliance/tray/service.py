@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance import logs, ownership, program, settings, system
+from mailbox_appliance import logs, settings
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.system import files, ownership, processes
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.last_words import LastWords
 from mailbox_appliance.tray.log_in import TOKEN_VARIABLE
@@ -147,14 +148,14 @@ class Service:
             if self._is_abandoned:
                 raise _stopped()
             self._child = subprocess.Popen(
-                program.command("--data-dir", str(self._data_dir), "serve", *options),
-                env=program.environment_alone(self._environment),
+                processes.own_command("--data-dir", str(self._data_dir), "serve", *options),
+                env=processes.detached_environment(self._environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 cwd=self._data_dir,  # whatever the tray was started in can be unmounted
                 start_new_session=sys.platform != "win32",
-                creationflags=program.NO_WINDOW,
+                creationflags=processes.NO_WINDOW,
             )
         return self._child
 
@@ -193,7 +194,7 @@ class Service:
             time.sleep(_EVERY)
 
     def _why_silent(self, code: int) -> str:
-        if system.free_bytes(self._data_dir) < _LITTLE_ROOM:  # so are its words, which lie there too
+        if files.free_bytes(self._data_dir) < _LITTLE_ROOM:  # so are its words, which lie there too
             return f"The disk is full: no room is left in {self._data_dir}."
         return f"It ended ({code}) and said nothing."
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from mailbox_appliance.crashes import Crash
+from mailbox_appliance.system.crashes import Crash
 
 
 class Service(Enum):

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mailbox_appliance import crashes
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.failures import ACCESS, INTERNAL, Failure
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.control.local import find_setup_code
 from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.system import crashes
 from mailbox_appliance.tray import answers, presence
 from mailbox_appliance.tray.log_in import LogIn
 from mailbox_appliance.tray.presence import Presence

@@ -14,7 +14,7 @@ import msgspec
 from waitress.task import ErrorTask, WSGITask
 
 from mailbox_appliance.errors import Problem, TooBusy
-from mailbox_appliance.ids import new_id
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.web.framing import BadField, Unfinished
 
 log = logging.getLogger(__name__)

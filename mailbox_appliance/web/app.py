@@ -14,9 +14,9 @@ import bottle
 
 from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.decoding import prepare_types
 from mailbox_appliance.errors import Problem, Restarting
-from mailbox_appliance.ids import new_id
+from mailbox_appliance.model.decoding import prepare_types
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.failing import is_full
 from mailbox_appliance.web import console_files, oauth_callback, pages, responses
 from mailbox_appliance.web.answers import HAND_OVER

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.content import LARGE
 from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
 from mailbox_appliance.events import LargeWorkEnded
+from mailbox_appliance.model.content import LARGE
 from mailbox_appliance.operations.caller import Origin, identify
 from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB
 from mailbox_appliance.web import responses

@@ -9,15 +9,15 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple, get_args
 
-from mailbox_appliance import crashes
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
-from mailbox_appliance.meters import OUTCOMES, Meters
+from mailbox_appliance.metrics import COUNTED_OUTCOMES, Counters
+from mailbox_appliance.model.records import AccountStatus
 from mailbox_appliance.operations.status import warnings
-from mailbox_appliance.records import AccountStatus
 from mailbox_appliance.store.backup_files import FOLDER
 from mailbox_appliance.store.census import Census, census
 from mailbox_appliance.store.retention import is_ahead
+from mailbox_appliance.system import crashes
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.tally import BOUNDS, Tallied, Tally
 
@@ -35,7 +35,7 @@ _TOLD = (
     ("certificate_not_after", "certificate_not_after_timestamp_seconds", _NONE),
 )
 # Each of these is told from the beginning, so that the first one of them is seen as one more.
-_SETTLED = ("deliveries_settled", "outcome", sorted(OUTCOMES))
+_SETTLED = ("deliveries_settled", "outcome", sorted(COUNTED_OUTCOMES))
 _REFUSED = ("login_failures", "reason", ("busy", "suspended", "throttled", "wrong"))
 _BACKUPS = ("backups", "result", ("failed", "made"))
 
@@ -113,7 +113,7 @@ def _of_appliance(appliance: Appliance) -> Iterator[Value]:
         yield from _counted(meters, name, label, known)
 
 
-def _counted(meters: Meters, name: str, label: str, known: Iterable[str]) -> Iterator[Value]:
+def _counted(meters: Counters, name: str, label: str, known: Iterable[str]) -> Iterator[Value]:
     counts = dict.fromkeys(known, 0) | {labels[0][1]: count for labels, count in meters.values(name).items()}
     yield from (Value(f"{name}_total", count, {label: value}) for value, count in counts.items())
 

@@ -19,8 +19,8 @@ from io import BytesIO
 from pathlib import Path
 from threading import Lock
 
-from mailbox_appliance.content import LARGE, Content
-from mailbox_appliance.spool import Spool
+from mailbox_appliance.model.content import LARGE, Content
+from mailbox_appliance.system.spool import Spool
 
 log = logging.getLogger(__name__)
 

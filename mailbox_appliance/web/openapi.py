@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from mailbox_appliance.model.records import Download, LegacySend
 from mailbox_appliance.operations.decoding import body_types
 from mailbox_appliance.operations.operation import Operation
 from mailbox_appliance.operations.parameter import HEADERS
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Download, LegacySend
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.responses import REPLAYED, ErrorEnvelope
 from mailbox_appliance.web.routes import PREFIX, ROUTES, Route

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.errors import Problem
-from mailbox_appliance.reach import in_url
+from mailbox_appliance.settings import host_for_url
 
 if TYPE_CHECKING:
     from mailbox_appliance.web.listener import Server
@@ -59,7 +59,7 @@ def _ways(name: str, *, is_secure: bool) -> str:
 
 def _written(address: tuple[str, int]) -> str:
     host, port = address
-    return f"{in_url(host)}:{port}"
+    return f"{host_for_url(host)}:{port}"
 
 
 def socket_address(host: str, port: int) -> tuple[Any, ...]:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.errors import Detail, Invalid
+from mailbox_appliance.model.content import Content
 from mailbox_appliance.operations.operation import Request
 from mailbox_appliance.operations.parameter import HEADERS
 from mailbox_appliance.web.answers import BODY_DISCARDED, BODY_POSTPONED

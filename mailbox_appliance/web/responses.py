@@ -24,7 +24,7 @@ from mailbox_appliance.errors import (
     Unverified,
     WrongMedia,
 )
-from mailbox_appliance.records import Answer, Download
+from mailbox_appliance.model.records import Download, OperationResult
 from mailbox_appliance.store.failing import DISK_FULL
 
 JSON = "application/json; charset=utf-8"
@@ -114,7 +114,7 @@ _NOSNIFF, _NO_STORE = ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "
 _encoder = msgspec.json.Encoder()
 
 
-def success(status: int, answer: Answer[Any]) -> Response:
+def success(status: int, answer: OperationResult[Any]) -> Response:
     """`{"data": ..., "warnings"?: [...]}`, or a file."""
     if isinstance(answer.data, Download):
         return _download(status, answer.data)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mailbox_appliance.model.records import Delivery, LegacySend
 from mailbox_appliance.operations import (
     accounts,
     actions,
@@ -40,7 +41,6 @@ from mailbox_appliance.operations import (
     stores,
 )
 from mailbox_appliance.operations.operation import Operation
-from mailbox_appliance.records import Delivery, LegacySend
 
 PREFIX = "/api/v1"
 _MESSAGE = "/accounts/{accountId}/messages/{messageId}"

@@ -13,7 +13,8 @@ from benchmarks.asking import Asker, described, p95
 from benchmarks.figures import Figure
 from benchmarks.mailboxes import connect, dovecot, wait, wait_until_complete
 from benchmarks.options import OPTIONS
-from tests.servers.dovecot import PASSWORD, MailServer
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD
 
 _DELIVERIES = 100
 

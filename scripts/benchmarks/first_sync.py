@@ -13,7 +13,8 @@ from benchmarks.figures import Figure, ratio_of, spread
 from benchmarks.mailboxes import connect, dovecot, seeded, wait, wait_until_complete
 from benchmarks.options import OPTIONS
 from benchmarks.processes import MemoryWatch
-from tests.servers.dovecot import PASSWORD, MailServer
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD
 
 _MESSAGES, _ROUNDS = 20_000, 2
 

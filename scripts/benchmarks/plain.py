@@ -7,7 +7,7 @@ the rest is the same code.
 import sys
 from pathlib import Path
 
-from mailbox_appliance import run
+from mailbox_appliance.service import main
 from mailbox_appliance.store import database, opening
 
 ARGV = (sys.executable, "-m", "benchmarks.plain")
@@ -28,4 +28,4 @@ if __name__ == "__main__":
     _, option, folder, *rest = sys.argv
     assert (option, rest) == ("--data-dir", ["serve", "--port", "0", "--ready-json"])
     leave_out_encryption()
-    run.serve(Path(folder), flags={"server.port": 0}, ready_json=True)
+    main.serve(Path(folder), flags={"server.port": 0}, ready_json=True)

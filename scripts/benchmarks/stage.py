@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers.dovecot import PASSWORD, CannotStart, MailServer
+from tests.servers.dovecot import CannotStart, MailServer
+from tests.servers.mailboxes import PASSWORD
 from tests.servers.running import RunningAppliance
 
 #: The environment of the product: as a user's, not as ours.

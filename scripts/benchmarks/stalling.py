@@ -9,7 +9,8 @@ from benchmarks import stage
 from benchmarks.figures import Figure, spread
 from benchmarks.wire import Load, load
 from tests.servers.running import RunningAppliance
-from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Stall
 
 _SENDS, _CONNECTIONS, _SECONDS, _ROUNDS = 50, 4, 2.0, 3
 

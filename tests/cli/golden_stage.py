@@ -22,8 +22,9 @@ from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli.main import run
 from mailbox_appliance.cli.terminal import Terminal
 from tests.cli.golden_text import YEAR
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.issuer import PAYLOAD, PUBLIC_KEY, sign
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 

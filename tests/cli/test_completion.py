@@ -196,4 +196,4 @@ def test_nothing_is_imported_that_is_not_needed(cli: CommandLine) -> None:
     given = {"_MAILBOX_APPLIANCE_COMPLETE": "bash_complete", "_MAILBOX_APPLIANCE_LINE": "m --instance "}
     found = modules_after(environment=cli.environment | given)
     assert "mailbox_appliance.cli.completion" in found
-    assert not found & {"keyring", "http.client", "ssl", "socket", "mailbox_appliance.keychain", "subprocess"}
+    assert not found & {"keyring", "http.client", "ssl", "socket", "mailbox_appliance.system.keyring", "subprocess"}

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.servers.dovecot import PASSWORD as MAILBOX_PASSWORD
 from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD as MAILBOX_PASSWORD
 
 PROGRAM = (sys.executable, "-m", "mailbox_appliance")
 SETUP = ("setup", "--name", "Ann", "--email", "ann@example.org", "--password-stdin", "--device-name", "desk")

@@ -23,7 +23,7 @@ from tests.cli.conftest import CommandLine
 from tests.servers.running import RunningAppliance
 from tests.servers.secret_service import SecretService
 from tests.store.test_key_slots import quickly_sealed
-from tests.test_keychain import BACKENDS
+from tests.system.test_keyring import BACKENDS
 
 PASSPHRASE, OTHER = "twelve geese fly", "thirteen geese fly"
 STDIN = "--passphrase-stdin"

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine, Outcome
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep
 
 
 class Desk:

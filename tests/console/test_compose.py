@@ -9,9 +9,10 @@ from playwright.sync_api import Dialog, Page, Route, expect
 
 from tests.console.house import Box, House, Person, a_mail
 from tests.console.walker import Walker
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp, Stall
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep, Stall
 
 
 @pytest.fixture(scope="module")

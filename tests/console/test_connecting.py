@@ -8,7 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.console.signing import Signing
 from tests.console.walker import PROFILE, Walker
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from playwright.sync_api import expect
 from tests.console.house import Box, House, Person
 from tests.console.walker import Walker
 from tests.servers.desk import a_key, a_message
-from tests.servers.dovecot import wait_until
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp, Stall
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep, Stall
 
 
 class Sender:

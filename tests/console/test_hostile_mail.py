@@ -11,7 +11,7 @@ from tests.console.browsers import launch_as_people_do
 from tests.console.hostile import MUTATIONS, foreign, forms, loads, mails, scripts, styles
 from tests.console.house import Box, House, a_mail
 from tests.console.walker import PROFILE, Walker
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.recorder import HOSTILE, Recorder
 
 #: Whatever is in the frame that is not plain markup, by the browser's own reading of it.

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.console.house import House, Person, a_mail
 from tests.console.walker import Walker
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 _DAYS = "Mon, 0{} Jun 2026 10:00:00 +0000"
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Route, expect
 
 from tests.console.house import Box, a_mail
 from tests.console.walker import Walker
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 _PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"

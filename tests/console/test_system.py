@@ -11,7 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.console.house import Box, House, Person, a_mail
 from tests.console.walker import Walker
 from tests.servers.desk import a_key, a_message
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep
 
 
 @pytest.fixture(scope="module")

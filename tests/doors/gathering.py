@@ -7,9 +7,9 @@ from typing import Any
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, Capability, KeyPermissions, NewDelivery, Outgoing, Role
+from mailbox_appliance.model.records import Address, Capability, KeyPermissions, NewDelivery, OutgoingMessage, Role
+from mailbox_appliance.security.tokens import Kind, hash_token, new_token
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.tokens import Kind, hash_token, new_token
 from tests.doors.people import Aim, Credential, Mailbox, World
 from tests.doors.rights import ADMIN, MAIL
 from tests.operations.filled import FilledMailbox
@@ -107,7 +107,7 @@ class Gathering:
 
     def _delivery(self, member: str, send_at: datetime | None) -> str:
         """The id of an operation that a member began in the granted mailbox; a client was shown it."""
-        outgoing = Outgoing(
+        outgoing = OutgoingMessage(
             Address(email="granted@example.org"), (Address(email="x@example.test"),), (), (), "s", "t", None
         )
         message = compose(outgoing, message_id="<a@example.org>", date=datetime(2026, 1, 2, tzinfo=UTC))

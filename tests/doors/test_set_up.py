@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance import tokens
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.security import tokens
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.doors.people import ELSEWHERE
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.records import Role
-from mailbox_appliance.tokens import hash_token, new_token
+from mailbox_appliance.model.records import Role
+from mailbox_appliance.security import passwords
+from mailbox_appliance.security.tokens import hash_token, new_token
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 from tests.doors.attacks import ADMINS, ATTACKS, READING, Attack, Step
 from tests.doors.gathering import make_key

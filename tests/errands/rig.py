@@ -9,15 +9,16 @@ from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errands import actions
 from mailbox_appliance.errands.action_plan import Action, Wanted
 from mailbox_appliance.errands.connections import Connections
-from mailbox_appliance.events import Events, FolderTouched
+from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import ActionResult, Connection, Endpoint, MirroredFolder
+from mailbox_appliance.model.records import ActionResult, Connection, Endpoint, MirroredFolder
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import load
 from mailbox_appliance.store.store import Store
-from tests.servers.dovecot import PASSWORD, MailServer
+from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.mailboxes import PASSWORD
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
@@ -39,7 +40,7 @@ class Rig:
         flags = {name.replace("__", "."): value for name, value in ({"remote__timeout": 5} | settings).items()}
         self.settings = load(None, {}, flags)
         self.events, self.touched = Events(), list[str]()
-        self.events.subscribe(FolderTouched, lambda event: self.touched.append(event.path))
+        self.events.subscribe(FolderWritten, lambda event: self.touched.append(event.path))
         self.connections = Connections(Logins(self.store, self.settings), self.settings)
         self._endpoint = Endpoint("127.0.0.1", self.proxy.port, "none", self.user, PASSWORD)
         with self.store.database.transaction():

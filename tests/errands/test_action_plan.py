@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.errands import action_plan
 from mailbox_appliance.errands.action_plan import Action, Code, FlagEdit, Outcomes, Wanted
-from mailbox_appliance.records import FolderRole, FolderState, LocatedMessage, MirroredFolder, Sighting
+from mailbox_appliance.model.records import FolderRole, FolderState, LocatedMessage, MessageIdentity, MirroredFolder
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
 STATE = FolderState(uidvalidity=1, uidnext=10, exists=3, highestmodseq=None)
@@ -24,7 +24,7 @@ def message(place: MirroredFolder = INBOX, name: str = "one", *flags: str) -> Lo
     return LocatedMessage(f"msg_{name}", 1, place, 5, f"{name}@x", 100, WHEN, frozenset(flags), 1)
 
 
-SIGHTING = Sighting(5, frozenset(), "one@x", 100, WHEN.replace(microsecond=0))
+SIGHTING = MessageIdentity(5, frozenset(), "one@x", 100, WHEN.replace(microsecond=0))
 
 # action, where the message lies, its flags -> the role it goes to; whether it stays where it is
 DESTINATIONS: tuple[tuple[Action, MirroredFolder, str, FolderRole | None, bool], ...] = (
@@ -137,7 +137,7 @@ def test_what_may_be_a_label(label: str, is_one: bool) -> None:
 
 OTHER = FolderState(2, 1, 0, None)
 # what the mirror has, UIDVALIDITY state of the server, what lies there -> code
-IDENTITIES: tuple[tuple[LocatedMessage, FolderState, Sighting | None, Code | None], ...] = (
+IDENTITIES: tuple[tuple[LocatedMessage, FolderState, MessageIdentity | None, Code | None], ...] = (
     (message(), STATE, SIGHTING, None),
     (message(), replace(STATE, uidnext=99, exists=50), SIGHTING, None),
     (message(), STATE, None, "not_found"),
@@ -157,7 +157,7 @@ IDENTITIES: tuple[tuple[LocatedMessage, FolderState, Sighting | None, Code | Non
 
 @pytest.mark.parametrize(("located", "state", "sighting", "code"), IDENTITIES)
 def test_whether_it_is_still_that_message(
-    located: LocatedMessage, state: FolderState, sighting: Sighting | None, code: Code | None
+    located: LocatedMessage, state: FolderState, sighting: MessageIdentity | None, code: Code | None
 ) -> None:
     assert action_plan.identity(located, state, sighting) == code
 

@@ -3,8 +3,8 @@
 import pytest
 
 from mailbox_appliance.errands.action_plan import Action
-from mailbox_appliance.events import FolderTouched
-from mailbox_appliance.records import ActionResult
+from mailbox_appliance.events import FolderWritten
+from mailbox_appliance.model.records import ActionResult
 from mailbox_appliance.remote.faults import RemoteFault
 from tests.errands.rig import Rig, letter
 from tests.servers.fault_rules import Moment
@@ -133,7 +133,7 @@ def test_an_archive_that_another_program_made_is_found(bare: Rig) -> None:
 def test_sync_hears_of_each_folder_at_once(rig: Rig) -> None:
     (one,), (two,) = rig.deliver("one"), rig.deliver("two", folder="Sent")
     told = list[tuple[str, int]]()
-    rig.events.subscribe(FolderTouched, lambda event: told.append((event.path, rig.proxy.count("MOVE"))))
+    rig.events.subscribe(FolderWritten, lambda event: told.append((event.path, rig.proxy.count("MOVE"))))
     assert rig.act("archive", [one, two]).succeeded_ids == (one, two)
     assert told == [("INBOX", 1), ("Archive", 1), ("Sent", 2), ("Archive", 2)]
 

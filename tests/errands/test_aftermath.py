@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.clock import Clock, SystemClock, from_millis
-from mailbox_appliance.content import Content
 from mailbox_appliance.errands.aftermath import MOST_TRIES, Aftermath
 from mailbox_appliance.errands.drafts import Drafts, Version, version_of
-from mailbox_appliance.events import FolderTouched
+from mailbox_appliance.events import FolderWritten
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, DeliveryKind, NewDelivery, Outgoing
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, DeliveryKind, NewDelivery, OutgoingMessage
 from tests.errands.rig import WHEN, Rig, letter
 from tests.servers.fake_clock import FakeClock
 
@@ -36,7 +36,7 @@ class Office:
     def operation(self, key: str, *, send_at: datetime | None = None, kind: DeliveryKind = "send", **more: Any) -> str:
         """An operation that is being sent, or waits for its time."""
         box, eve = Address(email=self.rig.user), Address(email="eve@example.test")
-        outgoing = Outgoing(box, (Address(email="bob@example.test"),), bcc=(eve,), subject=key, text="t")
+        outgoing = OutgoingMessage(box, (Address(email="bob@example.test"),), bcc=(eve,), subject=key, text="t")
         message = compose(outgoing, message_id=f"<{key}@sent.test>", date=WHEN)
         owner = self.store.database.value("SELECT id FROM members")
         kind = kind if send_at is None else "scheduled"
@@ -352,11 +352,11 @@ class Killed(BaseException):
 def test_a_draft_that_was_removed_before_the_next_start_does_not_come_back(office: Office) -> None:
     operation, rig = office.canceled("a"), office.rig
 
-    def end(event: FolderTouched) -> None:
+    def end(event: FolderWritten) -> None:
         if office.sources():
             raise Killed
 
-    rig.events.subscribe(FolderTouched, end)
+    rig.events.subscribe(FolderWritten, end)
     with pytest.raises(Killed):
         office.by(SystemClock()).run_now(operation)
     with suppress(Killed):

@@ -8,15 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mailbox_appliance import licensing, settings
+from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Unverified
-from mailbox_appliance.licensing import STORED_AS, Installed
 from mailbox_appliance.operations.license import current, require_verified
-from mailbox_appliance.options import Value
-from tests.servers.dovecot import wait_until
+from mailbox_appliance.security import licence
+from mailbox_appliance.security.licence import STORED_AS, InstalledLicence
+from mailbox_appliance.settings import Value
 from tests.servers.fake_clock import FakeClock
 from tests.servers.issuer import PAYLOAD, PUBLIC_KEY, Issuer, sign
+from tests.servers.mailboxes import wait_until
 
 HOUR, DAY = 3600, 86_400
 
@@ -35,17 +36,17 @@ def licensed(folder: Path, clock: FakeClock, issuer: Issuer, **payload: object) 
         "remote.timeout": 5,
     }
     made = Appliance(folder, settings.load(None, {}, flags), clock)
-    put(made, Installed(sign({**PAYLOAD, **payload})))
+    put(made, InstalledLicence(sign({**PAYLOAD, **payload})))
     return made
 
 
-def put(appliance: Appliance, installed: Installed) -> None:
+def put(appliance: Appliance, installed: InstalledLicence) -> None:
     with appliance.store.database.transaction(durable=True):
         appliance.store.stored_settings.put(STORED_AS, msgspec.to_builtins(installed))
 
 
-def stored(appliance: Appliance) -> Installed | None:
-    return licensing.installed(appliance.store.stored_settings.find(STORED_AS))
+def stored(appliance: Appliance) -> InstalledLicence | None:
+    return licence.load_installed(appliance.store.stored_settings.find(STORED_AS))
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_a_start_changes_nothing(tmp_path: Path, clock: FakeClock, issuer: Issue
 def test_what_nobody_asks_about(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
     made = licensed(tmp_path / "expired", clock, issuer, expiresAt="2026-01-01T00:00:00Z")
     made.licence_check.run_once()
-    put(made, Installed("not.ours.atall"))
+    put(made, InstalledLicence("not.ours.atall"))
     made.licence_check.run_once()
     with made.store.database.transaction(durable=True):
         made.store.stored_settings.remove(STORED_AS)
@@ -118,7 +119,7 @@ def test_what_nobody_asks_about(tmp_path: Path, clock: FakeClock, issuer: Issuer
 
 
 def test_a_licence_that_took_its_place_meanwhile_stays(appliance: Appliance, issuer: Issuer) -> None:
-    new = Installed(sign({"plan": "new"}))
+    new = InstalledLicence(sign({"plan": "new"}))
     issuer.says(valid=False)
     # No transaction is open while the network is: this one would wait for it for ever.
     issuer.before = lambda: put(appliance, new)
@@ -129,7 +130,7 @@ def test_a_licence_that_took_its_place_meanwhile_stays(appliance: Appliance, iss
 def test_the_thread_asks_and_stops(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
     made = licensed(tmp_path / "threads", clock, issuer)
     made.licence_check.start()
-    wait_until(lambda: stored(made) != Installed(sign()), lambda: "nobody asked", 10)
+    wait_until(lambda: stored(made) != InstalledLicence(sign()), lambda: "nobody asked", 10)
     assert [one.name for one in threading.enumerate()].count("licence") == 1
     made.licence_check.stop(5)
     assert "licence" not in [one.name for one in threading.enumerate()]
@@ -151,7 +152,7 @@ def test_an_issuer_that_does_not_answer_holds_up_no_end(
     wait_until(lambda: "licence" not in [one.name for one in threading.enumerate()], lambda: "it goes on", 10)
     assert caplog.text == ""
     again = Appliance(tmp_path / "held", made.settings, clock)
-    assert stored(again) == Installed(sign())
+    assert stored(again) == InstalledLicence(sign())
     again.stop()
 
 

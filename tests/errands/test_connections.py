@@ -12,7 +12,8 @@ from mailbox_appliance.errands.connections import Connections
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.remote.faults import RemoteFault
 from tests.errands.rig import Rig
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from mailbox_appliance.errands.bodies import Bodies
 from mailbox_appliance.errands.parts import Parts
 from mailbox_appliance.errors import Unavailable, Unsupported
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import Attachment, MessageFilter, Term
+from mailbox_appliance.model.records import Attachment, MessageFilter, SearchTerm
 from mailbox_appliance.sync.html_readers import HtmlReaders
 from tests.errands.rig import Rig, letter
 from tests.servers.dovecot import MailServer
@@ -169,6 +169,6 @@ def test_html_that_cannot_be_analyzed_is_searched_to_its_end(mirrored: Mirrored)
     message_id = mirrored.deliver(b"Subject: long\r\nContent-Type: text/html\r\n\r\n" + html)
     mirrored.fill(message_id)
     found, _ = rig.store.messages.list(
-        [rig.account_id], MessageFilter(terms=(Term("rhinoceros"),)), folders=None, before=None, limit=10
+        [rig.account_id], MessageFilter(terms=(SearchTerm("rhinoceros"),)), folders=None, before=None, limit=10
     )
     assert [one.id for one in found] == [message_id]

@@ -9,8 +9,8 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.events import BackupFailed, BackupFinished, Event
-from mailbox_appliance.options import Value
-from mailbox_appliance.records import Backup
+from mailbox_appliance.model.records import Backup
+from mailbox_appliance.settings import Value
 from tests.servers.fake_clock import FakeClock
 
 HOUR, DAY = 3600, 86_400

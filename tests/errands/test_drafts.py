@@ -10,12 +10,12 @@ from types import FrameType
 
 import pytest
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.errands.drafts import Drafts, Version
 from mailbox_appliance.errors import NotFound, NotMarkedAsDraft, SyncRequired
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.searched import words_of
-from mailbox_appliance.records import LocatedMessage
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import LocatedMessage
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.store.store import Store
 from tests.errands.rig import WHEN, Rig, letter

@@ -7,9 +7,9 @@ import pytest
 
 from mailbox_appliance.sending import copier
 from tests.servers.desk import a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.gmail import Gmail
 from tests.servers.labeled_desk import ADDRESS, LabeledDesk
+from tests.servers.mailboxes import wait_until
 
 DRAFT = {"body": {"text": "Hello"}, "to": [{"email": "bob@example.test"}], "subject": "A draft"}
 

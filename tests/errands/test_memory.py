@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mailbox_appliance import system
+from mailbox_appliance.system import files
 
 _LARGE_WORK = """
 import threading, time
@@ -41,7 +41,7 @@ print([one.name for one in threading.enumerate()])
 """
 
 
-@pytest.mark.skipif(not system.can_trim_memory(), reason="the habit of one C library")
+@pytest.mark.skipif(not files.can_trim_memory(), reason="the habit of one C library")
 def test_memory_is_given_back_after_large_work() -> None:
     said = subprocess.run([sys.executable, "-c", _LARGE_WORK], capture_output=True, check=True, timeout=60, text=True)
     kept, threads = said.stdout.splitlines()
@@ -71,7 +71,7 @@ ended.set()
 """
 
 
-@pytest.mark.skipif(not system.can_trim_memory(), reason="the habit of one C library")
+@pytest.mark.skipif(not files.can_trim_memory(), reason="the habit of one C library")
 @pytest.mark.parametrize(("how", "is_kept"), [("as it is", True), ("tuned", False)])
 def test_threads_keep_no_large_pieces(how: str, *, is_kept: bool) -> None:
     said = subprocess.run([sys.executable, "-c", _LARGE_PIECES, how], capture_output=True, check=True, timeout=60)

@@ -16,7 +16,7 @@ from mailbox_appliance.remote.providers import BUILT_IN
 from tests.sending.outlook import ADA, Outlook, outlook
 from tests.servers.desk import a_message
 from tests.servers.fake_clock import FakeClock
-from tests.servers.graph import Says
+from tests.servers.graph_script import Says
 
 ALIAS = "ada.lovelace@example.test"
 

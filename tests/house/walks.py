@@ -15,7 +15,8 @@ from types import FrameType
 
 import mailbox_appliance
 from tests.servers.desk import Desk, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 ROOT = str(Path(mailbox_appliance.__file__).parent) + "/"
 #: The most files that each may enter.

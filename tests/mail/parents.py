@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import Flags, Message
+from mailbox_appliance.model.records import Flags, Message
 
 
 def as_stored(source: bytes) -> tuple[Message, dict[str, str]]:

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail.compose import compose, has_text, new_message_id, redated, with_bcc
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.part_writing import encode_text
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.mail.readers import TAGS
-from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, tzinfo=timezone(timedelta(hours=1)))
 MESSAGE_ID = "<0123456789abcdef@example.com>"
@@ -35,11 +35,11 @@ def image(content_id: str) -> OutgoingAttachment:
     return OutgoingAttachment("logo.png", "image/png", b"\x89PNG\r\n\x1a\n\0", content_id, inline=True)
 
 
-def outgoing(**fields: object) -> Outgoing:
-    return Outgoing(**({"sender": ALICE, "to": (BOB,), "subject": "Hello", "text": "Hi"} | fields))  # type: ignore[arg-type]
+def outgoing(**fields: object) -> OutgoingMessage:
+    return OutgoingMessage(**({"sender": ALICE, "to": (BOB,), "subject": "Hello", "text": "Hi"} | fields))  # type: ignore[arg-type]
 
 
-def made(message: Outgoing) -> Composed:
+def made(message: OutgoingMessage) -> ComposedMessage:
     return compose(message, message_id=MESSAGE_ID, date=DATE)
 
 
@@ -141,7 +141,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
-def test_an_independent_reader_gets_every_field_back(message: Outgoing) -> None:
+def test_an_independent_reader_gets_every_field_back(message: OutgoingMessage) -> None:
     wire = made(message).wire.read()
     read = email.message_from_bytes(wire)
     assert [part.defects for part in read.walk() if part.defects] == []
@@ -170,7 +170,7 @@ def _text(part: Message) -> str:
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
-def test_the_bytes_pass_every_server(message: Outgoing) -> None:
+def test_the_bytes_pass_every_server(message: OutgoingMessage) -> None:
     wire = made(message).wire.read()
     assert wire.isascii()
     assert b"\0" not in wire
@@ -184,7 +184,7 @@ def test_the_bytes_pass_every_server(message: Outgoing) -> None:
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
-def test_our_own_reader_gets_the_same(message: Outgoing) -> None:
+def test_our_own_reader_gets_the_same(message: OutgoingMessage) -> None:
     read = parse(made(message).wire.read())
     assert read.warnings == ()
     assert read.subject == message.subject.replace("\t", " ")
@@ -222,7 +222,7 @@ def structure(message: Message) -> object:
         (outgoing(attachments=(image("a"),)), ("multipart/mixed", "text/plain", "image/png")),
     ],
 )
-def test_a_message_has_the_levels_it_needs(message: Outgoing, expected: object) -> None:
+def test_a_message_has_the_levels_it_needs(message: OutgoingMessage, expected: object) -> None:
     assert structure(email.message_from_bytes(made(message).wire.read())) == expected
 
 
@@ -314,7 +314,7 @@ def test_a_line_break_never_gets_into_a_header(text: str, place: str) -> None:
         outgoing(subject="x" * 10_001),
     ],
 )
-def test_what_no_header_can_hold_is_refused(message: Outgoing) -> None:
+def test_what_no_header_can_hold_is_refused(message: OutgoingMessage) -> None:
     with pytest.raises(ValueError):
         made(message)
 

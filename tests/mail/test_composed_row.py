@@ -13,7 +13,7 @@ from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import TAGS
 from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
+from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, 678, tzinfo=UTC)
 ANN = Address(email="ann@example.org", name="Ann")
@@ -33,12 +33,12 @@ HTML = '<html><body><p>Grüße <b>an</b> alle</p><img src="cid:logo@x"></body></
 ORIGINAL = b"From: C <c@example.org>\r\nSubject: =?utf-8?b?w6k=?=\r\nMessage-ID: <o@x>\r\n\r\nOriginal\r\n"
 
 
-def made(**fields: Any) -> Composed:
-    message = Outgoing(**({"sender": ANN, "to": (BOB,), "subject": "Hello", "text": "Hi"} | fields))  # type: ignore[arg-type]
+def made(**fields: Any) -> ComposedMessage:
+    message = OutgoingMessage(**({"sender": ANN, "to": (BOB,), "subject": "Hello", "text": "Hi"} | fields))  # type: ignore[arg-type]
     return compose(with_text(message, TAGS), message_id="<0123456789abcdef@example.com>", date=DATE)
 
 
-def assert_equal(composed: Composed) -> None:
+def assert_equal(composed: ComposedMessage) -> None:
     assert composed.row is not None
     read = parse_content(with_bcc(composed.wire, composed.bcc_header))
     assert with_words(composed.row) == with_words(read)
@@ -125,7 +125,7 @@ FILE = st.builds(
     st.booleans(),
 )
 MESSAGE = st.builds(
-    Outgoing,
+    OutgoingMessage,
     sender=st.builds(Address, email=EMAIL, name=LINE),
     to=PEOPLE,
     cc=PEOPLE,
@@ -141,7 +141,7 @@ MESSAGE = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(MESSAGE)
-def test_whatever_is_composed_its_row_is_what_is_read_or_there_is_none(message: Outgoing) -> None:
+def test_whatever_is_composed_its_row_is_what_is_read_or_there_is_none(message: OutgoingMessage) -> None:
     try:
         composed = compose(message, message_id="<0123@example.com>", date=DATE)
     except ValueError:

@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.divided import Divided, divided
 from mailbox_appliance.mail.parse import attachment_bytes, parse
-from mailbox_appliance.records import Address, Outgoing, OutgoingAttachment, ParsedMessage
+from mailbox_appliance.model.records import Address, OutgoingAttachment, OutgoingMessage, ParsedMessage
 
 MOST = 10_000
 DATE = datetime(2026, 1, 2, tzinfo=UTC)
@@ -24,7 +24,7 @@ def file(name: str, size: int, mime_type: str = "application/pdf", **more: objec
 
 
 def wire(*attachments: OutgoingAttachment, text: str = "Hello", html: str | None = None, number: int = 1) -> bytes:
-    message = Outgoing(
+    message = OutgoingMessage(
         sender=Address(email="ada@x.test", name="Ada, the „first“"),
         to=(Address(email="bob@x.test"),),
         subject="Grüße",

@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.mail.excerpt import LENGTH, LONGEST, MOST_HTML, Excerpts
 from mailbox_appliance.mail.readers import TAGS
-from mailbox_appliance.records import SearchMatched, SearchNoMatch, SearchScanLimit, SearchUnavailable
+from mailbox_appliance.model.records import SearchMatched, SearchNoMatch, SearchScanLimit, SearchUnavailable
 from mailbox_appliance.sync.parsing import BoundedReader
 
 LONG = " ".join(f"word{number}" for number in range(100))

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from mailbox_appliance.mail.folder_roles import assign
-from mailbox_appliance.records import FolderRole, ListedFolder
+from mailbox_appliance.model.records import FolderRole, ListedFolder
 
 NAMES = {
     "sent": "Sent; SENT ITEMS; Gesendet; Gesendete Elemente; Envoyés; Enviados; Posta inviata; Verzonden "

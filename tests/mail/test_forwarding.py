@@ -12,7 +12,7 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.quoted_html import embedded
-from mailbox_appliance.records import Address, Outgoing
+from mailbox_appliance.model.records import Address, OutgoingMessage
 from tests.mail import fuzz
 from tests.mail.test_compose import DATE, MESSAGE_ID
 from tests.mail.test_corpus import CASES
@@ -47,7 +47,7 @@ def made(source: bytes, comment: str | None = None, *, with_attachments: bool = 
 
 def sent(source: bytes, comment: str | None = None, *, with_attachments: bool = True) -> bytes:
     found = made(source, comment, with_attachments=with_attachments)
-    message = Outgoing(
+    message = OutgoingMessage(
         sender=ALICE,
         to=(Address(email="dan@example.net"),),
         subject=found.subject,
@@ -128,7 +128,7 @@ def test_no_name_and_no_subject_forges_a_line(field: str, line: str) -> None:
 
 
 def compose_html(html: str) -> bytes:
-    return compose(Outgoing(sender=ALICE, to=(ALICE,), html=html), message_id=MESSAGE_ID, date=DATE).wire.read()
+    return compose(OutgoingMessage(sender=ALICE, to=(ALICE,), html=html), message_id=MESSAGE_ID, date=DATE).wire.read()
 
 
 def test_the_comment_is_text_in_the_html_too() -> None:

@@ -15,7 +15,7 @@ from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.replies import recipients, threading
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import reply_subject
-from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
+from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGE_ID
 
@@ -48,7 +48,7 @@ HIDDEN = [
 TWICE = (q(b(PAYLOADS[0])), b(q(q(PAYLOADS[0]))))
 
 
-def reads_well(composed: Composed) -> Message:
+def reads_well(composed: ComposedMessage) -> Message:
     """The message, which has no field that we did not write, and no line break in any value, also decoded."""
     read = email.message_from_bytes(with_bcc(composed.wire, composed.bcc_header).read())
     names = [name.lower() for name in read]
@@ -101,7 +101,7 @@ PLACES: dict[str, Callable[[str], dict[str, object]]] = {
 def test_what_a_client_gives_is_refused(place: str, text: str) -> None:
     given = {"sender": ALICE, "to": (ALICE,), "html": "<b>x</b>"} | PLACES[place](text)
     try:
-        composed = compose(Outgoing(**given), message_id=MESSAGE_ID, date=DATE)  # type: ignore[arg-type]
+        composed = compose(OutgoingMessage(**given), message_id=MESSAGE_ID, date=DATE)  # type: ignore[arg-type]
     except ValueError:
         return
     # Only a text that is to be read literally may pass: encoded words that hold encoded words.
@@ -111,7 +111,9 @@ def test_what_a_client_gives_is_refused(place: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", [*PAYLOADS, *HIDDEN])
 def test_ids_with_such_are_left_out(text: str) -> None:
-    outgoing = Outgoing(sender=ALICE, to=(ALICE,), in_reply_to=f"<{text}@x>", references=("<ok@x>", f"<{text}>", text))
+    outgoing = OutgoingMessage(
+        sender=ALICE, to=(ALICE,), in_reply_to=f"<{text}@x>", references=("<ok@x>", f"<{text}>", text)
+    )
     read = reads_well(compose(outgoing, message_id=MESSAGE_ID, date=DATE))
     assert read["References"].split()[0] == "<ok@x>"
     for bad in ("a\r\nBcc: x@y", text, *([f"<{text}@x>"] if text not in TWICE else [])):
@@ -154,7 +156,7 @@ def test_what_a_parent_brings_along_is_disarmed(place: str, text: str) -> None:
             reads_well(compose(message, message_id=MESSAGE_ID, date=DATE))
 
 
-def replies(source: bytes) -> list[Outgoing]:
+def replies(source: bytes) -> list[OutgoingMessage]:
     parent, headers = as_stored(source)
     found = []
     for everybody in (False, True):
@@ -164,7 +166,7 @@ def replies(source: bytes) -> list[Outgoing]:
             continue
         ties = threading(headers)
         found.append(
-            Outgoing(
+            OutgoingMessage(
                 sender=ALICE,
                 to=people.to,
                 cc=people.cc,
@@ -176,10 +178,12 @@ def replies(source: bytes) -> list[Outgoing]:
     return found
 
 
-def passed_on(source: bytes) -> Outgoing:
+def passed_on(source: bytes) -> OutgoingMessage:
     made = forwarded(parse(source), "c", with_attachments=True)
     files = taken_along(source, made.parts)
-    return Outgoing(sender=ALICE, to=(ALICE,), subject=made.subject, text=made.text, html=made.html, attachments=files)
+    return OutgoingMessage(
+        sender=ALICE, to=(ALICE,), subject=made.subject, text=made.text, html=made.html, attachments=files
+    )
 
 
 @pytest.mark.parametrize("text", [*HIDDEN, "a\x0bb", "a%0D%0ABcc:x"])

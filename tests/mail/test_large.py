@@ -5,7 +5,7 @@ import pytest
 
 from mailbox_appliance.mail.large import End, ends, parse_large, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import ListedPart, ParsedAttachment
+from mailbox_appliance.model.records import ListedPart, ParsedAttachment
 
 
 def leaf(number: str, mime_type: str, octets: int = 10, **more: object) -> ListedPart:

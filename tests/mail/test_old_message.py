@@ -8,7 +8,7 @@ import pytest
 
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.old_message import Listed, listed, made_ready
-from mailbox_appliance.records import Address, Composed, Envelope
+from mailbox_appliance.model.records import Address, ComposedMessage, Envelope
 from tests.mail import fuzz
 from tests.mail.test_corpus import CASES
 from tests.mail.test_saved_draft import sound
@@ -21,7 +21,7 @@ NAMELESS = b"From: ada@example.org\r\n"
 BODY = b"\r\nhello\r\n"
 
 
-def ready(source: bytes, envelope: Envelope = ENVELOPE) -> Composed:
+def ready(source: bytes, envelope: Envelope = ENVELOPE) -> ComposedMessage:
     return made_ready(source, envelope, message_id="<new@example.org>", date=DATE)
 
 

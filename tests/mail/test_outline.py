@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.content import LARGE, Content
 from mailbox_appliance.mail import outline
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import Address, Outgoing, OutgoingAttachment
+from mailbox_appliance.model.content import LARGE, Content
+from mailbox_appliance.model.records import Address, OutgoingAttachment, OutgoingMessage
 
 NOISE = random.Random(3).randbytes(3 * LARGE)
 ME = Address(email="me@example.org")
@@ -22,7 +22,7 @@ def file(name: str, content: bytes, mime_type: str = "application/octet-stream")
 
 
 def source(*files: OutgoingAttachment, text: str = "Hello", html: str | None = None) -> Content:
-    message = Outgoing(sender=ME, to=(ME,), bcc=(ME,), subject="s", text=text, html=html, attachments=files)
+    message = OutgoingMessage(sender=ME, to=(ME,), bcc=(ME,), subject="s", text=text, html=html, attachments=files)
     made = compose(message, message_id="<a@example.org>", date=datetime(2026, 1, 2, tzinfo=UTC))
     return with_bcc(made.wire, made.bcc_header)
 

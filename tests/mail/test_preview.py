@@ -2,14 +2,20 @@
 
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.preview import preview_of
-from mailbox_appliance.records import Address, Outgoing, OutgoingAttachment, PreviewedAttachment, SendPreview
+from mailbox_appliance.model.records import (
+    Address,
+    OutgoingAttachment,
+    OutgoingMessage,
+    PreviewedAttachment,
+    SendPreview,
+)
 from tests.mail.test_compose import DATE, MESSAGE_ID
 
 ALICE = Address(email="alice@example.com", name="Alice")
 
 
 def preview(**fields: object) -> SendPreview:
-    message = Outgoing(**({"sender": ALICE} | fields))  # type: ignore[arg-type]
+    message = OutgoingMessage(**({"sender": ALICE} | fields))  # type: ignore[arg-type]
     return preview_of("acc_1", compose(message, message_id=MESSAGE_ID, date=DATE))
 
 

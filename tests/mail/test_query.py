@@ -3,18 +3,18 @@
 import pytest
 
 from mailbox_appliance.mail import query
-from mailbox_appliance.records import MessageFilter, SearchedField, Term
+from mailbox_appliance.model.records import MessageFilter, SearchedField, SearchTerm
 
 DAY = 86_400_000
 NEW_YEAR = 20454 * DAY  # 2026-01-01T00:00Z
 
 
-def _terms(*terms: Term | str) -> MessageFilter:
-    return MessageFilter(terms=tuple(Term(term) if isinstance(term, str) else term for term in terms))
+def _terms(*terms: SearchTerm | str) -> MessageFilter:
+    return MessageFilter(terms=tuple(SearchTerm(term) if isinstance(term, str) else term for term in terms))
 
 
 def _in(field: SearchedField, text: str) -> MessageFilter:
-    return _terms(Term(text, field))
+    return _terms(SearchTerm(text, field))
 
 
 # fmt: off
@@ -30,17 +30,17 @@ READING: list[tuple[str, MessageFilter]] = [
     ('"never closed',                 _terms("never closed")),
     ('word "',                        _terms("word")),
     ('word ""',                       _terms("word")),
-    ("inv*",                          _terms(Term("inv*", is_prefix=True))),
-    ('"the inv"*',                    _terms(Term("the inv", is_prefix=True))),
+    ("inv*",                          _terms(SearchTerm("inv*", is_prefix=True))),
+    ('"the inv"*',                    _terms(SearchTerm("the inv", is_prefix=True))),
     ('"the inv*"',                    _terms("the inv*")),
     ("in*v",                          _terms("in*v")),
-    ("東*",                            _terms(Term("東*", is_prefix=True))),
+    ("東*",                            _terms(SearchTerm("東*", is_prefix=True))),
     ("from:ada@example.org",          _in("from", "ada@example.org")),
     ("FROM:Ada",                      _in("from", "Ada")),
     ('From:"Ada L."',                 _in("from", "Ada L.")),
     ("to:bob",                        _in("to", "bob")),
     ('subject:"the plan"',            _in("subject", "the plan")),
-    ("subject:pl*",                   _terms(Term("pl*", "subject", is_prefix=True))),
+    ("subject:pl*",                   _terms(SearchTerm("pl*", "subject", is_prefix=True))),
     ("subject:re:plan",               _in("subject", "re:plan")),
     ("is:unread",                     MessageFilter(unread=True)),
     ("is:READ",                       MessageFilter(unread=False)),
@@ -151,12 +151,18 @@ def test_words_that_leave_out_or_choose_elsewhere_are_noticed(typed: str, found:
 
 
 def test_filters_add_up() -> None:
-    one = MessageFilter(terms=(Term("a"),), unread=True, labels=("x",), after=1, before=9)
+    one = MessageFilter(terms=(SearchTerm("a"),), unread=True, labels=("x",), after=1, before=9)
     two = MessageFilter(
-        terms=(Term("b", "from"),), text="t", unread=True, starred=False, labels=("y",), after=2, before=8
+        terms=(SearchTerm("b", "from"),), text="t", unread=True, starred=False, labels=("y",), after=2, before=8
     )
     assert query.combine([one, two]) == MessageFilter(
-        terms=(Term("a"), Term("b", "from")), text="t", unread=True, starred=False, labels=("x", "y"), after=2, before=8
+        terms=(SearchTerm("a"), SearchTerm("b", "from")),
+        text="t",
+        unread=True,
+        starred=False,
+        labels=("x", "y"),
+        after=2,
+        before=8,
     )
     assert query.combine([]) == MessageFilter()
 

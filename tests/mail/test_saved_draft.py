@@ -14,7 +14,7 @@ import pytest
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.parse import attachment_bytes, parse
 from mailbox_appliance.mail.saved_draft import released
-from mailbox_appliance.records import Address, Composed
+from mailbox_appliance.model.records import Address, ComposedMessage
 from tests.mail import fuzz
 from tests.mail.test_compose import DATE, MESSAGE_ID, MESSAGES
 from tests.mail.test_corpus import CASES
@@ -28,7 +28,7 @@ def draft(*fields: str, body: str = "Hello\r\n") -> bytes:
     return ("\r\n".join(fields) + "\r\n\r\n" + body).encode("utf-8", "surrogateescape")
 
 
-def made(source: bytes, sender: Address = ME) -> Composed:
+def made(source: bytes, sender: Address = ME) -> ComposedMessage:
     return released(source, sender, message_id=MESSAGE_ID, date=DATE)
 
 
@@ -48,7 +48,7 @@ def leaves(message: Message) -> Iterator[tuple[str, bytes]]:
             yield part.get_content_type(), content
 
 
-def sound(composed: Composed) -> None:
+def sound(composed: ComposedMessage) -> None:
     """Every server takes it, and it tells of nobody who is hidden."""
     wire = composed.wire.read()
     assert wire.isascii() or composed.envelope.smtputf8

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from mailbox_appliance.mail import words
-from mailbox_appliance.records import SearchedField, Term
+from mailbox_appliance.model.records import SearchedField, SearchTerm
 
 Found = Callable[..., bool]
 
@@ -27,7 +27,7 @@ def index() -> Iterator[apsw.Connection]:
 def finds(index: apsw.Connection) -> Iterator[Found]:
     """Whether a term finds a text that stands in one column."""
 
-    def look(text: str, term: Term, column: str = "body") -> bool:
+    def look(text: str, term: SearchTerm, column: str = "body") -> bool:
         index.execute(
             f"INSERT INTO message_index (rowid, {column}, scope) VALUES (1, ?, 'a1')", (words.for_index(text),)
         )
@@ -107,7 +107,7 @@ FIELDS: list[tuple[SearchedField, set[str]]] = [
 
 @pytest.mark.parametrize(("text", "searched", "expected"), FINDING)
 def test_what_finds_what(finds: Found, text: str, searched: str, expected: bool) -> None:
-    assert finds(text, Term(searched)) is expected
+    assert finds(text, SearchTerm(searched)) is expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_finds_what(finds: Found, text: str, searched: str, expected: bool)
     ],
 )
 def test_the_last_word_may_be_a_beginning(finds: Found, text: str, searched: str, expected: bool) -> None:
-    assert finds(text, Term(searched, is_prefix=True)) is expected
+    assert finds(text, SearchTerm(searched, is_prefix=True)) is expected
 
 
 @pytest.mark.parametrize(("field", "columns"), FIELDS)
@@ -135,7 +135,7 @@ def test_a_field_is_looked_for_in_its_column(
     names = ("subject", "sender", "recipients", "body", "scope")
     for number, column in enumerate(names, 1):
         index.execute(f"INSERT INTO message_index (rowid, {column}) VALUES (?, 'a77')", (number,))
-    said = words.match([Term("A77"[: 2 if is_prefix else 3], field, is_prefix=is_prefix)])
+    said = words.match([SearchTerm("A77"[: 2 if is_prefix else 3], field, is_prefix=is_prefix)])
     rows = list(index.execute("SELECT rowid FROM message_index WHERE message_index MATCH ?", (said,)))
     index.execute("DELETE FROM message_index")
     assert {names[number - 1] for (number,) in rows} == columns
@@ -164,7 +164,7 @@ def test_a_field_is_looked_for_in_its_column(
     ],
 )
 def test_nothing_typed_is_read_as_a_query_language(index: apsw.Connection, typed: str) -> None:
-    for term in (Term(typed), Term(typed, is_prefix=True), Term(typed, "subject")):
+    for term in (SearchTerm(typed), SearchTerm(typed, is_prefix=True), SearchTerm(typed, "subject")):
         said = words.match([term], ["a1"])
         if said is not None:
             list(index.execute("SELECT rowid FROM message_index WHERE message_index MATCH ?", (said,)))
@@ -174,7 +174,9 @@ def test_only_the_scopes_that_are_named_are_searched(index: apsw.Connection) -> 
     for number in (1, 2, 3):
         index.execute("INSERT INTO message_index (rowid, body, scope) VALUES (?, 'word', ?)", (number, f"a{number}"))
     sql = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid"
-    found = [list(index.execute(sql, (words.match([Term("word")], scopes),))) for scopes in ((), ("a2",), ("a3", "a1"))]
+    found = [
+        list(index.execute(sql, (words.match([SearchTerm("word")], scopes),))) for scopes in ((), ("a2",), ("a3", "a1"))
+    ]
     index.execute("DELETE FROM message_index")
     assert found == [[(1,), (2,), (3,)], [(2,)], [(1,), (3,)]]
 

@@ -9,9 +9,10 @@ from mailbox_appliance.mcp_server.tool import Asked
 from mailbox_appliance.operations.caller import LOCAL
 from tests.mcp_server.sceptic import Answer
 from tests.servers.desk import Desk
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.injected.case import Injection
 from tests.servers.injections import INJECTIONS, as_delivered
+from tests.servers.mailboxes import wait_until
 
 #: Characters of a giant body that are read page by page.
 _ENOUGH = 20_000

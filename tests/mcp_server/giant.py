@@ -12,7 +12,7 @@ import msgspec
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.records import Address, FetchedMessage, ListedFolder, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.records import Address, FetchedMessage, ListedFolder, ParsedAttachment, ParsedMessage
 from tests.store.mail import connection, fetched, parsed
 
 _BATCH = 1000

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.mcp_server.assistant import Assistant, environment_of, over_http, over_stdio
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 
 Way = Callable[[str, str], AbstractContextManager[Assistant]]

@@ -15,7 +15,8 @@ from mailbox_appliance.clock import to_timestamp
 from tests.mcp_server import mailbag
 from tests.mcp_server.assistant import Speaker
 from tests.mcp_server.judging import Judge, code_of, data_of, error_of
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 
 

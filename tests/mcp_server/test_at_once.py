@@ -20,7 +20,8 @@ from tests.mcp_server.posted import PREVIOUS, Posted, calling, headers_of, messa
 from tests.servers.desk import Desk, a_key
 from tests.servers.dovecot import MailServer
 from tests.servers.running import RunningAppliance
-from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Stall
 from tests.web.wire import eventually, listening
 
 SLOW = 8

@@ -13,7 +13,8 @@ from tests.mcp_server.giant import Size
 from tests.mcp_server.posted import calling, post_to
 from tests.operations.test_large_download import forget_peak, message, peak
 from tests.servers.corpus import CorpusMessage
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 
 MIB = 1 << 20

@@ -13,7 +13,8 @@ import pytest
 
 from tests.mcp_server.assistant import CURRENT, Assistant, environment_of, over_stdio
 from tests.mcp_server.judging import Judge, code_of, data_of, text_of
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Stall

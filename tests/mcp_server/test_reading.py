@@ -11,8 +11,8 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mcp_server import calling
+from mailbox_appliance.model.records import PROFILES
 from mailbox_appliance.operations.caller import LOCAL, identify
-from mailbox_appliance.records import PROFILES
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter

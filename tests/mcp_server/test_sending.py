@@ -12,8 +12,10 @@ import pytest
 from mailbox_appliance.clock import SystemClock, to_timestamp
 from tests.mcp_server.called import Called
 from tests.servers.desk import Desk, a_key, a_message, desk_of_a_scripted_server
-from tests.servers.dovecot import MailServer, wait_until
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp, Stall
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep, Stall
 
 BOB = {"email": "bob@example.test"}
 GIF = base64.b64encode(b"GIF89a" + bytes(3000)).decode()

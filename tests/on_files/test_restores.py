@@ -25,7 +25,7 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.on_files import backups, restores
 from mailbox_appliance.store import room
-from mailbox_appliance.store.backups import list_backups
+from mailbox_appliance.store.backup_listing import list_backups
 from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_key, render
 from mailbox_appliance.store.rekey import rekey

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mailbox_appliance.operations.attempts import by_address
 from mailbox_appliance.operations.caller import Origin
-from mailbox_appliance.tokens import new_token
+from mailbox_appliance.security.tokens import new_token
 
 PASSWORD = "correct horse battery"
 Aim = Literal["an email", "emails", "a network", "tokens"]

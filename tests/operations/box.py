@@ -5,7 +5,8 @@ from typing import Any
 
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 
 @dataclass

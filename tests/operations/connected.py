@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.checked_client import Answer, CheckedClient
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 
 class ConnectedMailbox:

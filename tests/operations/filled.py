@@ -7,23 +7,22 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     Address,
     Connection,
     Endpoint,
     FetchedMessage,
     ListedFolder,
     NewDelivery,
-    Outgoing,
+    OutgoingMessage,
     Role,
 )
-from mailbox_appliance.tokens import hash_token, new_token
+from mailbox_appliance.security import passwords
+from mailbox_appliance.security.tokens import hash_token, new_id, new_token
 from tests.checked_client import PASSWORD, CheckedClient
 
 SECRETS = ("imap-secret-f3a1", "smtp-secret-9c22")
@@ -62,7 +61,7 @@ class FilledMailbox:
     def accept(self, member_id: str, outcome: str = "", *, is_shown: bool = True, **more: Any) -> str:
         """An operation of now, and what became of it; answers its id. `more`: further fields of `NewDelivery`."""
         sender = Address(email="box@example.org")
-        message = Outgoing(sender=sender, to=(Address(email="eve@example.test"),), subject="s", text="t")
+        message = OutgoingMessage(sender=sender, to=(Address(email="eve@example.test"),), subject="s", text="t")
         composed = compose(message, message_id="<a@example.org>", date=self._moments)
         deliveries, key = self.store.deliveries, new_id("key")
         new = NewDelivery(self.id, "ses_1", member_id, key, "hash", more.pop("kind", "send"), composed, None, **more)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates.reading import fingerprint
-from mailbox_appliance.listening import Listening
-from mailbox_appliance.options import Value
+from mailbox_appliance.service.listeners import ServiceListeners
+from mailbox_appliance.settings import Value
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
 
@@ -21,7 +21,7 @@ def served(folder: Path, flags: dict[str, Value] | None = None) -> Iterator[Chec
     """An appliance whose listeners are open, and its administrator."""
     options = settings.load(folder / "config.toml", {}, {"server.port": 0, **(flags or {})})
     appliance = Appliance(folder, options)
-    listening = Listening(App(appliance), appliance)
+    listening = ServiceListeners(App(appliance), appliance)
     appliance.https = listening
     listening.start()
     try:

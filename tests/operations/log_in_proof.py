@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mailbox_appliance import passwords
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, by_address
 from mailbox_appliance.operations.caller import Origin
-from mailbox_appliance.tokens import hash_token, new_token
+from mailbox_appliance.security import passwords
+from mailbox_appliance.security.tokens import hash_token, new_token
 from tests.operations.attackers import MOMENT, PASSWORD, Connection, Told, Try, attack, tries
 from tests.servers.prober import Latency, Prober
 from tests.servers.running import RunningAppliance

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.security.tokens import Kind as Prefix
+from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.invitations import Kind
-from mailbox_appliance.tokens import Kind as Prefix
-from mailbox_appliance.tokens import hash_token, new_token
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "laptop"}

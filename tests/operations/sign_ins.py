@@ -5,8 +5,8 @@ from typing import Any
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.options import Value
-from mailbox_appliance.records import OAuthProvider
+from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.settings import Value
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import add_member
 from tests.servers.dovecot import MailServer

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.records import Role
+from mailbox_appliance.model.records import Role
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.remote.sign_in import ANSWER_AFTER
 from mailbox_appliance.remote.smtp import Submission
 from tests.checked_client import CheckedClient
 from tests.operations.filled import SECRETS, FilledMailbox, add_key, add_member, everything_stored, letter
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 
 FIELDS = {

@@ -7,7 +7,8 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter, suspend
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 ELSEWHERE = "192.0.2.1"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance import tokens
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.security import tokens
 from tests.checked_client import CheckedClient, description
 from tests.operations.filled import add_key, everything_stored
 from tests.operations.key_people import ADMIN, ALL, MAIL, OWN, People

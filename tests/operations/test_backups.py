@@ -11,8 +11,8 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.model.records import Backup
 from mailbox_appliance.operations.backups import FileReading, page_of
-from mailbox_appliance.records import Backup
 from mailbox_appliance.store.backup_files import bundle
 from mailbox_appliance.store.container import Source
 from mailbox_appliance.store.key_slots import wrap_file

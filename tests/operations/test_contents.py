@@ -12,10 +12,11 @@ import pytest
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.two_forms import OTHER
-from mailbox_appliance.records import Address, FetchedMessage, NewDelivery, Outgoing, OutgoingAttachment
+from mailbox_appliance.model.records import Address, FetchedMessage, NewDelivery, OutgoingAttachment, OutgoingMessage
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 MIB = 1 << 20
 BINARY = hashlib.sha512(b"seed").digest()
@@ -258,7 +259,7 @@ def test_our_copy_of_what_was_sent_is_there_before_it_is_filed(
     store = checked_client.appliance.store
     box, eve = Address(email="box@example.org"), Address(email="eve@example.test")
     file = OutgoingAttachment("file.bin", "application/octet-stream", noise(5000))
-    message = Outgoing(sender=box, to=(box,), bcc=(eve,), subject="s", text="t", attachments=(file,))
+    message = OutgoingMessage(sender=box, to=(box,), bcc=(eve,), subject="s", text="t", attachments=(file,))
     composed = compose(message, message_id="<a@example.org>", date=datetime(2026, 1, 2, tzinfo=UTC))
     new = NewDelivery(filled.id, "ses_1", checked_client.member["id"], "key", "hash", "send", composed, None)
     operation = store.deliveries.accept(new).delivery.operation_id

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.records import Phase
+from mailbox_appliance.model.records import Phase
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import add_key, add_member
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
-from tests.servers.scripted_smtp import DROP, Keep
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
+from tests.servers.smtp_script import DROP, Keep
 
 
 @dataclass

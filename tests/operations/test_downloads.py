@@ -10,7 +10,7 @@ import pytest
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.options import Value
+from mailbox_appliance.settings import Value
 from tests.checked_client import HOST, Answer, CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, everything_stored, suspend
 from tests.operations.test_contents import with_file

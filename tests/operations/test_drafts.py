@@ -10,7 +10,8 @@ import pytest
 from tests.checked_client import CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.filled import FilledMailbox, add_key, letter
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 WHOLE: dict[str, Any] = {
     "to": [{"email": "bob@example.test", "name": "Bob"}],

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.tokens import new_token
+from mailbox_appliance.security.tokens import new_token
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored, suspend
 from tests.operations.log_ins import LOGIN, WRONG, insist, invite, issue, log_in, recorded

@@ -7,7 +7,8 @@ import pytest
 from tests.checked_client import CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 USUAL = {"sent": "Sent", "drafts": "Drafts", "trash": "Trash", "archive": "Archive", "spam": "Junk"}
 

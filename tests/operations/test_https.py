@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.reading import fingerprint
-from mailbox_appliance.options import Value
+from mailbox_appliance.settings import Value
 from tests.certificates.issued import authority, between, issued
 from tests.certificates.mounts import mounted
 from tests.checked_client import CheckedClient

@@ -17,15 +17,16 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.operations.instance_settings import RUNTIME
-from mailbox_appliance.records import Connection, Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.listened import served
 from tests.servers.desk import Desk, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.smtp_script import Stall
 

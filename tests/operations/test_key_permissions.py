@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from mailbox_appliance.errors import Invalid
+from mailbox_appliance.model.records import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
 from mailbox_appliance.operations.api_keys import NewKey
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.key_permissions import (
@@ -22,7 +23,6 @@ from mailbox_appliance.operations.key_permissions import (
     first_permissions,
     gives_administration,
 )
-from mailbox_appliance.records import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
 
 LEFT_OUT = "left out"
 READ_ONLY = ("mail.read",)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.content import LARGE, Content
 from mailbox_appliance.errors import Invalid, InvalidJson
+from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.operations.canonical import canonical
 from mailbox_appliance.operations.decoding import convert_body, decode_json
 from mailbox_appliance.operations.given import InlineMessage
 from mailbox_appliance.operations.large_json import LargeText
-from mailbox_appliance.spool import Spool
+from mailbox_appliance.system.spool import Spool
 
 FILE = random.Random(7).randbytes(700_001)
 TEXT = base64.b64encode(FILE).decode()

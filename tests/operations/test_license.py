@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance import licensing, settings
+from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import PlanDenied
+from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.operations.license import require_room_for_account, require_room_for_member
-from mailbox_appliance.records import Connection, Endpoint
+from mailbox_appliance.security import licence
 from tests.checked_client import Answer, CheckedClient
 from tests.servers.fake_clock import FakeClock
 from tests.servers.issuer import OTHER_KEY, PAYLOAD, PUBLIC_KEY, PUBLIC_PEM, Issuer, sign
@@ -73,8 +74,8 @@ def test_installed_and_removed(key: str, make: Make) -> None:
     ada = make(key)
     assert ada.ask("GET", PATH).data == NONE
     assert put(ada).data == ada.ask("GET", PATH).data == TEAM
-    kept = ada.appliance.store.stored_settings.find(licensing.STORED_AS)
-    assert licensing.installed(kept) == licensing.Installed(sign()), "nobody confirmed it"
+    kept = ada.appliance.store.stored_settings.find(licence.STORED_AS)
+    assert licence.load_installed(kept) == licence.InstalledLicence(sign()), "nobody confirmed it"
     assert put(ada, sign({"plan": "solo"})).data == {**NONE, "plan": "solo", "status": "valid"}
     assert ada.ask("DELETE", PATH).data == {"id": "license", "deleted": True}
     assert ada.ask("DELETE", PATH).refusal == (404, "not_found")

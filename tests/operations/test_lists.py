@@ -4,10 +4,11 @@ from urllib.parse import quote
 
 import pytest
 
-from mailbox_appliance.records import FetchedMessage
+from mailbox_appliance.model.records import FetchedMessage
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.store.mail import MORNING, parsed
 
 MORE = b"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\nThe budget\r\n"

@@ -15,7 +15,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import LogInsBusy
 from mailbox_appliance.operations.attempts import by_address
 from mailbox_appliance.operations.caller import Origin
-from mailbox_appliance.tokens import hash_token, is_well_formed
+from mailbox_appliance.security.tokens import hash_token, is_well_formed
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored
 from tests.operations.log_ins import LOGIN, WRONG, insist, log_in, recorded

@@ -11,7 +11,7 @@ from mailbox_appliance.appliance import Appliance
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 from tests.operations.filled import FilledMailbox
 from tests.operations.log_ins import invite, issue, log_in, recorded
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 NEW = "a password never used before"
 SUSPEND = "UPDATE members SET status = 'suspended'"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.tokens import hash_token, is_well_formed
+from mailbox_appliance.security.tokens import hash_token, is_well_formed
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, everything_stored, path_of
 from tests.operations.log_ins import LOGIN, log_in

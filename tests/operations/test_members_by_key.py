@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.tokens import hash_token
+from mailbox_appliance.security.tokens import hash_token
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import add_key, add_member, path_of
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 BOB = {"name": "Bob", "email": "bob@example.org", "role": "member"}
 

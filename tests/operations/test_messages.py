@@ -6,7 +6,8 @@ from mailbox_appliance.operations.pages import encode_cursor
 from tests.checked_client import CheckedClient
 from tests.message_shape import check_messages
 from tests.operations.filled import FilledMailbox, add_member, letter
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance import oauth_environment
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.records import OAuthApp
+from mailbox_appliance.model.records import OAuthApp
+from mailbox_appliance.oauth import environment
 from tests.checked_client import Answer, CheckedClient
 from tests.servers.dovecot import MailServer
 from tests.servers.signed_in import SignedIn
@@ -36,7 +36,7 @@ def ada(checked_client: CheckedClient) -> CheckedClient:
 def ruled(tmp_path: Path) -> Iterator[CheckedClient]:
     """An appliance whose Google application the operator gave."""
     given = {"MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID": "theirs", "MAILBOX_APPLIANCE_GOOGLE_CLIENT_SECRET": SECRET}
-    made = Appliance(tmp_path / "ruled", oauth_apps=oauth_environment.read(given))
+    made = Appliance(tmp_path / "ruled", oauth_apps=environment.read_apps(given))
     yield CheckedClient(made).set_up()
     made.stop()
 
@@ -207,7 +207,7 @@ def test_the_environment_comes_before_what_is_stored(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("theirs")
     given = {"MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID_FILE": str(secret)}
-    again = Appliance(tmp_path / "data", oauth_apps=oauth_environment.read(given))
+    again = Appliance(tmp_path / "data", oauth_apps=environment.read_apps(given))
     shown = CheckedClient(again).log_in().ask("GET", APPS).data["google"]
     again.stop()
     source = {"source": "environment-file", "mutable": False}

@@ -11,15 +11,15 @@ import pytest
 
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Conflict
+from mailbox_appliance.model.records import OAuthProvider
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.operations.oauth_flows import redirect_uri, require_way_back
-from mailbox_appliance.records import OAuthProvider
+from mailbox_appliance.security.tokens import KINDS
 from mailbox_appliance.settings import BadSetting
-from mailbox_appliance.tokens import KINDS
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.sign_ins import NAMES, SignIns
 from tests.servers.dovecot import MailServer
-from tests.servers.oauth_provider import WORDS
+from tests.servers.oauth_answers import WORDS
 
 CALLBACK = "/api/v1/oauth/callback"
 SMTP_IS_OFF = "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication is disabled for the Tenant."

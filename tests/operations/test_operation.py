@@ -6,21 +6,21 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, SessionRequired, Unauthenticated
+from mailbox_appliance.model.records import Account, Capability, OperationResult
 from mailbox_appliance.operations import accounts, messages, sending, sessions
 from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.operation import Request, operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.records import Account, Answer, Capability
 from tests.operations.filled import add_key, add_member
 
 
 @operation(access=Access.ANYBODY)
-def greet(appliance: Appliance, caller: Caller, user_name: str, times: int = 1) -> Answer[str]:
+def greet(appliance: Appliance, caller: Caller, user_name: str, times: int = 1) -> OperationResult[str]:
     """Greet somebody.
 
     As often as is wished.
     """
-    return Answer(" ".join([f"Hello {user_name}"] * times), ("Polite.",))
+    return OperationResult(" ".join([f"Hello {user_name}"] * times), ("Polite.",))
 
 
 def test_the_signature_is_the_contract() -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.errors import Invalid
+from mailbox_appliance.model.records import Address, OutgoingMessage
 from mailbox_appliance.operations.outgoing import composed
-from mailbox_appliance.records import Address, Outgoing
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 FILE = {"filename": "a.txt", "mimeType": "text/plain", "content": "YQ=="}
 
@@ -157,7 +158,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 def test_what_cannot_be_written_is_a_refusal() -> None:
     sender, to = Address(email="a@example.test"), Address(email="a@[192.0.2.1]")
-    for outgoing in (Outgoing(sender=sender, to=(to,)), Outgoing(sender=to, to=(sender,))):
+    for outgoing in (OutgoingMessage(sender=sender, to=(to,)), OutgoingMessage(sender=to, to=(sender,))):
         with pytest.raises(Invalid) as caught:
             composed(outgoing, NOW)
         assert [detail.path for detail in caught.value.details] == [""]

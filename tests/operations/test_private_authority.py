@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from tests.servers.desk import Desk, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 
 
 def test_where_authorities_are_private(tmp_path: Path, mail_server: MailServer) -> None:

@@ -8,8 +8,8 @@ import pytest
 from mailbox_appliance.mail.hidden import Hidden, of_html, visible_text
 from mailbox_appliance.mail.readers import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED
 from mailbox_appliance.mail.two_forms import OTHER
+from mailbox_appliance.model.records import BodyFormat, StoredBody
 from mailbox_appliance.operations.readable import in_form, readable_text
-from mailbox_appliance.records import BodyFormat, StoredBody
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
 HTML = "".join(f"<p>Line <b>{number}</b><i style='display:none'>hidden</i></p>\n" for number in range(100))

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.records import Connection, Endpoint
+from mailbox_appliance.model.records import Connection, Endpoint
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import add_member
 from tests.servers.desk import Desk, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Stall
 
 CLOSED_PORT = 1
 

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from mailbox_appliance.model.records import ParsedMessage
 from mailbox_appliance.operations import sending
-from mailbox_appliance.records import ParsedMessage
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import ServerName
 from mailbox_appliance.sending.worker import Ticket
@@ -21,9 +21,11 @@ from tests.operations.box import Box
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.servers.desk import Desk, a_key
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Stall
 
 BOB, HIDDEN = "bob@example.test", "hidden@example.test"
 FILE = {"filename": "plan.txt", "mimeType": "text/plain", "content": base64.b64encode(b"step one").decode()}

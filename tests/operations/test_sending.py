@@ -11,9 +11,11 @@ import pytest
 
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import Answer
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Keep, Lose, ScriptedSmtp, Stall, Step
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import CLOSE, DROP, Action, Keep, Lose, Stall, Step
 
 BOB = "bob@example.test"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mailbox_appliance import tokens
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.security import tokens
 from mailbox_appliance.store import credentials
 from tests.checked_client import CheckedClient
 from tests.operations.filled import add_key, add_member

@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.permissions import may_send_now
-from mailbox_appliance.tokens import hash_token, new_token
+from mailbox_appliance.security.tokens import hash_token, new_token
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, letter
 from tests.servers.desk import a_key, a_message

@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
-from mailbox_appliance import crashes, settings
+from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.certificates.reading import CertificateFacts
+from mailbox_appliance.system import crashes
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
@@ -12,7 +13,8 @@ from tests.operations.filled import FilledMailbox, add_key, add_member
 from tests.servers.desk import a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep
 from tests.web.scraper import Scraper
 
 

@@ -11,8 +11,8 @@ from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import FilledMailbox, add_key, add_member
 from tests.servers.desk import a_key, a_message
-from tests.servers.dovecot import wait_until
-from tests.servers.scripted_smtp import DROP, Keep
+from tests.servers.mailboxes import wait_until
+from tests.servers.smtp_script import DROP, Keep
 
 ALL = "/delivery-operations"
 

@@ -9,8 +9,9 @@ import pytest
 
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import Answer
 
 

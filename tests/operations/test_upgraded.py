@@ -17,8 +17,9 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.settings import BadSetting
 from tests.checked_client import Answer, CheckedClient
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.stores import make_format_3
 from tests.stores.make_format_3 import CONNECTION, SECRETS, SEND, Maker

@@ -13,8 +13,9 @@ from tests.operations.conftest import Mailbox
 from tests.operations.filled import add_key, add_member
 from tests.operations.resting import at
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import wait_until
 from tests.servers.scripted_smtp import ScriptedSmtp
 
 

@@ -8,9 +8,10 @@ import pytest
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import add_member
 from tests.servers.desk import Desk
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.issuer import PUBLIC_KEY, sign
+from tests.servers.mailboxes import wait_until
 
 
 class Office:

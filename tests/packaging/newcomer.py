@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.packaging.minimal_system import MinimalSystem
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
 
 INSTALLED = "/usr/bin/mailbox-appliance"

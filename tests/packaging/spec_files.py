@@ -53,7 +53,7 @@ def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch, work: Path) -> list[Ma
     monkeypatch.setattr(sys, "path", [str(ROOT / "packaging"), *sys.path])
     # It reads resources of Windows with a library that is there only.
     monkeypatch.setitem(sys.modules, "PyInstaller.utils.win32.versioninfo", Recorded("versioninfo"))
-    import PyInstaller.utils.win32 as of_windows
+    from PyInstaller.utils import win32 as of_windows
 
     monkeypatch.setattr(of_windows, "versioninfo", Recorded("versioninfo"), raising=False)
     parts = {kind: part(kind) for kind in ("Analysis", "PYZ", "EXE", "COLLECT", "BUNDLE")}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.packaging.unit_files import ROOT
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 #: The tools of the system that it looks for first.
 TOOLS = ("objdump", "strip", "ldd")

@@ -12,7 +12,8 @@ import pytest
 
 from tests.packaging.unit_files import ROOT, SYSTEM, USER, Unit, allowed_calls, read_unit
 from tests.servers.desk import a_message
-from tests.servers.dovecot import PASSWORD, MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD, wait_until
 from tests.servers.running import RunningAppliance
 
 #: The exposure that systemd sees in the system unit, times 10, from 0 to 100; below 30 it is content.

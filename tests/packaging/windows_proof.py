@@ -9,7 +9,7 @@ from pathlib import Path
 from mailbox_appliance.tray import run_key
 from tests.packaging.unit_files import ROOT
 from tests.packaging.wine import Windows
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 CONSOLE, TRAY = "mailbox-appliance.exe", "mailbox-appliance-tray.exe"
 UNINSTALL = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Uninstall\MailboxAppliance"

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from mailbox_appliance.records import Security
+from mailbox_appliance.model.records import Security
 from mailbox_appliance.remote.addresses import OWN_PORTS, connect, is_allowed, is_near, is_public
 from mailbox_appliance.remote.contact import Contact
 from mailbox_appliance.remote.faults import RemoteFault

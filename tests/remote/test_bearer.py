@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mailbox_appliance.records import Connection, Endpoint
+from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.remote.bearer import Bearer
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox

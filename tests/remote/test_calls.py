@@ -7,7 +7,7 @@ import pytest
 from mailbox_appliance.logs import request_id
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.faults import RemoteFault
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 
 def test_the_outcome_is_that_of_the_call() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.mail.folder_roles import assign
-from mailbox_appliance.records import ListedFolder
+from mailbox_appliance.model.records import ListedFolder
 from mailbox_appliance.remote import gmail
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap_fetch import Answers, LabelAnswers, read

@@ -14,9 +14,9 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import Graph, Said
 from mailbox_appliance.remote.graph_files import Upload, attach, begin
 from mailbox_appliance.remote.providers import OUTLOOK, KnownProvider
-from tests.servers.graph import GraphServer, Says
-from tests.servers.graph_script import Action, Added
-from tests.servers.scripted_smtp import DROP
+from tests.servers.graph import GraphServer
+from tests.servers.graph_script import Action, Added, Says
+from tests.servers.smtp_script import DROP
 
 ADA, MIME = "ada@example.test", b"From: ada@example.test\r\n\r\nHello\r\n"
 CONTENT = random.Random(1).randbytes(9_000_001)

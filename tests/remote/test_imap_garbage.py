@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.records import FolderState
+from mailbox_appliance.model.records import FolderState
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from tests.remote.odd_server import Peer, talking

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mailbox_appliance.records import Endpoint, Security
+from mailbox_appliance.model.records import Endpoint, Security
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from tests.remote.odd_server import Peer, talking

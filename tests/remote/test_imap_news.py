@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.records import Endpoint, FolderNews, FolderState
+from mailbox_appliance.model.records import Endpoint, FolderChanges, FolderState
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.remote.imap_selection import Changes
@@ -51,7 +51,7 @@ class Mirror:
         self.flags: dict[int, frozenset[str]] = {}
         self.state: FolderState | None = None
 
-    def look(self) -> FolderNews:
+    def look(self) -> FolderChanges:
         if self._opens_again:
             self._mailbox.examine("Archive")
         news = self._mailbox.folder_news(self._path, self.state, len(self.flags))
@@ -61,7 +61,7 @@ class Mirror:
         return news
 
 
-def plain(news: FolderNews) -> tuple[dict[int, set[str]], set[int], set[int] | None]:
+def plain(news: FolderChanges) -> tuple[dict[int, set[str]], set[int], set[int] | None]:
     """What changed, what vanished, what is present: in types that compare to what a test writes."""
     changed = {uid: set(flags) for uid, flags in news.changed.items()}
     return changed, set(news.vanished), None if news.present is None else set(news.present)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.records import Endpoint, ListedPart
+from mailbox_appliance.model.records import Endpoint, ListedPart
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.remote.imap_lexer import Reader, Value

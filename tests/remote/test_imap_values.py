@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.records import AccountCapabilities, FolderState, ListedFolder
+from mailbox_appliance.model.records import AccountCapabilities, FolderState, ListedFolder
 from mailbox_appliance.remote import imap_values
 from mailbox_appliance.remote.imap_selection import Opened
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.records import Endpoint, Sighting
+from mailbox_appliance.model.records import Endpoint, MessageIdentity
 from mailbox_appliance.remote.faults import RemoteFault, Unmovable
 from mailbox_appliance.remote.imap import ImapMailbox
 from tests.remote.odd_server import Peer, talking
@@ -70,7 +70,7 @@ def test_what_lies_there_is_identified(mailbox: ImapMailbox) -> None:
     state, found = mailbox.identify("INBOX", [1, uid or 0, 99])
     assert state == mailbox.get_folder_state("INBOX")
     assert found.keys() == {1, uid}
-    assert found[uid or 0] == Sighting(uid or 0, SEEN, "x@example.test", len(source("x")), AT)
+    assert found[uid or 0] == MessageIdentity(uid or 0, SEEN, "x@example.test", len(source("x")), AT)
 
 
 def test_permanent_flags(mailbox: ImapMailbox) -> None:

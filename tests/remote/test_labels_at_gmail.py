@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from tests.servers.gmail import OVERQUOTA, PASSWORD, Gmail

@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.mail.large import LARGE
 from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.records import Endpoint, ParsedMessage
+from mailbox_appliance.model.records import Endpoint, ParsedMessage
 from mailbox_appliance.remote import large_messages
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.records import OAuthApp
+from mailbox_appliance.model.records import OAuthApp
 from mailbox_appliance.remote import https, oauth
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.oauth import Asking
 from mailbox_appliance.remote.oauth_answers import Issued, accepted, issued, prompt
 from mailbox_appliance.remote.providers_file import table
-from tests.servers.oauth_answers import Answer
-from tests.servers.oauth_provider import WORDS, OAuthServer
+from tests.servers.oauth_answers import WORDS, Answer
+from tests.servers.oauth_provider import OAuthServer
 
 
 @pytest.fixture(scope="module")

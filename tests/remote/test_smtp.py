@@ -10,13 +10,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote.faults import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import Submission
 from tests.remote.odd_server import Peer, odd_server
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Delay, Keep, ScriptedSmtp, Stall, Step
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import CLOSE, DROP, Action, Delay, Keep, Stall, Step
 
 WIRE = b"Message-ID: <one@example.test>\r\nSubject: x\r\n\r\n.dotted\r\n..\r\n.\r\nend\r\n"
 

@@ -16,7 +16,7 @@ import pytest
 
 import mailbox_appliance
 from mailbox_appliance.mail.divided import LeftOut
-from mailbox_appliance.records import OAuthApp, Security
+from mailbox_appliance.model.records import OAuthApp, Security
 from mailbox_appliance.remote import addresses, graph_files, https, oauth, sender_addresses
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.remote.discovery import Means, discover

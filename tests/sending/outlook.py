@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.records import OAuthLogin, SendsVia
+from mailbox_appliance.model.records import OAuthLogin, SendsVia
 from mailbox_appliance.remote.providers import OUTLOOK
 from tests.servers.desk import Desk, a_message
-from tests.servers.graph import GraphServer, Says
+from tests.servers.graph import GraphServer
+from tests.servers.graph_script import Says
 from tests.servers.oauth_provider import OAuthServer
 from tests.servers.running import Answer
 from tests.servers.scripted_smtp import ScriptedSmtp

@@ -27,9 +27,11 @@ from typing import Any
 
 from mailbox_appliance.clock import to_timestamp
 from tests.sending.letters import Attempt, Letter
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Delay, Handed, Keep, Lose, ScriptedSmtp, Step
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import CLOSE, DROP, Action, Delay, Handed, Keep, Lose, Step
 
 ENVIRONMENT = {
     "MAILBOX_APPLIANCE_SERVER_WORKERS": "24",

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.forwarding import forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.replies import recipients, threading
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import reply_subject
-from mailbox_appliance.records import Address, Composed, Outgoing, OutgoingAttachment
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 from mailbox_appliance.sync.parsing import BoundedReader
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGES
@@ -55,7 +55,7 @@ class Letter:
     """A composed message, to whom it goes, and what must arrive."""
 
     name: str
-    composed: Composed
+    composed: ComposedMessage
     recipients: tuple[str, ...]
     mail: Mail
 
@@ -70,12 +70,12 @@ def source(*fields: str, body: str = "Hello\r\n") -> bytes:
     return ("\r\n".join(fields) + "\r\n\r\n" + body).encode()
 
 
-def answer(parent: bytes, **given: object) -> Outgoing:
+def answer(parent: bytes, **given: object) -> OutgoingMessage:
     """The reply `Yes` to a message, as Alice sends it."""
     message, headers = as_stored(parent)
     people = recipients(message, headers, ("alice@example.com",), **given)  # type: ignore[arg-type]
     ties = threading(headers)
-    return Outgoing(
+    return OutgoingMessage(
         sender=ALICE,
         to=people.to,
         cc=people.cc,
@@ -86,10 +86,10 @@ def answer(parent: bytes, **given: object) -> Outgoing:
     )
 
 
-def passed_on(original: bytes, comment: str | None, *, with_attachments: bool = True) -> Outgoing:
+def passed_on(original: bytes, comment: str | None, *, with_attachments: bool = True) -> OutgoingMessage:
     """A message forwarded to Bob, as Alice sends it."""
     made = forwarded(parse(original), comment, with_attachments=with_attachments, reader=BoundedReader())
-    return Outgoing(
+    return OutgoingMessage(
         sender=ALICE,
         to=(Address(email="bob@example.org", name="Bob"),),
         subject=made.subject,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mailbox_appliance.clock import from_millis
-from mailbox_appliance.records import DeliveryError, Phase
+from mailbox_appliance.model.records import DeliveryError, Phase
 from mailbox_appliance.sending.clearance import ClockGuard
 from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.verdict import Cause, TemporaryFailure

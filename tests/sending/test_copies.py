@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.content import Content
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.records import AcceptedDelivery, Address, NewDelivery, Outgoing, ParsedMessage
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import AcceptedDelivery, Address, NewDelivery, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import copier, copies, providers
 from mailbox_appliance.store.store import Store
 from tests.sending.test_worker import Fault
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.holding_proxy import HoldingProxy
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 
@@ -119,7 +120,7 @@ def test_of_two_requests_with_one_key_the_copy_is_of_the_message_that_went(
     accept = deliveries.accept
 
     def accept_second(new: NewDelivery) -> AcceptedDelivery:
-        message = Outgoing(Address(email=user), (Address(email=bob),), subject="Hello", text="t")
+        message = OutgoingMessage(Address(email=user), (Address(email=bob),), subject="Hello", text="t")
         accept(replace(new, message=compose(message, message_id="<first@x.test>", date=desk.appliance.clock.now())))
         return accept(new)
 

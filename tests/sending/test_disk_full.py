@@ -16,8 +16,10 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from tests.sending.test_sender import accept, mailbox
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
-from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall, Step
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Keep, Stall, Step
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
 

@@ -14,8 +14,8 @@ from mailbox_appliance.sending import due as due_module
 from mailbox_appliance.sending.due import MOST_AT_ONCE, Scheduler
 from mailbox_appliance.store.store import Store
 from tests.sending.contexts import context_of
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import wait_until
 from tests.store.mail import Mailbox
 from tests.store.test_due import accept
 

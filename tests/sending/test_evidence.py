@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.events import FolderTouched
+from mailbox_appliance.events import FolderWritten
 from mailbox_appliance.sending.evidence import next_search
 from tests.sending.test_copies import pending
 from tests.servers.desk import Desk, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DAY = 24 * 3600
@@ -147,7 +149,7 @@ def test_what_the_provider_put_into_sent_was_taken(doubt: Doubt, is_mirrored: bo
     assert doubt.server.messages(doubt.user, "Sent") == []
     doubt.server.deliver(doubt.user, doubt.sent, folder="Sent", flags="\\Seen")
     if is_mirrored:
-        doubt.desk.appliance.events.publish(FolderTouched(doubt.account, "Sent"))
+        doubt.desk.appliance.events.publish(FolderWritten(doubt.account, "Sent"))
         wait_until(lambda: len(doubt.listed("sent")) == 1, lambda: "Sent is not mirrored", 10)
     result = doubt.found(operation, 25)
     assert result.keys() == {"id", "threadId"}

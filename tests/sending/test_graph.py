@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.records import Envelope
+from mailbox_appliance.model.records import Envelope
 from mailbox_appliance.sending.graph_handover import judge_message
 from mailbox_appliance.sending.verdict import Refused
 from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
 from tests.servers.desk import a_key, a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.graph import Says
-from tests.servers.graph_script import Action, Step
+from tests.servers.graph_script import Action, Says, Step
+from tests.servers.mailboxes import wait_until
 from tests.servers.oauth_answers import WORDS
-from tests.servers.scripted_smtp import CLOSE, DROP, Stall
+from tests.servers.smtp_script import CLOSE, DROP, Stall
 
 TO_MANY = a_message(
     cc=[{"email": "cy@example.test", "name": "Cy, the „third“"}],

@@ -8,7 +8,7 @@ import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.records import OAuthLogin
+from mailbox_appliance.model.records import OAuthLogin
 from mailbox_appliance.remote import https
 from mailbox_appliance.remote.graph import Graph, Said
 from mailbox_appliance.remote.providers import OUTLOOK
@@ -16,12 +16,11 @@ from mailbox_appliance.sending.outcome import Outcome, Recorder
 from mailbox_appliance.store import carried_sends
 from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
 from tests.servers.desk import a_key, a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.graph import Says
-from tests.servers.graph_script import Action, Step
+from tests.servers.graph_script import Action, Says, Step
+from tests.servers.mailboxes import wait_until
 from tests.servers.oauth_provider import OAuthServer
-from tests.servers.scripted_smtp import DROP
+from tests.servers.smtp_script import DROP
 from tests.store.labeled import ALL, listed
 
 

@@ -17,12 +17,11 @@ from tests.sending.outlook import ADA, Outlook, outlook
 from tests.sending.test_graph import later, told
 from tests.sending.test_graph_doubt import attempt, planned
 from tests.servers.desk import a_key, a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.graph import Says
-from tests.servers.graph_script import Action, Step
+from tests.servers.graph_script import Action, Says, Step
+from tests.servers.mailboxes import wait_until
 from tests.servers.oauth_answers import WORDS
-from tests.servers.scripted_smtp import CLOSE, DROP, Stall
+from tests.servers.smtp_script import CLOSE, DROP, Stall
 
 MB, MIB = 1_000_000, 1 << 20
 

@@ -8,10 +8,9 @@ import pytest
 from tests.sending.outlook import ADA, Outlook, outlook
 from tests.sending.test_graph_files import FILES, SCALED, file, got, meant, scaled
 from tests.servers.desk import a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.graph import Says
-from tests.servers.graph_script import Step
+from tests.servers.graph_script import Says, Step
+from tests.servers.mailboxes import wait_until
 
 RANGES = 3  # in which the last of FILES is uploaded
 

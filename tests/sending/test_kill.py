@@ -21,9 +21,11 @@ import pytest
 
 from tests.servers import dying
 from tests.servers.desk import a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import Answer, RunningAppliance
-from tests.servers.scripted_smtp import Action, Keep, Lose, ScriptedSmtp, Stall, Step
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Action, Keep, Lose, Stall, Step
 
 pytestmark = pytest.mark.slow
 

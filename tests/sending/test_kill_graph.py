@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.records import OAuthLogin
+from mailbox_appliance.model.records import OAuthLogin
 from mailbox_appliance.store.store import Store
 from tests.sending.outlook import ADA, graph_server
 from tests.sending.test_kill import LONG, SHOWN, Send, ended
 from tests.servers import dying
-from tests.servers.dovecot import wait_until
-from tests.servers.graph import GraphServer, Says
-from tests.servers.graph_script import Action, Step
+from tests.servers.graph import GraphServer
+from tests.servers.graph_script import Action, Says, Step
+from tests.servers.mailboxes import wait_until
 from tests.servers.oauth_provider import OAuthServer
 from tests.servers.running import RunningAppliance
-from tests.servers.scripted_smtp import DROP, Stall
+from tests.servers.smtp_script import DROP, Stall
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,11 @@ import pytest
 from mailbox_appliance.clock import to_millis, to_timestamp
 from tests.sending.test_worker import Fault, phase
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import DROP, Action, Keep, ScriptedSmtp, Stall, Step
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Action, Keep, Stall, Step
 
 
 @dataclass

@@ -15,8 +15,8 @@ from tests.sending.outlook import SMTP_IS_OFF, TokenSmtp, graph_server
 from tests.servers.desk import a_key, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.graph import GraphServer
-from tests.servers.scripted_smtp import DROP
 from tests.servers.signed_in import SignedIn
+from tests.servers.smtp_script import DROP
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from imapclient import IMAPClient
 from imapclient.response_types import Envelope as ImapEnvelope
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Endpoint, Outgoing
+from mailbox_appliance.model.records import Endpoint, OutgoingMessage
 from mailbox_appliance.remote.smtp import Submission
 from tests.mail.test_compose import DATE, decoded, filename, lines, people
 from tests.sending.received import LETTERS, File, Letter, Mail, answer, message_id, passed_on, source
-from tests.servers.dovecot import PASSWORD, MailServer
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD
 from tests.servers.scripted_smtp import ScriptedSmtp
 
 NAMES = [letter.name for letter in LETTERS]
@@ -168,7 +169,7 @@ def test_replies_stand_with_what_they_answer_and_a_forward_apart(mail_server: Ma
     user = mail_server.fresh_user()
     made: dict[str, bytes] = {}
 
-    def send(name: str, message: Outgoing) -> None:
+    def send(name: str, message: OutgoingMessage) -> None:
         made[name] = compose(message, message_id=message_id(name), date=DATE).wire.read()
 
     made["root"] = source(

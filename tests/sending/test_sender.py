@@ -11,16 +11,17 @@ import pytest
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import Unavailable
-from mailbox_appliance.events import DeliveryMarked, DeliverySettled
+from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing, Phase
+from mailbox_appliance.model.records import Address, Connection, Endpoint, NewDelivery, OutgoingMessage, Phase
 from mailbox_appliance.sending import worker
 from tests.remote.odd_server import Peer, odd_server
 from tests.sending.test_worker import Fault
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Stall
 
 
 @pytest.fixture
@@ -51,7 +52,9 @@ def accept(desk: Desk, account: str, send_at: datetime | None = None) -> str:
     store = desk.appliance.store
     sender, recipient = Address(email=desk.account(account)["email"]), Address(email="bob@example.test")
     key, kind = a_key(), "send" if send_at is None else "scheduled"
-    message = compose(Outgoing(sender, (recipient,), text="t"), message_id=f"<{key}@x.test>", date=SystemClock().now())
+    message = compose(
+        OutgoingMessage(sender, (recipient,), text="t"), message_id=f"<{key}@x.test>", date=SystemClock().now()
+    )
     owner = str(store.database.value("SELECT id FROM members"))
     new = NewDelivery(account, "ses_x", owner, key, "hash", kind, message, None, send_at=send_at)  # type: ignore[arg-type]
     return store.deliveries.accept(new).delivery.operation_id
@@ -266,12 +269,12 @@ def test_what_is_said_while_the_dot_is_written_down_is_no_answer_to_it(
         while line := peer.hear():
             heard.append(line)
 
-    def on_marked(event: DeliveryMarked) -> None:
+    def on_marked(event: DeliveryPhaseEntered) -> None:
         if event.phase == Phase.DOT:
             speak.set()
             spoken.wait(10)
 
-    desk.appliance.events.subscribe(DeliveryMarked, on_marked)
+    desk.appliance.events.subscribe(DeliveryPhaseEntered, on_marked)
     with odd_server(part) as port:
         answer = desk.send(mailbox(desk, port), a_message())
     assert (answer.status if answer.status != 200 else answer.data["status"]) == outcome

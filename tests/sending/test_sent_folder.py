@@ -10,7 +10,7 @@ import pytest
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, DeliveryKind, ListedFolder, NewDelivery, Outgoing
+from mailbox_appliance.model.records import Address, DeliveryKind, ListedFolder, NewDelivery, OutgoingMessage
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import SentMailFiler
 from tests.errands.rig import Rig, letter
@@ -29,7 +29,7 @@ def rig(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
 def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, str]:
     """A message that was handed over while no folder for sent mail was known; its operation, and its id."""
     box = Address(email="box@example.org")
-    message = Outgoing(sender=box, to=(box,), subject=subject, text="t")
+    message = OutgoingMessage(sender=box, to=(box,), subject=subject, text="t")
     composed = compose(message, message_id=f"<{subject}@example.org>", date=AT)
     owner = rig.store.database.value("SELECT id FROM members")
     kind: DeliveryKind = "send" if send_at is None else "scheduled"

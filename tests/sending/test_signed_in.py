@@ -11,8 +11,9 @@ import pytest
 from mailbox_appliance.clock import to_timestamp
 from tests.servers.desk import a_key, a_message
 from tests.servers.dovecot import MailServer
-from tests.servers.scripted_smtp import ScriptedSmtp, Stall
+from tests.servers.scripted_smtp import ScriptedSmtp
 from tests.servers.signed_in import SignedIn
+from tests.servers.smtp_script import Stall
 
 WANTS_ANOTHER = base64.b64encode(b'{"status":"401","schemes":"bearer","scope":"https://mail.google.com/"}').decode()
 

@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import settings
-from mailbox_appliance.records import Endpoint
+from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.smtp import Submission
 from mailbox_appliance.sending import smtp_handover, submissions
 from mailbox_appliance.sending.submissions import SmtpConnectionPool
 from tests.servers.desk import Desk, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Delay, Keep, Lose, ScriptedSmtp, Stall, Step
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import CLOSE, DROP, Action, Delay, Keep, Lose, Stall, Step
 
 
 @dataclass

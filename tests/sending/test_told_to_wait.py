@@ -8,9 +8,9 @@ import pytest
 from mailbox_appliance.clock import to_millis
 from tests.sending.outlook import Outlook, outlook
 from tests.servers.desk import a_message
-from tests.servers.dovecot import wait_until
 from tests.servers.fake_clock import FakeClock
-from tests.servers.graph import Says
+from tests.servers.graph_script import Says
+from tests.servers.mailboxes import wait_until
 
 #: What it says -> what we say.
 SAID = [("90", "90"), ("5", "30"), ("99999", "3600"), ("Wed, 21 Oct 2026 07:28:00 GMT", "30"), ("-1", "30")]

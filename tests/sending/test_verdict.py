@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from mailbox_appliance.records import Phase
+from mailbox_appliance.model.records import Phase
 from mailbox_appliance.remote.dialogue import reply_of
 from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply
 from mailbox_appliance.sending.verdict import (

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
-from mailbox_appliance.records import Address, Connection, Endpoint, NewDelivery, Outgoing, ParsedMessage
+from mailbox_appliance.model.records import Address, Connection, Endpoint, NewDelivery, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import queue, worker
 from tests.servers.desk import Desk, a_key, a_message
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import Keep, ScriptedSmtp, Stall
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Keep, Stall
 
 
 @dataclass
@@ -223,7 +225,7 @@ def accepted(desk: Desk, account: str) -> str:
     """An operation that stands in the journal and has not been begun."""
     sender, recipient = Address(email=desk.account(account)["email"]), Address(email="bob@example.test")
     message = compose(
-        Outgoing(sender, (recipient,)), message_id=new_message_id(sender.email), date=desk.appliance.clock.now()
+        OutgoingMessage(sender, (recipient,)), message_id=new_message_id(sender.email), date=desk.appliance.clock.now()
     )
     new = NewDelivery(account, "ses_x", "mem_x", a_key(), "hash", "send", message, None)
     return desk.appliance.store.deliveries.accept(new).delivery.operation_id

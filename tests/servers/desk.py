@@ -13,10 +13,10 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
-from mailbox_appliance.options import Value
+from mailbox_appliance.settings import Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.web.app import App
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, Answer
 
 ADMIN = {"setupCode": "-", "name": "Ada", "email": "ada@example.org", "password": PASSWORD, "deviceName": "test"}

@@ -9,9 +9,9 @@ import signal
 import sys
 from pathlib import Path
 
-from mailbox_appliance import run
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.events import DeliveryMarked, DeliverySettled
+from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
+from mailbox_appliance.service import main
 
 ORDER = "die-at"
 
@@ -25,11 +25,11 @@ def prepare(appliance: Appliance) -> None:
             order.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    appliance.events.subscribe(DeliveryMarked, lambda event: reach(event.phase))
+    appliance.events.subscribe(DeliveryPhaseEntered, lambda event: reach(event.phase))
     appliance.events.subscribe(DeliverySettled, lambda event: reach(event.status))
 
 
 if __name__ == "__main__":
     _, option, folder, *rest = sys.argv
     assert (option, rest) == ("--data-dir", ["serve", "--port", "0", "--ready-json"])
-    run.serve(Path(folder), flags={"server.port": 0}, ready_json=True, prepare=prepare)
+    main.serve(Path(folder), flags={"server.port": 0}, ready_json=True, prepare=prepare)

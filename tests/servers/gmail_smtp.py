@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from tests.servers.gmail_folders import INBOX, SENT
 from tests.servers.gmail_session import NO_TOKEN, token_in
-from tests.servers.scripted_smtp import Accepted, ScriptedSmtp
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import Accepted
 
 if TYPE_CHECKING:
     from tests.servers.gmail import Gmail

@@ -6,8 +6,8 @@ from typing import Any
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.mail import labels
 from tests.servers.desk import Desk
-from tests.servers.dovecot import wait_until
 from tests.servers.gmail import Gmail
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import Answer
 
 ADDRESS = "ada@gmail.test"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from mailbox_appliance.crashes import TRACE
+from mailbox_appliance.system.crashes import TRACE
 
 PASSWORD = "correct horse battery"
 

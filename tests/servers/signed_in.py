@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance.options import Value
-from mailbox_appliance.records import OAuthProvider
+from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.settings import Value
 from tests.servers.desk import Desk
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import wait_until
 from tests.servers.oauth_provider import OAuthServer
 from tests.servers.scripted_smtp import ScriptedSmtp
 

@@ -6,9 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from tests.servers.dovecot import PASSWORD, MailServer
+from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.imap_commands import CommandReader, Line, Literal
+from tests.servers.mailboxes import PASSWORD
 
 MESSAGE = b"Subject: hello\r\n\r\n" + b"some text\r\n" * 2000
 ASKED_ANYWAY = (

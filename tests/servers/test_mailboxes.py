@@ -5,8 +5,8 @@ import statistics
 
 from mailbox_appliance.mail.parse import parse
 from tests.servers.corpus import Corpus
-from tests.servers.dovecot import PASSWORD, MailServer
-from tests.servers.mailboxes import wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD, wait_until
 
 
 def test_the_corpus_is_the_same_each_time_and_of_the_sizes_of_real_mail() -> None:

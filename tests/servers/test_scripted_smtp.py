@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers.certificates import make_certificates
-from tests.servers.dovecot import wait_until
-from tests.servers.scripted_smtp import CLOSE, DROP, Action, Delay, Keep, Lose, ScriptedSmtp, Stall, Step
+from tests.servers.mailboxes import wait_until
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import CLOSE, DROP, Action, Delay, Keep, Lose, Stall, Step
 
 MESSAGE = b"Message-ID: <one@example.test>\r\nSubject: dots\r\n\r\n.\r\n..two\r\nend\r\n"
 ALICE, BOB = "alice@example.test", "bob@example.test"

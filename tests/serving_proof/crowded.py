@@ -21,7 +21,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.servers.crowd import Crowd, Plan, Seen
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.prober import Latency, Prober
 from tests.servers.running import RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp

@@ -22,9 +22,10 @@ from typing import Any
 
 from tests.sending.letters import Attempt, Letter
 from tests.sending.proof import Stage, calm
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
-from tests.servers.scripted_smtp import Action, Delay, Keep, Lose, Stall, Step
+from tests.servers.smtp_script import Action, Delay, Keep, Lose, Stall, Step
 from tests.serving_proof.asking import Request, Told, ask
 from tests.serving_proof.judging import WITHIN, Round, judge_answers, judge_log, settle
 

@@ -17,7 +17,8 @@ from urllib.parse import urlencode, urlsplit
 import psutil
 
 from mailbox_appliance.mail.readers import UNANALYZED
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 from tests.servers.scripted_smtp import ScriptedSmtp
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.serving_proof.asking import connection_to
 from tests.serving_proof.swapping import Swapper

@@ -17,7 +17,8 @@ from urllib.parse import urlencode
 
 from tests.mcp_server.assistant import over_http
 from tests.servers.corpus import Corpus
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
 from tests.serving_proof.asking import Request, Told, ask
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.steady_proof.load import ACTIVITIES, MIB, Load
 from tests.steady_proof.proof import prove, sampled, staged
 from tests.steady_proof.sampling import ALLOWED, judge

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.records import BackupReason
+from mailbox_appliance.model.records import BackupReason
 from mailbox_appliance.store.audit import SYSTEM, Actor
 from mailbox_appliance.store.carry_over import Carried, carry_over
 from mailbox_appliance.store.files import DATABASE

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mailbox_appliance.mail import folder_roles, labels
-from mailbox_appliance.records import ListedFolder, MirroredFolder, ParsedMessage, Sighting
+from mailbox_appliance.model.records import ListedFolder, MessageIdentity, MirroredFolder, ParsedMessage
 from mailbox_appliance.store.store import Store
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
 
@@ -60,7 +60,7 @@ class LabeledMailbox(Mailbox):
 
     def see(self, uid: int, provider_id: str, flags: Sequence[str] = (), path: str = ALL) -> frozenset[int]:
         """Recognise a message that was seen in a folder."""
-        sighting = Sighting(uid, frozenset(flags), None, 1, MORNING, provider_id)
+        sighting = MessageIdentity(uid, frozenset(flags), None, 1, MORNING, provider_id)
         return self.store.mailbox_writer.reattach(self.folder(path), [sighting])
 
     def shown(self) -> dict[str, list[int]]:

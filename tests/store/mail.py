@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     Address,
     Connection,
     Endpoint,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, DeliveryKind, KeyPermissions, NewDelivery, Outgoing
+from mailbox_appliance.model.records import Address, DeliveryKind, KeyPermissions, NewDelivery, OutgoingMessage
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
 from mailbox_appliance.store.files import DATABASE
@@ -84,7 +84,7 @@ def accept(
     """An operation of Bob's key that is being sent, or waits for `send_at`; answers its id."""
     sender, recipient = Address(email="ada@example.test"), Address(email="bob@example.test")
     message = compose(
-        Outgoing(sender, (recipient,), text="t"),
+        OutgoingMessage(sender, (recipient,), text="t"),
         message_id=f"<{key}@example.test>",
         date=datetime(2026, 1, 2, tzinfo=UTC),
     )

@@ -31,7 +31,7 @@ from mailbox_appliance.errors import (
     NotFound,
     StoreAtWork,
 )
-from mailbox_appliance.records import Backup
+from mailbox_appliance.model.records import Backup
 from mailbox_appliance.store import backups, keyfile
 from mailbox_appliance.store.backup_listing import Stray
 from mailbox_appliance.store.container import Source, open_container

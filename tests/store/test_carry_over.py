@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.records import Phase
+from mailbox_appliance.model.records import Phase
 from mailbox_appliance.store.audit import SYSTEM, Actor
 from mailbox_appliance.store.carry_over import carry_over
 from mailbox_appliance.store.files import DATABASE

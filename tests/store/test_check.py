@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from mailbox_appliance.errors import KeyMissing, KeyWrong, StoreForeign, StoreInUse, StoreUnusable
-from mailbox_appliance.records import StoreCheck
+from mailbox_appliance.model.records import StoreCheck
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.check import Subject, check
 from mailbox_appliance.store.check_files import check_files

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, DeliveryStatus, NewDelivery, Outgoing, Phase
+from mailbox_appliance.model.records import Address, DeliveryStatus, NewDelivery, OutgoingMessage, Phase
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member
 
@@ -20,7 +20,7 @@ def accept(
 ) -> str:
     """An operation whose message has a Bcc."""
     ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))
-    outgoing = Outgoing(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text=text, html=None)
+    outgoing = OutgoingMessage(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text=text, html=None)
     new = NewDelivery(
         account_id=mailbox.id,
         credential_id="ses_1",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.records import Address, DeliveryKind, NewDelivery, Outgoing
+from mailbox_appliance.model.records import Address, DeliveryKind, NewDelivery, OutgoingMessage
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
@@ -18,7 +18,9 @@ def accept(store: Store, mailbox: Mailbox, key: str = "key", **more: Any) -> str
     """An operation that is being sent, or waits for `send_at`."""
     sender = Address(email="ada@example.test")
     message = compose(
-        Outgoing(sender, (BOB,), text="t"), message_id=f"<{key}@example.test>", date=datetime(2026, 1, 2, tzinfo=UTC)
+        OutgoingMessage(sender, (BOB,), text="t"),
+        message_id=f"<{key}@example.test>",
+        date=datetime(2026, 1, 2, tzinfo=UTC),
     )
     kind: DeliveryKind = "scheduled" if "send_at" in more else more.pop("kind", "send")
     new = NewDelivery(mailbox.id, "ses_1", mailbox.owner, key, "hash", kind, message, None, **more)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailbox_appliance.records import Found, Phase
+from mailbox_appliance.model.records import FoundCopy, Phase
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
@@ -63,7 +63,7 @@ def test_of_what_waits_again(store: Store, mailbox: Mailbox, clock: FakeClock) -
 
 OF_DOUBT: dict[str, Act] = {
     "confirm": lambda store, mailbox, operation: store.deliveries.confirm(
-        operation, Found(mailbox.folder("INBOX"), 1), None
+        operation, FoundCopy(mailbox.folder("INBOX"), 1), None
     ),
     "resolve": lambda store, _, operation: store.deliveries.resolve(operation, "failed"),
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.on_files.restores import unpack
-from mailbox_appliance.store.backups import list_backups
+from mailbox_appliance.store.backup_listing import list_backups
 from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.formats import format_4, format_5, from_4
 from mailbox_appliance.store.sealed import unsealed

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from mailbox_appliance.mail.words import match
-from mailbox_appliance.records import Address, ParsedMessage, Sighting, Term
+from mailbox_appliance.model.records import Address, MessageIdentity, ParsedMessage, SearchTerm
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
 
@@ -17,7 +17,7 @@ PATHS = ("INBOX", "Sent", "Junk")
 def found(store: Store, words: str) -> list[int]:
     """The numbers of the messages that have these words, one after the other, anywhere."""
     sql = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid"
-    return [row[0] for row in store.database.rows(sql, (match([Term(words)]),))]
+    return [row[0] for row in store.database.rows(sql, (match([SearchTerm(words)]),))]
 
 
 #: A message, words it is found by, and words it is not found by.
@@ -132,7 +132,7 @@ class Server:
             self.count += 1
             self.folders[path][self.count] = name
             first = fetched(0, after=int(name[1:]) // 20)
-            sightings.append(Sighting(self.count, first.flags, f"{name}@x", first.size, first.internal_date))
+            sightings.append(MessageIdentity(self.count, first.flags, f"{name}@x", first.size, first.internal_date))
         settled = self.mailbox.store.mailbox_writer.reattach(self.mailbox.folder(path), sightings)
         assert len(settled) == len(messages)
 

@@ -6,11 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.records import (
-    MessageFilter,
-    ParsedAttachment,
-    Term,
-)
+from mailbox_appliance.model.records import MessageFilter, ParsedAttachment, SearchTerm
 from mailbox_appliance.store.search import Search
 from mailbox_appliance.store.sources import Bounds
 from mailbox_appliance.store.store import Store
@@ -75,10 +71,10 @@ LISTS: list[tuple[str | None, dict[str, object], str]] = [
     (None, {"labels": ("no such",)}, ""),
     ("Work", {"before": to_millis(MORNING) + 2500}, "21"),
     ("Work", {"after": to_millis(MORNING) + 2000, "labels": ("Work/2024",)}, "2"),
-    (None, {"terms": (Term("text"),)}, "8654321"),
-    ("INBOX", {"terms": (Term("text"),)}, "421"),
-    ("INBOX", {"terms": (Term("text"),), "labels": ("Work/2024",), "unread": True}, "2"),
-    (None, {"terms": (Term("text"),), "labels": ("Work/2024", "unseen by IMAP")}, "2"),
+    (None, {"terms": (SearchTerm("text"),)}, "8654321"),
+    ("INBOX", {"terms": (SearchTerm("text"),)}, "421"),
+    ("INBOX", {"terms": (SearchTerm("text"),), "labels": ("Work/2024",), "unread": True}, "2"),
+    (None, {"terms": (SearchTerm("text"),), "labels": ("Work/2024", "unseen by IMAP")}, "2"),
 ]
 
 
@@ -97,7 +93,7 @@ def test_mailboxes_with_and_without_labels_are_searched_at_once(full: LabeledMai
     flags = ("Work", "\\Seen")
     mailbox.store.mailbox_writer.add(mailbox.folder(), [(fetched(1, flags, after=99), parsed(subject="plain"))])
     folders = [full.folder("INBOX").number, mailbox.folder().number]
-    for wanted in (MessageFilter(labels=("Work",)), MessageFilter(labels=("Work",), terms=(Term("text"),))):
+    for wanted in (MessageFilter(labels=("Work",)), MessageFilter(labels=("Work",), terms=(SearchTerm("text"),))):
         for named in (folders, None):
             page, _ = full.store.messages.list([full.id, mailbox.id], wanted, folders=named, before=None, limit=9)
             assert [message.subject for message in page] == ["plain", "message 4", "message 2", "message 1"]

@@ -4,11 +4,7 @@ import pytest
 
 from mailbox_appliance.errors import AllMailHidden
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.records import (
-    FlagChange,
-    FolderState,
-    Sighting,
-)
+from mailbox_appliance.model.records import FlagChange, FolderState, MessageIdentity
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import ALL, SPAM, TRASH, LabeledMailbox, listed
@@ -130,8 +126,8 @@ def test_what_was_mirrored_before_labels_were_known_keeps_its_id_and_thread(stor
     home = next(folder for folder in store.folders.list(mailbox.id) if folder.role == "all")
     seen = frozenset({"\\Inbox", "Sent"})
     sightings = [
-        Sighting(8, seen, "a@x", 1000, MORNING, "m1", "T1"),
-        Sighting(9, seen, "b@x", 1000, MORNING, "m2", "T1"),
+        MessageIdentity(8, seen, "a@x", 1000, MORNING, "m1", "T1"),
+        MessageIdentity(9, seen, "b@x", 1000, MORNING, "m2", "T1"),
     ]
     assert store.mailbox_writer.reattach(home, sightings) == {8, 9}
     assert store.mailbox_writer.purge_gone(mailbox.id) == 1

@@ -2,11 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.records import (
-    Found,
-    ParsedMessage,
-    Sighting,
-)
+from mailbox_appliance.model.records import FoundCopy, MessageIdentity, ParsedMessage
 from mailbox_appliance.store.mirror import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import LabeledMailbox
@@ -26,8 +22,8 @@ def _pend(box: LabeledMailbox, flags: tuple[str, ...], message: ParsedMessage, i
         box.store.mailbox_writer.add_pending(box.folder(), fetched(0, flags), message, copy)
 
 
-def _seen(uid: int, flags: tuple[str, ...], provider_id: str = "m3", thread: str = "T3") -> Sighting:
-    return Sighting(uid, frozenset(flags), "c@x", 1000, MORNING, provider_id, thread)
+def _seen(uid: int, flags: tuple[str, ...], provider_id: str = "m3", thread: str = "T3") -> MessageIdentity:
+    return MessageIdentity(uid, frozenset(flags), "c@x", 1000, MORNING, provider_id, thread)
 
 
 def test_what_the_provider_filed_before_it_was_known_here_is_the_promised_one(box: LabeledMailbox) -> None:
@@ -60,7 +56,7 @@ def test_a_copy_that_was_found_at_the_server_is_what_it_is_there(box: LabeledMai
         box.store.database.change("UPDATE messages SET message_id = 'hidden'")
         box.bring(3, ("\\Sent", "Work"), message, thread="T3")
         box.store.database.change("UPDATE messages SET message_id = 'c@x'")
-    found = Found(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent", "Work")))
+    found = FoundCopy(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent", "Work")))
     box.store.mailbox_writer.record_server_copy("msg_ours", found)
     located = box.store.mailbox_writer.locate(box.id, ["msg_ours"])["msg_ours"]
     assert (located.uid, located.provider_id, located.flags) == (3, "m3", frozenset({"\\Sent", "Work"}))
@@ -73,7 +69,7 @@ def test_a_copy_that_was_found_before_the_folder_was_compared_anew_waits_for_its
     (other,) = box.bring(3)
     _pend(box, ("\\Sent",), parsed("<c@x>"))
     box.store.mailbox_writer.record_server_copy(
-        "msg_ours", Found(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent",), "m9"))
+        "msg_ours", FoundCopy(box.folder(), 3, 1000, MORNING, _seen(3, ("\\Sent",), "m9"))
     )
     located = box.store.mailbox_writer.locate(box.id, ["msg_ours", other])
     assert [located[each].uid for each in ("msg_ours", other)] == [None, 3]

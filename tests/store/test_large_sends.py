@@ -2,9 +2,9 @@
 
 import pytest
 
-from mailbox_appliance.content import LARGE, PIECE, Content
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.records import Composed, Envelope, NewDelivery
+from mailbox_appliance.model.content import LARGE, PIECE, Content
+from mailbox_appliance.model.records import ComposedMessage, Envelope, NewDelivery
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox
 
@@ -18,7 +18,7 @@ def large(size: int) -> Content:
 
 def accept(store: Store, wire: Content) -> str:
     mailbox = Mailbox(store)
-    composed = Composed(wire, b"Bcc: c@example.org\r\n", Envelope("a@example.org", ("b@example.org",)), "<m@x>")
+    composed = ComposedMessage(wire, b"Bcc: c@example.org\r\n", Envelope("a@example.org", ("b@example.org",)), "<m@x>")
     new = NewDelivery(mailbox.id, "ses_1", mailbox.owner, "key", "hash", "send", composed, None)
     return store.deliveries.accept(new).delivery.operation_id
 

@@ -7,13 +7,13 @@ import pytest
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     FetchedMessage,
     ListedFolder,
+    MessageIdentity,
     MirroredFolder,
     ParsedAttachment,
     ParsedMessage,
-    Sighting,
 )
 from mailbox_appliance.store.mirror import Mirror, PendingCopy
 from mailbox_appliance.store.store import Store
@@ -39,10 +39,10 @@ def sent(mailbox: Mailbox) -> MirroredFolder:
 
 def seen(
     uid: int, message_id: str | None, flags: Sequence[str] = (), *, after: float = 0, size: int = 1000
-) -> Sighting:
+) -> MessageIdentity:
     """A message as it is seen in a folder; by default of the size and at the time of `fetched`."""
     message = fetched(uid, flags, after=after)
-    return Sighting(uid, message.flags, canonical_message_id(message_id or ""), size, message.internal_date)
+    return MessageIdentity(uid, message.flags, canonical_message_id(message_id or ""), size, message.internal_date)
 
 
 def place(mailbox: Mailbox, message_id: str) -> tuple[str, int | None]:
@@ -184,7 +184,7 @@ def test_after_a_new_uidvalidity_messages_keep_their_ids(mailbox: Mailbox, mirro
         seen(7, "<a@x>"),  # this UID is another message
     ],
 )
-def test_what_only_looks_alike_is_another_message(mailbox: Mailbox, mirror: Mirror, sighting: Sighting) -> None:
+def test_what_only_looks_alike_is_another_message(mailbox: Mailbox, mirror: Mirror, sighting: MessageIdentity) -> None:
     mailbox.add(1, parsed("<a@x>")), mailbox.add(2, parsed(None)), mailbox.add(7, parsed("<c@x>"), "Sent")
     mirror.detach(mailbox.folder().number, None)
     assert mirror.reattach(mailbox.folder("Sent"), [sighting]) == frozenset()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.records import DeliveryStatus, Phase
+from mailbox_appliance.model.records import DeliveryStatus, Phase
 from mailbox_appliance.store import outdated
 from mailbox_appliance.store.outdated import BATCH, PHASES_KEPT
 from mailbox_appliance.store.store import Store

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from mailbox_appliance.model.records import Phase
 from mailbox_appliance.on_files import restores
-from mailbox_appliance.records import Phase
 from mailbox_appliance.store.audit import SYSTEM
 from mailbox_appliance.store.carried_sends import NOT_KNOWN
 from mailbox_appliance.store.container import read_manifest

@@ -12,7 +12,7 @@ import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import query
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     Address,
     FetchedMessage,
     Message,
@@ -21,8 +21,8 @@ from mailbox_appliance.records import (
     ParsedMessage,
     SearchedField,
     SearchMatched,
+    SearchTerm,
     SearchUnavailable,
-    Term,
 )
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.files import DATABASE
@@ -95,14 +95,14 @@ class Crowd:
             before=pick.choice((None, None, to_millis(MORNING) + pick.randrange(500) * 1000)),
         )
 
-    def _term(self) -> Term:
+    def _term(self) -> SearchTerm:
         pick = self.random
         fields: tuple[SearchedField, ...] = ("any", "any", "any", "from", "to", "subject")
         field = pick.choice(fields)
         if pick.random() < 0.3:
             word = pick.choice(WORDS)
-            return Term(word[: pick.randrange(2, 6)], field, is_prefix=True)
-        return Term(" ".join(pick.choices(WORDS, k=pick.choice((1, 1, 2)))), field)
+            return SearchTerm(word[: pick.randrange(2, 6)], field, is_prefix=True)
+        return SearchTerm(" ".join(pick.choices(WORDS, k=pick.choice((1, 1, 2)))), field)
 
     def _add(self, number: int) -> None:
         pick = self.random
@@ -131,11 +131,11 @@ def _is_meant(one: Stored, wanted: MessageFilter) -> bool:
         and (wanted.after is None or wanted.after <= date)
         and (wanted.before is None or date < wanted.before)
         and all(_has_term(one.message, term) for term in wanted.terms)
-        and (wanted.text is None or _has_term(one.message, Term(wanted.text)))
+        and (wanted.text is None or _has_term(one.message, SearchTerm(wanted.text)))
     )
 
 
-def _has_term(message: ParsedMessage, term: Term) -> bool:
+def _has_term(message: ParsedMessage, term: SearchTerm) -> bool:
     people = [f"{each.name} {each.email}" for each in message.to]
     sender = f"{message.sender.name} {message.sender.email}" if message.sender else ""
     fields = {"subject": message.subject, "from": sender, "to": " ".join(people), "body": message.text or ""}
@@ -184,7 +184,7 @@ def test_nothing_is_found_where_nothing_can_be(crowd: Crowd) -> None:
     for wanted in (
         replace(EVERYTHING, is_impossible=True),
         MessageFilter(text="!!!"),
-        MessageFilter(terms=(Term("?"),)),
+        MessageFilter(terms=(SearchTerm("?"),)),
     ):
         assert crowd.store.messages.list(ids, wanted, folders=None, before=None, limit=9) == ((), None)
     assert crowd.store.messages.list([], EVERYTHING, folders=None, before=None, limit=9) == ((), None)
@@ -320,7 +320,7 @@ def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, Bounds]
 
 FEW, MANY = BOUNDS["always"], BOUNDS["never"]
 DATED = MessageFilter(after=to_millis(MORNING), before=to_millis(MORNING) + 99_000)
-WORD = Term("red")
+WORD = SearchTerm("red")
 # fmt: off
 #: filter, folder, bounds -> the steps of the plan, without `SEARCH messages USING`
 PLANS: list[tuple[MessageFilter, str | None, Bounds, list[str]]] = [

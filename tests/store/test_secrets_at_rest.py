@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers.dovecot import PASSWORD as MAILBOX_PASSWORD
 from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD as MAILBOX_PASSWORD
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
 
 SUBJECTS = ("Zwetschgendatschi recipe", "Grünkohlessen im Dezember")

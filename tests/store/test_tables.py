@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.records import MessageFilter, Quota, Sighting
+from mailbox_appliance.model.records import MessageFilter, MessageIdentity, Quota
 from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.files import DATABASE
@@ -245,7 +245,7 @@ def test_unread_messages_are_counted_from_their_index(plans: Callable[[Ask], lis
     assert not [step for step in steps if step.startswith("SCAN")]
 
 
-SEEN_BY_ID = Sighting(9, frozenset(), "a@x", 1000, MORNING, "m1", "t1")
+SEEN_BY_ID = MessageIdentity(9, frozenset(), "a@x", 1000, MORNING, "m1", "t1")
 #: The same of a folder with a label, and what is asked of a mailbox with labels besides.
 LABELED: list[tuple[str, Ask, str]] = [
     (
@@ -310,7 +310,7 @@ def test_what_is_asked_of_labels_is_answered_from_an_index(
     assert not scans, steps
 
 
-SEEN = Sighting(1, frozenset(), "a@x", 1000, MORNING)
+SEEN = MessageIdentity(1, frozenset(), "a@x", 1000, MORNING)
 REPLY = parsed("<b@x>", subject="Re: Subject", references=["<a@x>"])
 #: What sync asks, and the indexes that answer.
 SYNC: list[tuple[str, Ask, list[str]]] = [

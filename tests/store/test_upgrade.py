@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.content import Content
 from mailbox_appliance.errors import EmailTaken
 from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.records import Connection, Endpoint
-from mailbox_appliance.store.backups import list_backups
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.store.backup_listing import list_backups
 from mailbox_appliance.store.container import open_container
 from mailbox_appliance.store.files import DATABASE, KEY
 from mailbox_appliance.store.keyfile import read_file

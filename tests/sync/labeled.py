@@ -1,11 +1,11 @@
 """A mailbox at Gmail's double, and whether the mirror of it equals it."""
 
 from mailbox_appliance.mail import labels
-from mailbox_appliance.records import Connection, Endpoint
+from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.store.store import Store
-from tests.servers.dovecot import wait_until
 from tests.servers.gmail import PASSWORD, Gmail
 from tests.servers.gmail_mailbox import GmailMailbox
+from tests.servers.mailboxes import wait_until
 from tests.sync.mirrored import Mirror
 
 _LYING = """

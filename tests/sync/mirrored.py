@@ -9,12 +9,13 @@ from typing import Self
 from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.events import Events
-from mailbox_appliance.records import AccountStatus, Connection, Endpoint
+from mailbox_appliance.model.records import AccountStatus, Connection, Endpoint
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import load
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.supervisor import Supervisor
-from tests.servers.dovecot import PASSWORD, MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD, wait_until
 
 _ROWS = """
 SELECT m.subject, m.id, m.uid, m.flags, m.body, m.gone, b.text, b.warnings, f.path

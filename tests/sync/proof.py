@@ -21,8 +21,9 @@ from imapclient import IMAPClient
 
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.store.store import Store
-from tests.servers.dovecot import PASSWORD, MailServer, wait_until
+from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.mailboxes import PASSWORD, wait_until
 from tests.servers.running import RunningAppliance
 from tests.sync.rival import Rival
 

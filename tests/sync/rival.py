@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from imapclient import IMAPClient
 
-from tests.servers.dovecot import PASSWORD, MailServer
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import PASSWORD
 
 _FLAGS = (b"\\Seen", b"\\Flagged", b"\\Answered", b"\\Deleted", b"$Work", b"Later")
 _FOLDERS = ("INBOX", "Archive", "Trash", "Sent", "Junk")

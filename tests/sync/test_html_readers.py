@@ -10,7 +10,7 @@ from mailbox_appliance.mail.forwarding import forwarded
 from mailbox_appliance.mail.hidden import of_html
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PART
-from mailbox_appliance.records import Address, Outgoing
+from mailbox_appliance.model.records import Address, OutgoingMessage
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
 WORDS = 5_000
@@ -47,7 +47,7 @@ def test_a_request_reads_what_cannot_be_analyzed_whole(busy: HtmlReaders) -> Non
 
 
 def test_mail_that_is_sent_loses_nothing_of_its_plain_part(busy: HtmlReaders) -> None:
-    outgoing = Outgoing(sender=Address(email="a@example.org"), html=LONG_HTML)
+    outgoing = OutgoingMessage(sender=Address(email="a@example.org"), html=LONG_HTML)
     text = with_text(outgoing, busy.for_request()).text
     assert text is not None
     assert text.count("word") == WORDS

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 import apsw
 import pytest
 
-from mailbox_appliance.events import FolderTouched, MessageArrived
-from mailbox_appliance.records import AccountError, AccountStatus, Connection, Endpoint
+from mailbox_appliance.events import FolderWritten, MessageArrived
+from mailbox_appliance.model.records import AccountError, AccountStatus, Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import mailbox
 from tests.remote.odd_server import Peer, odd_server
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.sync.mirrored import Mirror, connection_to, source
 
 
@@ -79,11 +80,11 @@ def test_a_folder_we_wrote_to_is_looked_at_at_once(mail_server: MailServer, stor
     try:
         mirror.wait_for_status("ready")
         mail_server.deliver(user, source("copy"), folder="Sent")
-        mirror.events.publish(FolderTouched(mirror.account_id, "Sent"))
+        mirror.events.publish(FolderWritten(mirror.account_id, "Sent"))
         mirror.wait_for(lambda: "copy" in mirror.messages("Sent"), "the copy")
         mail_server.make_folder(user, "Made")
         mail_server.deliver(user, source("there"), folder="Made")
-        mirror.events.publish(FolderTouched(mirror.account_id, "Made"))
+        mirror.events.publish(FolderWritten(mirror.account_id, "Made"))
         mirror.wait_for(lambda: "there" in mirror.messages("Made"), "the folder made")
     finally:
         mirror.supervisor.stop()

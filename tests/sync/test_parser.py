@@ -13,13 +13,13 @@ import msgspec
 import psutil
 import pytest
 
-from mailbox_appliance import program
 from mailbox_appliance.mail.parse import unreadable
 from mailbox_appliance.mail.readers import UNANALYZED_PREVIEW
-from mailbox_appliance.records import ParsedMessage
+from mailbox_appliance.model.records import ParsedMessage
 from mailbox_appliance.sync import parser_process
 from mailbox_appliance.sync.parser import FEW, Parsers, read
 from mailbox_appliance.sync.parsing import MOST_MEMORY, WholeMessage, encode
+from mailbox_appliance.system import processes
 
 
 def sources(count: int, size: int = 500, name: str = "x") -> list[bytes]:
@@ -210,7 +210,7 @@ def test_the_child_knows_no_secrets_and_ends_with_its_stdin(monkeypatch: pytest.
 
 def test_a_bundle_parses_by_a_hidden_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bundle has no modules to name. Its child uses what is unpacked already, and the libraries of a bundle."""
-    ours = [*program.command(), "parse-mail"]
+    ours = [*processes.own_command(), "parse-mail"]
     sought = encode(WholeMessage(b"Subject: found\r\n\r\nwords"))
     request = struct.pack(">II", 1, len(sought)) + sought
     child = subprocess.run(ours, env=parser_process.environment(), input=request, capture_output=True, check=True)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mailbox_appliance.records import FlagChange, FolderNews, FolderState
+from mailbox_appliance.model.records import FlagChange, FolderChanges, FolderState
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
     FetchMessages,
@@ -56,18 +56,18 @@ class Server:
         modseq = None if self.offers == "nothing" else self.modseq
         return FolderState(self.uidvalidity, self.uidnext, len(self.flags), modseq)
 
-    def news(self, since: FolderState | None, known: int) -> FolderNews:
+    def news(self, since: FolderState | None, known: int) -> FolderChanges:
         is_same = since is not None and since.uidvalidity == self.uidvalidity
         position = since.highestmodseq if since is not None and is_same else None
         if position is None or self.offers == "nothing":
-            return FolderNews(self.state, dict(self.flags), present=frozenset(self.flags))
+            return FolderChanges(self.state, dict(self.flags), present=frozenset(self.flags))
         changed = {uid: flags for uid, flags in self.flags.items() if self.changed_at[uid] > position}
         if self.offers == "qresync":
             # RFC 7162 3.2.10: more may be named than what vanished since.
-            return FolderNews(self.state, changed, frozenset(self.vanished_at))
+            return FolderChanges(self.state, changed, frozenset(self.vanished_at))
         new = sum(since is not None and uid >= since.uidnext for uid in self.flags)
         present = None if known + new == len(self.flags) else frozenset(self.flags)
-        return FolderNews(self.state, changed, present=present)
+        return FolderChanges(self.state, changed, present=present)
 
 
 @dataclass
@@ -157,9 +157,11 @@ states = st.builds(
 @settings(max_examples=60)
 @given(
     st.builds(FolderMirror, st.none() | states, st.dictionaries(uids, FLAGS)),
-    st.builds(FolderNews, states, st.dictionaries(uids, FLAGS), st.frozensets(uids), st.none() | st.frozensets(uids)),
+    st.builds(
+        FolderChanges, states, st.dictionaries(uids, FLAGS), st.frozensets(uids), st.none() | st.frozensets(uids)
+    ),
 )
-def test_news_that_contradict_themselves_are_planned_once(have: FolderMirror, news: FolderNews) -> None:
+def test_news_that_contradict_themselves_are_planned_once(have: FolderMirror, news: FolderChanges) -> None:
     done = Mirror(have.state, dict(have.flags))
     there = dict.fromkeys(news.present or (), NOTHING) | dict(news.changed)
     server = Server("nothing", flags=there)
@@ -173,20 +175,20 @@ def test_one_of_each() -> None:
     have = FolderMirror(state, {1: NOTHING, 2: NOTHING, 3: seen})
     there = {2: seen, 3: seen, 8: NOTHING, 9: NOTHING}
     steps = (RemoveMessages((1,)), ChangeFlags((FlagChange(2, seen),)), FetchMessages((9, 8)))
-    assert plan(have, FolderNews(state, there, present=frozenset(there))) == steps
-    assert plan(have, FolderNews(state, {2: seen, 8: NOTHING, 9: NOTHING}, vanished=frozenset({1, 4}))) == steps
+    assert plan(have, FolderChanges(state, there, present=frozenset(there))) == steps
+    assert plan(have, FolderChanges(state, {2: seen, 8: NOTHING, 9: NOTHING}, vanished=frozenset({1, 4}))) == steps
 
 
 def test_what_is_there_and_was_lost_here_is_taken_in_again() -> None:
     state = FolderState(7, 10, 3, 5)
-    assert plan(FolderMirror(state, {1: NOTHING}), FolderNews(state, {}, present=frozenset({1, 2}))) == (
+    assert plan(FolderMirror(state, {1: NOTHING}), FolderChanges(state, {}, present=frozenset({1, 2}))) == (
         FetchMessages((2,)),
     )
 
 
 def test_another_uidvalidity_knows_nothing() -> None:
     have = FolderMirror(FolderState(7, 10, 1), {1: NOTHING})
-    news = FolderNews(FolderState(8, 2, 1, 44), {1: NOTHING}, present=frozenset({1}))
+    news = FolderChanges(FolderState(8, 2, 1, 44), {1: NOTHING}, present=frozenset({1}))
     assert plan(have, news) == (ResetFolder(FolderState(8, 1, 0, None)), FetchMessages((1,)))
 
 

@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance.sync import pool
 from mailbox_appliance.sync.pool import Pool
 from mailbox_appliance.sync.turns import After, Next, Rest, Task
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 
 class Turns:

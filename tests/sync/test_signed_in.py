@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.sync import mailbox
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.signed_in import SignedIn
 from tests.sync.mirrored import source
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.events import FolderTouched
+from mailbox_appliance.events import FolderWritten
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import backlog, folder, follower, mailbox
 from tests.servers.dovecot import MailServer
@@ -36,7 +36,7 @@ def test_a_message_that_breaks_every_connection_is_listed_and_asked_for_again_la
     assert mirror.messages()["bad"].body == 0
     cuts = proxy.cuts
     mail_server.deliver(user, source("other"), folder="Archive")
-    mirror.events.publish(FolderTouched(mirror.account_id, "Archive"))
+    mirror.events.publish(FolderWritten(mirror.account_id, "Archive"))
     mirror.wait_for(lambda: proxy.cuts > cuts, "another cut")  # of the other one
     proxy.heal()
     mirror.wake()
@@ -178,7 +178,7 @@ def test_what_was_moved_out_of_a_folder_that_is_deleted_keeps_its_id(
     before = mirror.ids()
     mail_server.doveadm("move", "-u", user, "Archive", "mailbox", "Alt", "subject", "moves")
     mail_server.doveadm("mailbox", "delete", "-u", user, "Alt")
-    mirror.events.publish(FolderTouched(mirror.account_id, "Archive"))  # nobody has said that `Alt` is gone
+    mirror.events.publish(FolderWritten(mirror.account_id, "Archive"))  # nobody has said that `Alt` is gone
     mirror.wait_for(lambda: "moves" in mirror.messages("Archive"), "what was moved")
     mirror.wait_until_equal(mail_server, user)
     assert mirror.ids() == {"moves": before["moves"]}

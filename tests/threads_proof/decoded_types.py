@@ -1,7 +1,7 @@
 """msgspec: types that were never used before, used for the first time by many threads at once.
 
 msgspec publishes its notes on a type before they are complete, and another thread that finds them reads a null pointer
-(SIGSEGV). The appliance therefore decodes through `mailbox_appliance.decoding`.
+(SIGSEGV). The appliance therefore decodes through `mailbox_appliance.model.decoding`.
 """
 
 import importlib
@@ -79,9 +79,9 @@ class Decoding:
 
     @classmethod
     def of_appliance(cls) -> "Decoding":
-        """Those of `mailbox_appliance.decoding`; a stand-in if this version has none."""
+        """Those of `mailbox_appliance.model.decoding`; a stand-in if this version has none."""
         try:
-            module = importlib.import_module("mailbox_appliance.decoding")
+            module = importlib.import_module("mailbox_appliance.model.decoding")
         except ImportError:
             locked = _Locked()
             return cls(locked.convert, locked.decode_json, locked.decode_msgpack)

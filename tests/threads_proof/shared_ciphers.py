@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from mailbox_appliance.certificates import making
-from mailbox_appliance.passwords import hash_password, verify_password
+from mailbox_appliance.security.passwords import hash_password, verify_password
 from mailbox_appliance.store.sealed_stream import Stream, new_nonce
 from tests.threads_proof.together import run_together
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance import program
 from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.system import processes
 from mailbox_appliance.tray.actions import Actions, Parts
 from mailbox_appliance.tray.notices import Notice
 from mailbox_appliance.tray.opening import Opening
@@ -24,7 +24,7 @@ from mailbox_appliance.tray.state import Service as How
 from mailbox_appliance.tray.watching import Watcher
 from tests.cli.recording_server import Asked, Canned, RecordingServer
 from tests.cli.test_login import owned
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 LINKS, BACKUPS, HTTPS = "/auth/console-links", "/admin/backups", "/admin/https"
 
@@ -187,7 +187,7 @@ def test_a_log_in_is_typed_in_a_terminal_and_without_one_it_is_told_how(bench: B
     )
     bench.desktop.environment["PATH"] = str(bench.data_dir)
     (told,) = bench.does(Action.LOG_IN)
-    command = program.command("--data-dir", str(bench.data_dir), "login", "--format", "table")
+    command = processes.own_command("--data-dir", str(bench.data_dir), "login", "--format", "table")
     assert told.text == f"Type in a terminal: {shlex.join(command)}"
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance import system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.system import files
 from mailbox_appliance.tray import alone
 
 #: Linux gives no number that is as high.
@@ -28,7 +28,7 @@ def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, mon
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(system, "write_at", full)
+    monkeypatch.setattr(files, "write_at", full)
     monkeypatch.setattr(alone, "_SAYS_WITHIN", 0.1)
     (tmp_path / "tray.lock").write_text("1\n")
     with alone.alone(tmp_path), pytest.raises(Failure, match="quit it from its menu"):
@@ -39,10 +39,10 @@ def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, mon
 def test_who_looks_whether_there_is_one_is_not_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "tray.lock").touch()
     looks = os.open(tmp_path / "tray.lock", os.O_RDONLY)
-    assert system.lock_file(looks, shared=True)
+    assert files.lock_file(looks, shared=True)
     with pytest.raises(alone.OtherTray), alone.alone(tmp_path):
         pass
-    gone = threading.Timer(0.02, system.unlock_file, (looks,))
+    gone = threading.Timer(0.02, files.unlock_file, (looks,))
     gone.start()
     with alone.alone(tmp_path):
         gone.join()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.tray.desktop_entry import DesktopEntry, command_of, config_folder, exec_line
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 
 # fmt: off
 #: A command, and the value of `Exec` for it.

@@ -11,8 +11,8 @@ from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.tray import log_in
 from mailbox_appliance.tray.state import Access, Service, State
 from tests.cli.recording_server import Canned
-from tests.servers.dovecot import wait_until
-from tests.test_keychain import BACKENDS
+from tests.servers.mailboxes import wait_until
+from tests.system.test_keyring import BACKENDS
 from tests.tray.watched import FILE, KNOWN, REFUSED, Scene, scene
 
 __all__ = ["scene"]  # a fixture

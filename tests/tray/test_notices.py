@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.crashes import Crash
+from mailbox_appliance.system.crashes import Crash
 from mailbox_appliance.tray import notices, showing
 from mailbox_appliance.tray.rows import Action
 from mailbox_appliance.tray.state import Access, Mailbox, Outcome, Service, State

@@ -14,18 +14,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailbox_appliance import crashes
 from mailbox_appliance.control import local
 from mailbox_appliance.control.client import Client, Request
 from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.system import crashes
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.endings import Endings
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import WATCHER, TrayHost
+from tests.system.test_keyring import BACKENDS
 from tests.templates import Template
-from tests.test_keychain import BACKENDS
 from tests.tray.conftest import Desk, desk_at
 
 _OPENER = """#!/bin/sh

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailbox_appliance import program, system
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.system import files, processes
 from mailbox_appliance.tray import owner, service
 from mailbox_appliance.tray.last_words import LastWords
 from mailbox_appliance.tray.service import Service
-from tests.servers.dovecot import wait_until
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.tray.conftest import Desk
 
@@ -97,7 +97,7 @@ def test_a_service_that_crashes_is_told_and_one_that_was_to_end_is_not(desk: Des
 
 
 def test_one_that_crashes_before_it_answers_is_told_as_that(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "command", lambda *_: ["sh", "-c", "kill -SEGV $$"])
+    monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "kill -SEGV $$"])
     with pytest.raises(Failure) as failure:
         Service(desk.data_dir, desk.environment).start()
     assert failure.value.code == service.CRASHED
@@ -153,11 +153,11 @@ def test_beside_a_port_that_is_taken_it_takes_a_free_one_where_none_is_set(desk:
 
 
 def test_where_it_is_silent_since_the_disk_is_full_that_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
+    monkeypatch.setattr(processes, "own_command", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
     made = Service(desk.data_dir, desk.environment)
     with pytest.raises(Failure, match=r"^It ended \(1\)"):
         made.start()
-    monkeypatch.setattr(system, "free_bytes", lambda _: 0)
+    monkeypatch.setattr(files, "free_bytes", lambda _: 0)
     with pytest.raises(Failure, match=rf"^The disk is full: .*{desk.data_dir}"):
         made.start()
 
@@ -165,7 +165,7 @@ def test_where_it_is_silent_since_the_disk_is_full_that_is_told(desk: Desk, monk
 def test_what_it_says_on_its_output_as_its_set_up_code_is_written_nowhere(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "command", lambda *_: ["sh", "-c", "echo ab-cd; echo ended >&2; exit 1"])
+    monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "echo ab-cd; echo ended >&2; exit 1"])
     with pytest.raises(Failure, match=r"^ended$"):
         Service(desk.data_dir, desk.environment).start()
     assert (desk.data_dir / "logs" / "tray-serve.log").read_text() == "ended\n"
@@ -174,7 +174,7 @@ def test_what_it_says_on_its_output_as_its_set_up_code_is_written_nowhere(
 def test_one_of_a_bundle_unpacks_what_it_needs_for_itself(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What this process uses is removed when it ends, and the service goes on."""
     monkeypatch.setattr("sys.frozen", True, raising=False)
-    monkeypatch.setattr(program, "command", lambda *_: ["sh", "-c", "env >&2; exit 1"])
+    monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "env >&2; exit 1"])
     with pytest.raises(Failure):
         Service(desk.data_dir, desk.environment).start()
     told = (desk.data_dir / "logs" / "tray-serve.log").read_text()
@@ -281,7 +281,7 @@ def test_a_store_that_is_in_use_without_an_owner_is_tried_twice_and_told(
     said = json.dumps({"error": {"code": "store_in_use", "message": "Another process has it open."}})
     tries = desk.folder / "tries"
     line = f"import sys; open({str(tries)!r}, 'a').write('x'); sys.exit({said!r})"
-    monkeypatch.setattr(program, "command", lambda *_: [sys.executable, "-c", line])
+    monkeypatch.setattr(processes, "own_command", lambda *_: [sys.executable, "-c", line])
     with pytest.raises(Failure, match=r"^Another process has it open\.$"):
         Service(desk.data_dir, desk.environment).start()
     assert tries.read_text() == "xx"

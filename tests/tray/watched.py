@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance import system
 from mailbox_appliance.control.instances import local_key
 from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.system import files
 from mailbox_appliance.tray.state import Access, Https, Mailbox, Outcome, Service, State
 from mailbox_appliance.tray.watching import Watcher
 from tests.cli.recording_server import Canned, RecordingServer
@@ -81,7 +81,7 @@ class Scene:
         """A process holds the lock and has written which it is; `run`: who wrote `run.json`, if it is there."""
         lock = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            assert system.lock_file(lock)
+            assert files.lock_file(lock)
             os.write(lock, f"{pid}\n".encode())
             if run is not None:
                 said = f'{{"pid": {run}, "url": "{url or self.server.url}", "secret": "x"}}'

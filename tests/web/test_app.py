@@ -8,7 +8,8 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from tests.checked_client import HOST, CheckedClient
-from tests.servers.dovecot import MailServer, wait_until
+from tests.servers.dovecot import MailServer
+from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
 
 MIB = 1024 * 1024

@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import HostNotAllowed
-from mailbox_appliance.tokens import new_token
+from mailbox_appliance.security.tokens import new_token
 from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
 from mailbox_appliance.web.proxies import Proxies
 from tests.checked_client import PASSWORD, CheckedClient

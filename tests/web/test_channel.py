@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.web.server import Bounds
+from mailbox_appliance.web.bounds import Bounds
 from tests.web.wire import GET, POST, Gate, Wire, eventually, is_served, listening
 
 pytestmark = pytest.mark.usefixtures("scheme")

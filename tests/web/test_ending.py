@@ -11,7 +11,8 @@ from threading import Event
 import pytest
 
 from mailbox_appliance.errors import Unavailable
-from mailbox_appliance.web.server import Bounds, Listeners
+from mailbox_appliance.web.bounds import Bounds
+from mailbox_appliance.web.server import Listeners
 from tests.web.test_tls import Bio, client_hello
 from tests.web.wire import GET, PATIENCE, POST, Gate, Usual, Wire, any_certificate, certificate, eventually, listening
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mailbox_appliance.web.server import Bounds
+from mailbox_appliance.web.bounds import Bounds
 from tests.web.wire import CHUNKED, GET, POST, Wire, listening
 
 SMALL = Bounds(max_body=50_000, max_discarded=200_000, max_header=2_000, upload_rate=100, linger_seconds=0.5)

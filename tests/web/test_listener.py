@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.web.bounds import Bounds
 from mailbox_appliance.web.crowd import Shortage
-from mailbox_appliance.web.server import Bounds, Server
+from mailbox_appliance.web.listener import Server
 from tests.web.wire import GET, POST, Gate, Wire, eventually, is_answered, is_served, listening
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.web.bounds import Bounds
 from mailbox_appliance.web.memory import Body, Memory, Output, Part
-from mailbox_appliance.web.server import Bounds, Listeners
+from mailbox_appliance.web.server import Listeners
 from tests.web.wire import CHUNKED, GET, POST, Gate, Wire, eventually, listening
 
 over_both = pytest.mark.usefixtures("scheme")

@@ -21,7 +21,8 @@ from tests.operations.log_ins import LOGIN, WRONG, log_in
 from tests.servers.desk import Desk, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
-from tests.servers.scripted_smtp import DROP, Keep, ScriptedSmtp
+from tests.servers.scripted_smtp import ScriptedSmtp
+from tests.servers.smtp_script import DROP, Keep
 from tests.web.scraper import MARK, TOLD, Scraper, fill
 
 ROOT = Path(__file__).parent.parent.parent

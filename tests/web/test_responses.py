@@ -8,7 +8,7 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.errors import Detail, Invalid, NotFound, Problem, StoreUnusable, Throttled, Unavailable
-from mailbox_appliance.records import Answer, Download
+from mailbox_appliance.model.records import Download, OperationResult
 from mailbox_appliance.web import responses
 from mailbox_appliance.web.routes import ROUTES
 from tests.checked_client import CODES
@@ -98,16 +98,16 @@ def test_details_are_written_out() -> None:
     ]
 
 
-SUCCESSES: tuple[tuple[Answer[object], str], ...] = (
-    (Answer(None), '{"data":null}'),
-    (Answer(()), '{"data":[]}'),
-    (Answer({"a": "ü"}), '{"data":{"a":"ü"}}'),
-    (Answer(1, ("Careful.",)), '{"data":1,"warnings":["Careful."]}'),
+SUCCESSES: tuple[tuple[OperationResult[object], str], ...] = (
+    (OperationResult(None), '{"data":null}'),
+    (OperationResult(()), '{"data":[]}'),
+    (OperationResult({"a": "ü"}), '{"data":{"a":"ü"}}'),
+    (OperationResult(1, ("Careful.",)), '{"data":1,"warnings":["Careful."]}'),
 )
 
 
 @pytest.mark.parametrize(("answer", "text"), SUCCESSES)
-def test_a_success_is_an_envelope(answer: Answer[object], text: str) -> None:
+def test_a_success_is_an_envelope(answer: OperationResult[object], text: str) -> None:
     response = responses.success(201, answer)
     assert (response.status, response.body.decode()) == (201, text)
     assert responses.headers_of(response, "req_1") == [
@@ -151,7 +151,7 @@ def test_the_name_of_a_file_is_one_header_field(filename: str, written: str) -> 
     ],
 )
 def test_the_type_of_a_file_is_a_type(given: str, answered: str) -> None:
-    file = Answer(Download(given, "x", 3, iter([b"abc"])))
+    file = OperationResult(Download(given, "x", 3, iter([b"abc"])))
     response = responses.success(200, file)
     fields = dict(responses.headers_of(response, "req_1"))
     assert (fields["Content-Type"], fields["Content-Length"]) == (answered, "3")

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from mailbox_appliance.web.server import AddressInUse, CannotListen, Listeners
+from mailbox_appliance.web.ports import AddressInUse, CannotListen
+from mailbox_appliance.web.server import Listeners
 from tests.web.wire import GET, Gate, Wire, echo, eventually, listening
 
 pytestmark = pytest.mark.usefixtures("scheme")

@@ -19,7 +19,8 @@ import pytest
 
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.tls import server_context
-from mailbox_appliance.web.server import Bounds, Listeners
+from mailbox_appliance.web.bounds import Bounds
+from mailbox_appliance.web.server import Listeners
 from mailbox_appliance.web.tls import SecureChannel
 from tests.web.wire import (
     GET,

@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 
 import mailbox_appliance
+from mailbox_appliance.web.bounds import Bounds
 from mailbox_appliance.web.crowd import Places
-from mailbox_appliance.web.server import AddressInUse, Bounds, CannotListen, Group, Listeners
+from mailbox_appliance.web.group import Group
+from mailbox_appliance.web.ports import AddressInUse, CannotListen
+from mailbox_appliance.web.server import Listeners
 from tests.web.wire import (
     GET,
     OVER_TLS,

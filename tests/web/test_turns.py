@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from mailbox_appliance.errors import TooBusy
-from mailbox_appliance.web.server import Listeners, Server
+from mailbox_appliance.web.listener import Server
+from mailbox_appliance.web.server import Listeners
 from mailbox_appliance.web.turns import Turns
 from tests.web.wire import GET, Wire, echo, eventually, listening
 

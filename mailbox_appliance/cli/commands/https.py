@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from mailbox_appliance import regular_files
 from mailbox_appliance.cli import passphrases, render, show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import names_another, operator_client
@@ -14,6 +13,7 @@ from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command, group
 from mailbox_appliance.control.client import Request
 from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.system import files
 
 STATUS = Call("GET", "/admin/https")
 CHANGE = Call("PATCH", "/admin/https")
@@ -103,7 +103,7 @@ def _remark(answer: Any) -> str:
 def _text(name: str, argument: str) -> str:
     """What a file holds, each byte as a character: also what is no PEM is to be told from what it is."""
     try:
-        content = regular_files.read(Path(name), _MOST + 1)
+        content = files.read_regular(Path(name), _MOST + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise wrong_usage(f"{name} cannot be read: {reason.removesuffix('.')}.", f"argument:{argument}") from error

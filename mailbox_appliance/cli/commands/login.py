@@ -117,9 +117,9 @@ def _logout(invocation: Invocation) -> int:
 
 
 def _ask_keychain(invocation: Invocation) -> int:
-    from mailbox_appliance import keychain
+    from mailbox_appliance.system import keyring
 
-    invocation.terminal.write(keychain.answer(invocation.terminal.stdin.readline()).decode())
+    invocation.terminal.write(keyring.answer_question(invocation.terminal.stdin.readline()).decode())
     return 0
 
 

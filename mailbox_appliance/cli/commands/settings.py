@@ -27,11 +27,11 @@ def value_of(name: str, text: str) -> bool | int | str | list[str]:
 
     Whether it fits is the appliance's to say. Raises Failure where it is of another type.
     """
-    from mailbox_appliance.options import BY_NAME, flag_of
+    from mailbox_appliance.settings import BY_NAME, parse_flag
 
     default = BY_NAME[name].default if name in BY_NAME else ""
     if isinstance(default, bool):
-        if (found := flag_of(text)) is None:
+        if (found := parse_flag(text)) is None:
             raise _no_value(name, "true or false", text)
         return found
     if isinstance(default, int):

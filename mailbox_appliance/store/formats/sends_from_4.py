@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.clock import from_timestamp, to_millis
-from mailbox_appliance.ids import new_id
 from mailbox_appliance.mail import compose, old_message
 from mailbox_appliance.mail.address import is_writable
-from mailbox_appliance.records import Composed, Envelope, Phase
+from mailbox_appliance.model.records import ComposedMessage, Envelope, Phase
+from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_rows import Summary
 from mailbox_appliance.store.endings import FIRST_LOOK
@@ -153,7 +153,7 @@ def _write(database: Database, send: Send, now: datetime) -> None:
     _write_message(database, send.facts["id"], composed)
 
 
-def _values(send: Send, now: datetime) -> tuple[dict[str, Any], Composed | None]:
+def _values(send: Send, now: datetime) -> tuple[dict[str, Any], ComposedMessage | None]:
     """The row, and the message where that is to be sent still."""
     facts, source = send.facts, send.source
     told, millis = old_message.listed(source or b""), to_millis(now)
@@ -185,7 +185,7 @@ def _values(send: Send, now: datetime) -> tuple[dict[str, Any], Composed | None]
     return values, composed
 
 
-def _write_message(database: Database, operation: str, composed: Composed | None) -> None:
+def _write_message(database: Database, operation: str, composed: ComposedMessage | None) -> None:
     if composed is not None:
         row = (operation, composed.wire.read(), composed.bcc_header)
         database.change("INSERT INTO main.delivery_messages VALUES (?, ?, ?)", row)
@@ -201,7 +201,7 @@ def _waiting(facts: dict[str, Any]) -> dict[str, Any]:
     return {"send_at": send_at, "next_attempt_at": due, "schedule_id": schedule}
 
 
-def _ready(send: Send) -> Composed:
+def _ready(send: Send) -> ComposedMessage:
     facts, envelope = send.facts, _envelope(send.facts)
     date = from_timestamp(facts["send_at"] or facts["created_at"])
     sender = envelope.sender if is_writable(envelope.sender) else _NOBODY

@@ -10,13 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from mailbox_appliance import passwords, settings
+from mailbox_appliance import settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.options import Value
-from mailbox_appliance.records import (
+from mailbox_appliance.model.records import (
     ADMIN_CAPABILITIES,
     MAIL_CAPABILITIES,
     Address,
@@ -26,11 +25,13 @@ from mailbox_appliance.records import (
     NewDelivery,
     OAuthApp,
     OAuthProvider,
-    Outgoing,
+    OutgoingMessage,
     Role,
 )
+from mailbox_appliance.security import passwords
+from mailbox_appliance.security.tokens import Kind, hash_token, new_token
+from mailbox_appliance.settings import Value
 from mailbox_appliance.store.invitations import Kind as Invited
-from mailbox_appliance.tokens import Kind, hash_token, new_token
 from mailbox_appliance.web.app import App
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import FOLDERS, FilledMailbox, letter
@@ -229,7 +230,7 @@ class Household:
     def _delivery(self, status: DeliveryStatus) -> str:
         """An operation in the journal; one that is queued is to be sent in some days."""
         sender = Address(email=self.box.email)
-        outgoing = Outgoing(sender=sender, to=(sender,), cc=(), bcc=(), subject="Later", text="Hello", html=None)
+        outgoing = OutgoingMessage(sender=sender, to=(sender,), cc=(), bcc=(), subject="Later", text="Hello", html=None)
         at = self.clock.now() + timedelta(days=3)
         is_scheduled = status == "queued"
         new = NewDelivery(

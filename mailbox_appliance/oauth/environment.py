@@ -1,0 +1,107 @@
+"""OAuth applications as the operator gives them in the environment; there they rule over what administrators save.
+
+`MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID`, `..._GOOGLE_CLIENT_SECRET`, `..._GOOGLE_PUBLIC_CLIENT`; the same with `OUTLOOK`,
+and `..._OUTLOOK_TENANT_ID`. With `_FILE` behind its name a variable names a file whose first line is the value, as
+container secrets are given; the file wins. Beside a `..._CLIENT_ID_FILE` the secret and the tenant count from files
+only: those of the plain variables are of the application that `..._CLIENT_ID` names.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mailbox_appliance.model.records import OAuthApp, OAuthProvider
+from mailbox_appliance.settings import ENVIRONMENT_PREFIX, BadSetting, parse_flag
+
+#: The most characters of each value (specification, "Limits").
+LONGEST = {"CLIENT_ID": 2048, "CLIENT_SECRET": 16384, "TENANT_ID": 2048, "PUBLIC_CLIENT": 5}
+#: What a tenant id is made of: it becomes a part of an address. A dot in front would lead to another one.
+TENANT = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
+_VARIABLES: Mapping[OAuthProvider, tuple[str, ...]] = {
+    "google": ("CLIENT_ID", "CLIENT_SECRET", "PUBLIC_CLIENT"),
+    "outlook": ("CLIENT_ID", "CLIENT_SECRET", "TENANT_ID", "PUBLIC_CLIENT"),
+}
+#: What belongs to one client id, and goes with no other.
+_BELONGS_TO_ID = ("CLIENT_SECRET", "TENANT_ID")
+# In UTF-8 a character takes four bytes at most; more of a file is never read.
+_MOST_READ = 4 * max(LONGEST.values()) + 2
+
+
+@dataclass(frozen=True)
+class EnvironmentApp:
+    """An application, and where it is from: `environment-file` where any of its values is."""
+
+    app: OAuthApp
+    source: Literal["environment", "environment-file"]
+
+
+EnvironmentApps = Mapping[OAuthProvider, EnvironmentApp]
+
+
+def read_apps(environment: Mapping[str, str]) -> EnvironmentApps:
+    """The applications that the environment gives. Raises BadSetting, which never quotes a value."""
+    found = {provider: _read_app(provider, environment) for provider in _VARIABLES}
+    return {provider: given for provider, given in found.items() if given is not None}
+
+
+def _read_app(provider: OAuthProvider, environment: Mapping[str, str]) -> EnvironmentApp | None:
+    values, is_from_file = {}, False
+    prefix = f"{ENVIRONMENT_PREFIX}{provider.upper()}_"
+    has_id_file = bool(environment.get(f"{prefix}CLIENT_ID_FILE"))
+    for name in _VARIABLES[provider]:
+        variable = prefix + name
+        # Empty is as good as not set: files for containers list variables that nobody fills.
+        if file := environment.get(f"{variable}_FILE"):
+            values[name], is_from_file = (
+                _require_valid(f"{variable}_FILE", name, _first_line(f"{variable}_FILE", file)),
+                True,
+            )
+        elif has_id_file and name in _BELONGS_TO_ID:
+            continue
+        elif text := environment.get(variable, "").strip():
+            values[name] = _require_valid(variable, name, text)
+    if not values:
+        return None
+    return EnvironmentApp(_build_app(provider, values), "environment-file" if is_from_file else "environment")
+
+
+def _build_app(provider: OAuthProvider, values: Mapping[str, str]) -> OAuthApp:
+    prefix = f"{ENVIRONMENT_PREFIX}{provider.upper()}_"
+    client_id, secret = values.get("CLIENT_ID"), values.get("CLIENT_SECRET")
+    is_public = _parse_flag(prefix + "PUBLIC_CLIENT", values.get("PUBLIC_CLIENT", "false"))
+    if client_id is None:
+        raise BadSetting(f"{prefix}CLIENT_ID is missing beside the other {prefix}...")
+    if is_public and secret is not None and provider == "outlook":  # Google's for the desktop have one
+        raise BadSetting(f"{prefix}CLIENT_SECRET: a public client has no secret; leave it or {prefix}PUBLIC_CLIENT out")
+    return OAuthApp(provider, client_id, secret, values.get("TENANT_ID"), is_public)
+
+
+def _first_line(variable: str, name: str) -> str:
+    try:
+        with Path(name).open("rb") as file:
+            text = file.read(_MOST_READ).decode("utf-8-sig")
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise BadSetting(f"{variable}: the file cannot be read: {reason}") from error
+    lines = text.strip().splitlines()
+    if not lines:
+        raise BadSetting(f"{variable}: the file is empty")
+    return lines[0].strip()
+
+
+def _require_valid(variable: str, name: str, text: str) -> str:
+    if len(text) > LONGEST[name]:
+        raise BadSetting(f"{variable}: the value is longer than {LONGEST[name]} characters")
+    if not text.isprintable():
+        raise BadSetting(f"{variable}: the value has control characters")
+    if name == "TENANT_ID" and not re.search(TENANT, text):
+        raise BadSetting(f"{variable}: a tenant id has letters, digits, `.`, `-` and `_`")
+    return text
+
+
+def _parse_flag(variable: str, text: str) -> bool:
+    if (found := parse_flag(text)) is None:
+        raise BadSetting(f"{variable} is true or false")
+    return found

@@ -1,0 +1,1 @@
+"""Passwords, tokens and the licence: pure functions on values."""

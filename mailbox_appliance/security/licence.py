@@ -1,0 +1,240 @@
+"""What a licence says, and whether it holds: rules from values to values. No network, no store.
+
+A licence token is a JWS in compact form (RFC 7515 7.1), signed with Ed25519 (`EdDSA`, RFC 8037 3.1), whose payload is
+`{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. Nothing but that algorithm is ever looked for, whatever the
+token's own header names, so none can be talked down to another.
+
+An unknown field in the payload is refused, unlike one in the header (RFC 7515 4): a limit with a mistyped name would
+otherwise be no limit.
+"""
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from msgspec import Meta
+
+from mailbox_appliance.clock import from_timestamp, to_timestamp
+from mailbox_appliance.model.decoding import convert, decode_json
+from mailbox_appliance.model.records import License
+from mailbox_appliance.settings import BadSetting, Settings
+
+#: The name under which the store keeps the licence among what belongs to the instance.
+STORED_AS = "license"
+#: How long a licence holds that its issuer could not be asked about.
+GRACE = timedelta(days=7)
+#: How often its issuer is asked about it, and how soon again after that failed.
+CONFIRMED_EVERY, ASKED_AGAIN_AFTER = timedelta(days=1), timedelta(hours=1)
+COMMUNITY = License(
+    plan="community", status="none", issued_to=None, expires_at=None, max_members=None, max_accounts=None
+)
+
+_HERE = ("127.0.0.1", "::1", "localhost")
+_T = TypeVar("_T")
+_PART = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
+Limit = Annotated[int, Meta(ge=0, le=1 << 31)] | None
+Text = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class BadLicence(ValueError):
+    """A licence token is of no use; the text says why, and quotes nothing of it."""
+
+
+class _Header(msgspec.Struct, frozen=True):
+    alg: Literal["EdDSA"]
+    # RFC 7515 4.1.11: what must be understood, and is not.
+    crit: msgspec.UnsetType = msgspec.UNSET
+
+
+class _Payload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What may stand in it, and nothing else: a bound whose name is mistyped would be none."""
+
+    plan: Text
+    max_members: Limit = None
+    max_accounts: Limit = None
+    expires_at: str | None = None
+    issued_to: Text | None = None
+
+
+@dataclass(frozen=True)
+class LicenceTerms:
+    """What an issuer grants. A limit of None is no limit; `expires_at` None is for good."""
+
+    plan: str
+    issued_to: str | None
+    expires_at: datetime | None
+    max_members: int | None
+    max_accounts: int | None
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+class InstalledLicence(msgspec.Struct, frozen=True):
+    """A licence as the store keeps it: its token, when its issuer was asked about it, and since when that fails."""
+
+    token: str
+    checked_at: str | None = None
+    failing_since: str | None = None
+
+    def with_confirmation(self, now: datetime) -> "InstalledLicence":
+        """After its issuer said that it is good."""
+        return InstalledLicence(self.token, to_timestamp(now))
+
+    def with_failed_confirmation(self, now: datetime) -> "InstalledLicence":
+        """After its issuer said otherwise, or nothing."""
+        at = to_timestamp(now)
+        return InstalledLicence(self.token, at, self.failing_since or at)
+
+    def needs_confirmation(self, now: datetime) -> bool:
+        """Whether it is time to ask its issuer again."""
+        if self.checked_at is None:
+            return True
+        asked = from_timestamp(self.checked_at)
+        # A clock that was turned back must not put it off for years.
+        return not asked <= now < asked + (CONFIRMED_EVERY if self.failing_since is None else ASKED_AGAIN_AFTER)
+
+    def is_unverified(self, now: datetime) -> bool:
+        """Whether it could not be confirmed for so long that it does not count as confirmed any more."""
+        return self.failing_since is not None and now - from_timestamp(self.failing_since) >= GRACE
+
+    def confirmed_until(self) -> str | None:
+        """Until when it counts as confirmed though that fails; None while it does not fail."""
+        return None if self.failing_since is None else to_timestamp(from_timestamp(self.failing_since) + GRACE)
+
+
+def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
+    """The key of whoever issues licences here; None where nobody does. Raises BadSetting for what is no key."""
+    text = settings.text("license.issuer_public_key")
+    try:
+        return parse_issuer_key(text) if text else None
+    except ValueError as error:
+        raise BadSetting(f"license.issuer_public_key is no Ed25519 public key: {error}") from error
+
+
+def verify_url(settings: Settings) -> str:
+    """Where licences are confirmed online; empty: nowhere. HTTPS, or this computer. Raises BadSetting."""
+    url = settings.text("license.verify_url")
+    if url and not _is_safe_url(url):
+        raise BadSetting("license.verify_url is an https:// address (http:// only for 127.0.0.1, ::1 and localhost)")
+    return url
+
+
+def load_installed(value: object) -> InstalledLicence | None:
+    """The licence that the store keeps, from what it kept it as."""
+    return None if value is None else convert(value, InstalledLicence)
+
+
+def parse_issuer_key(text: str) -> Ed25519PublicKey:
+    """An issuer's key: PEM, or its 32 bytes (RFC 8032 5.1.5) as base64 or base64url. Raises ValueError."""
+    if "-----BEGIN" in text:
+        try:
+            key = load_pem_public_key(text.strip().encode())
+        except UnsupportedAlgorithm as error:
+            raise ValueError("it is no Ed25519 public key") from error
+        if not isinstance(key, Ed25519PublicKey):
+            raise ValueError("it is no Ed25519 public key")
+        return key
+    plain = text.strip().rstrip("=").replace("+", "-").replace("/", "_")
+    raw = _decode_base64url(plain) if _PART.fullmatch(plain) else b""
+    if len(raw) != 32:
+        raise ValueError("it is neither PEM nor 32 bytes in base64")
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
+    """What a token grants that this issuer signed; it may have expired. Raises BadLicence."""
+    parts = token.strip().split(".")
+    if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
+        raise BadLicence("it is no licence token: it has three parts of base64url with dots between them")
+    header, payload, signature = parts
+    try:
+        # RFC 7515 5.2: over the text as it came.
+        key.verify(_decode_base64url(signature), f"{header}.{payload}".encode("ascii"))
+        _decode_part(header, _Header)
+        return _terms_from_payload(_decode_part(payload, _Payload))
+    except InvalidSignature:
+        raise BadLicence("it was not signed with the key of `license.issuer_public_key`, or was changed") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise BadLicence("it does not say what a licence says, or in another way") from None
+
+
+def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms | None:
+    """What the licence that is installed grants; None where this issuer did not sign it."""
+    try:
+        return parse_token(installed.token, key)
+    except BadLicence:
+        return None
+
+
+def evaluate(
+    installed: InstalledLicence, terms: LicenceTerms | None, now: datetime, *, is_confirmed_online: bool
+) -> License:
+    """How an appliance with this licence is licensed now. `terms` None: its issuer did not sign it."""
+    if terms is None:
+        return msgspec.structs.replace(COMMUNITY, status="unverified")
+    status: Literal["valid", "expired", "unverified"] = "valid"
+    if terms.has_expired(now):
+        status = "expired"
+    elif is_confirmed_online and installed.is_unverified(now):
+        status = "unverified"
+    return License(
+        plan=terms.plan,
+        status=status,
+        issued_to=terms.issued_to,
+        expires_at=None if terms.expires_at is None else to_timestamp(terms.expires_at),
+        max_members=terms.max_members,
+        max_accounts=terms.max_accounts,
+    )
+
+
+def _terms_from_payload(payload: _Payload) -> LicenceTerms:
+    expires_at = None if payload.expires_at is None else from_timestamp(payload.expires_at)
+    return LicenceTerms(payload.plan, payload.issued_to, expires_at, payload.max_members, payload.max_accounts)
+
+
+def _decode_part(part: str, as_type: type[_T]) -> _T:
+    """The JSON of a part of a token. Raises ValueError or MsgspecError, also where a name stands twice (RFC 7515 4)."""
+    content = _decode_base64url(part)
+    found = decode_json(content, as_type)
+    json.loads(content, object_pairs_hook=_require_unique)
+    return found
+
+
+def _require_unique(members: list[tuple[str, object]]) -> None:
+    if len(dict(members)) < len(members):
+        raise ValueError("a name stands twice")
+
+
+def _decode_base64url(part: str) -> bytes:
+    """RFC 7515 2: base64url without padding. Nothing else stands for the same bytes (RFC 4648 3.5)."""
+    try:
+        found = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError("not base64url") from error
+    if base64.urlsafe_b64encode(found).decode().rstrip("=") != part:
+        raise ValueError("not base64url as it is written")
+    return found
+
+
+def _is_safe_url(url: str) -> bool:
+    try:
+        place = urlsplit(url)
+        has_port = place.port is None or place.port > 0
+    except ValueError:
+        return False
+    if not place.hostname or place.username is not None or place.fragment or not has_port:
+        return False
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    return place.scheme == "https" or (place.scheme == "http" and place.hostname in _HERE)

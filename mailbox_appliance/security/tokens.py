@@ -1,0 +1,82 @@
+"""Bearer tokens (with a prefix and a checksum, so that leaks can be found) and opaque ids.
+
+    mbxs_ session   mbxk_ API key   mbxi_ invitation   mbxr_ password reset   mbxc_ console link
+    `mbxs_` + 43 characters of 0-9A-Za-z + CRC-32 of all that precedes as 6 base62 digits, zero-padded
+
+Only the SHA-256 of a token is ever stored.
+"""
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+import zlib
+from typing import Literal
+
+Kind = Literal["mbxs", "mbxk", "mbxi", "mbxr", "mbxc"]
+KINDS: tuple[Kind, ...] = ("mbxs", "mbxk", "mbxi", "mbxr", "mbxc")
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ENTROPY = 43
+_CHECKSUM = 6
+LENGTH = 5 + _ENTROPY + _CHECKSUM
+
+
+def new_token(kind: Kind) -> str:
+    """A new secret token of this kind (256 bits of entropy)."""
+    body = f"{kind}_" + "".join(secrets.choice(_BASE62) for _ in range(_ENTROPY))
+    return body + _checksum(body)
+
+
+def is_well_formed(token: str) -> bool:
+    """Whether a text has the form and the checksum of a token of this release; says nothing about its being valid."""
+    return (
+        len(token) == LENGTH
+        and token[:4] in KINDS
+        and token[4] == "_"
+        and token.isascii()
+        and token[5:].isalnum()
+        and secrets.compare_digest(_checksum(token[:-_CHECKSUM]), token[-_CHECKSUM:])
+    )
+
+
+def hash_token(token: str) -> str:
+    """What is stored of a token: the SHA-256 of the whole of it, in hex."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode("ascii", "replace")), ""
+    while number:
+        number, digit = divmod(number, len(_BASE62))
+        digits = _BASE62[digit] + digits
+    return digits.rjust(_CHECKSUM, "0")
+
+
+# --- Opaque ids: a type prefix, `_`, and a ULID in lower-case Crockford base32 (26 characters) ---
+
+
+Prefix = Literal[
+    "mem", "ses", "key", "acc", "fld", "msg", "thr", "att", "dlv", "sch", "inv", "aud", "bak", "whk", "req"
+]
+
+_CROCKFORD_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_lock = threading.Lock()
+_last = 0
+
+
+def new_id(prefix: Prefix) -> str:
+    """A new id, e.g. `msg_01k...`. Ids of one process sort by the order in which they were made."""
+    global _last
+    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    with _lock:
+        # Within one millisecond, or after the clock went back, count on from the last one (ULID's monotonic rule).
+        number = _last = max(number, _last + 1)
+    return f"{prefix}_{_base32(number)}"
+
+
+_PAIRS = tuple(high + low for high in _CROCKFORD_BASE32 for low in _CROCKFORD_BASE32)
+
+
+def _base32(number: int) -> str:
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

@@ -1,0 +1,368 @@
+"""The listeners of the service: HTTP as started, HTTPS as settings and certificate files say.
+
+apply ................. open, move or close HTTPS with the present certificate; a failure changes nothing
+refresh_certificate ... each second: were the certificate's files replaced, or does now work what failed?
+reload ................ as `apply`; a failure is logged, and told by `trouble`
+switch_to ............. after a restore: other settings, and maybe other files
+"""
+
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.certificates import reading
+from mailbox_appliance.certificates.files import CertificateFiles
+from mailbox_appliance.certificates.reading import CertificateFacts
+from mailbox_appliance.certificates.taken import Taken, take
+from mailbox_appliance.errors import HttpsNotOffered, Problem
+from mailbox_appliance.operations.certificates import ensure_certificate
+from mailbox_appliance.settings import Settings, host_for_url
+from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.web.app import App
+from mailbox_appliance.web.group import Group
+from mailbox_appliance.web.ports import AddressInUse, CannotListen
+from mailbox_appliance.web.proxies import proxies_of
+from mailbox_appliance.web.server import Listeners
+
+# ---
+# The HTTPS listener: it opens, moves and closes, and what is under way on the one from before is still answered.
+
+
+log = logging.getLogger(__name__)
+
+_ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - as it is asked for
+#: Seconds in which what is under way on a listener that closes is answered.
+_DRAIN_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class ListenAddress:
+    """Where HTTPS is to be offered; no host: at all addresses of this computer; port 0: at any that is free."""
+
+    host: str
+    port: int
+
+    @property
+    def bind_addresses(self) -> list[tuple[str, int]]:
+        """What is listened on."""
+        return [(host, self.port) for host in ((self.host,) if self.host else _ALL_ADDRESSES)]
+
+
+@dataclass(frozen=True)
+class OpenListener:
+    """A listener that is open, and what it was opened for."""
+
+    asked: ListenAddress
+    group: Group
+
+    @property
+    def port(self) -> int:
+        """Where it is."""
+        return self.group.addresses[0][1]
+
+    def is_at(self, asked: ListenAddress) -> bool:
+        """Whether it is where it is asked for."""
+        return asked.host == self.asked.host and asked.port in (self.asked.port, self.port)
+
+
+class HttpsListener:
+    """At most one listener. One thread at a time changes it; any may look at `offer`."""
+
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+        self.current: OpenListener | None = None
+
+    def close(self) -> None:
+        """Offer HTTPS no more."""
+        offer, self.current = self.current, None
+        if offer is not None:
+            offer.group.close(_DRAIN_SECONDS)
+            log.info("HTTPS is not offered any more")
+
+    def listen_at(self, asked: ListenAddress, context: ssl.SSLContext) -> None:
+        """Offer it there, with this certificate. Raises CannotListen; then it is where it was."""
+        before = self.current
+        if before is not None and before.is_at(asked):
+            before.group.use_certificate(context)
+            self.current = replace(before, asked=asked)
+            return
+        try:
+            self.current = self._open(asked, context)
+        except AddressInUse:
+            if before is None or asked.port != before.port:
+                raise
+            self._reopen_at_same_port(asked, before, context)
+        else:
+            if before is not None:
+                before.group.close(_DRAIN_SECONDS)
+
+    def _reopen_at_same_port(self, asked: ListenAddress, before: OpenListener, context: ssl.SSLContext) -> None:
+        """At the same port, which is not opened twice: the one from before is closed, once it is sure that the address
+        is of this computer. Where somebody else takes the port meanwhile, the one from before is opened again.
+        """
+        self._listeners.open(replace(asked, port=0).bind_addresses, context).close(0)
+        before.group.close(_DRAIN_SECONDS)
+        try:
+            self.current = self._open(asked, context)
+        except Exception:
+            self.current = None
+            again = self._open(replace(before.asked, port=before.port), context)
+            self.current = replace(again, asked=before.asked)
+            raise
+
+    def _open(self, asked: ListenAddress, context: ssl.SSLContext) -> OpenListener:
+        offer = OpenListener(asked, self._listeners.open(asked.bind_addresses, context))
+        log.info("HTTPS is offered", extra={"port": offer.port})
+        return offer
+
+
+_LOOPBACK = ("127.0.0.1", "::1")
+_DAY = 86_400
+_POLL_SECONDS = 0.01
+#: Seconds between two tries to offer HTTPS where that could not be done.
+_RETRY_SECONDS = 10
+
+
+class ServiceListeners:
+    """All listeners of a service. They are open from the beginning, and answer from `start`. For any thread."""
+
+    def __init__(self, app: App, appliance: Appliance) -> None:
+        """Raises CannotListen, CertificateUnusable."""
+        self._app, self._appliance = app, appliance
+        self._files = CertificateFiles(appliance.folder)
+        self._changing = threading.Lock()
+        self._certificate: Taken | None = None
+        self._seen_files: tuple[object, ...] | None = None
+        self._last_failure: tuple[ListenAddress | None, str] | None = None
+        self._tried_at = 0.0
+        self._apply_host_settings()
+        self._listeners = _open_listeners(app, appliance)
+        self._https = HttpsListener(self._listeners)
+        try:
+            self.local_url = self._open_loopback()
+            self._open_https_first()
+        except BaseException:
+            self._listeners.stop(0)
+            raise
+        app.server_figures = self._figures
+
+    @property
+    def http_url(self) -> str:
+        """Where it answers by HTTP, at the address that was asked for; as this computer reaches it, where at all."""
+        host, port = self._listeners.addresses[0]
+        return _base_url("http", _local_host(host), port)
+
+    @property
+    def url(self) -> str | None:
+        """Where it answers by HTTPS, as this computer reaches it; None where it does not."""
+        if (offer := self._https.current) is None:
+            return None
+        host, port = offer.group.addresses[0]
+        return _base_url("https", _local_host(host), port)
+
+    @property
+    def certificate(self) -> CertificateFacts | None:
+        """The certificate that clients see; None where HTTPS is not offered."""
+        return None if (certificate := self._certificate) is None else certificate.facts
+
+    @property
+    def pin(self) -> str | None:
+        """The fingerprint by which clients know the certificate that is offered, where nobody they trust issued it."""
+        certificate = self.certificate
+        return None if certificate is None or certificate.trusted else certificate.fingerprint
+
+    @property
+    def trouble(self) -> str | None:
+        """What an operator should see to, as a sentence that every member may read; None: nothing."""
+        asked, offer, certificate = self._wanted_address(), self._https.current, self.certificate
+        if asked is None:
+            return None
+        refused = self._last_failure
+        reason = refused[1] if refused is not None and refused[0] == asked else None
+        if offer is None or not offer.is_at(asked):
+            return f"HTTPS is not offered as the settings ask for it. {reason or ''}".strip()
+        if reason is not None:
+            return f"The certificate from before is still used for HTTPS. {reason}"
+        remarks = () if certificate is None else reading.remarks(certificate, self._appliance.clock.now())
+        return next(iter(remarks), None)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._listeners.start()
+
+    def stop_listening(self) -> None:
+        """Take no new connections, and answer what is under way."""
+        self._listeners.stop_listening()
+
+    @property
+    def requests(self) -> int:
+        """How many requests are being answered, or wait for that."""
+        figures = self._listeners.stats()
+        return figures.busy_workers + figures.waiting_requests
+
+    def wait_until_idle(self, within: float) -> bool:
+        """Whether no request is being received or answered any more, within so many seconds."""
+        until = time.monotonic() + within
+        while self._listeners.is_busy():
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def refuse_unfinished(self, problem: Problem) -> None:
+        """Answer the requests that are still being sent with this."""
+        self._listeners.refuse_unfinished(problem)
+
+    def stop(self, timeout: float) -> None:
+        """End, within about so many seconds for what is under way."""
+        self._listeners.stop(timeout)
+
+    def apply(self) -> None:
+        """Open, move or close HTTPS as the settings say now, and take the certificate that is there now.
+
+        What is under way on an old listener is still answered. Raises HttpsNotOffered; then all is as it was.
+        """
+        with self._changing:
+            asked = self._wanted_address()
+            self._seen_files, self._tried_at = self._files.state(), self._appliance.clock.monotonic()
+            try:
+                self._apply_https(asked)
+            except Exception as problem:
+                if not isinstance(problem, Problem):
+                    log.exception("a fault of ours met HTTPS")
+                self._last_failure = asked, self._public_reason(problem)
+                raise HttpsNotOffered(reason=self._public_reason(problem)) from problem
+            self._last_failure = None
+
+    def switch_to(self, appliance: Appliance) -> None:
+        """Go on with the settings of this one, and with the files that are there now."""
+        with self._changing:
+            self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
+            self._apply_host_settings()
+        self.reload()
+
+    def refresh_certificate(self) -> None:
+        """Take the certificate where its files are others than when this was last looked at.
+
+        Where HTTPS is not offered as it is asked for, it is tried again now and then: who is elsewhere could not.
+        """
+        asked, offer = self._wanted_address(), self._https.current
+        if asked is None or self._changing.locked():
+            return
+        is_missing = offer is None or not offer.is_at(asked)
+        is_due = is_missing and self._appliance.clock.monotonic() - self._tried_at >= _RETRY_SECONDS
+        if is_due or self._files.state() != self._seen_files:
+            self._apply_or_log(told=self._last_failure)
+
+    def reload(self) -> None:
+        """As `apply`; what cannot be done is logged, and `trouble` tells it until it can."""
+        self._apply_or_log(told=None)
+
+    def _apply_or_log(self, told: tuple[ListenAddress | None, str] | None) -> None:
+        try:
+            self.apply()
+        except HttpsNotOffered as problem:
+            if self._last_failure != told:
+                where = getattr(problem.__cause__, "where", "")
+                log.warning("HTTPS stays as it is", extra={"why": problem.message, "where": where})
+
+    def _wanted_address(self) -> ListenAddress | None:
+        settings = self._appliance.settings
+        if not settings.flag("server.https"):
+            return None
+        return ListenAddress(settings.text("server.https_host"), settings.number("server.https_port"))
+
+    def _open_https_first(self) -> None:
+        try:
+            self._apply_https(self._wanted_address())
+        except CannotListen as problem:
+            advice = "`mailbox-appliance https enable --port P --host H` sets others, `https disable` turns HTTPS off."
+            raise CannotListen(reason=f"{problem.message} {advice}") from problem
+
+    def _apply_https(self, asked: ListenAddress | None) -> None:
+        if asked is None:
+            self._certificate = None
+            self._https.close()
+        else:
+            if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
+                ensure_certificate(self._appliance, SYSTEM)
+            certificate = take(self._files, self._certificate)
+            self._https.listen_at(asked, certificate.context)
+            self._certificate = certificate
+        self._set_strict_transport()
+
+    def _open_loopback(self) -> str:
+        """Where this computer reaches it as itself: also at its loopback addresses, at the same port."""
+        host, port = self._listeners.addresses[0]
+        address = ip_address(host.partition("%")[0])
+        if address.is_loopback or address.is_unspecified:
+            return _base_url("http", _local_host(host), port)
+        opened = [one for one in _LOOPBACK if self._try_open(one, port)]
+        if not opened:
+            log.warning("the loopback addresses are taken at this port: no request is of this computer's operator")
+        return _base_url("http", opened[0] if opened else host, port)
+
+    def _try_open(self, host: str, port: int) -> bool:
+        try:
+            self._listeners.open([(host, port)], None)
+        except CannotListen:
+            return False
+        return True
+
+    def _apply_host_settings(self) -> None:
+        self._app.use_hosts(_allowed_hosts(self._appliance.settings))
+        self._app.proxies = proxies_of(self._appliance.settings)
+
+    def _set_strict_transport(self) -> None:
+        is_real = (certificate := self.certificate) is not None and certificate.trusted
+        self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
+
+    def _public_reason(self, problem: Exception) -> str:
+        """What every member may be told: nobody needs to know where the data directory is."""
+        if not isinstance(problem, Problem):
+            return f"This is a fault of ours ({type(problem).__name__}); the log tells more."
+        return problem.message.replace(f"{self._appliance.folder}/", "")
+
+    def _figures(self) -> Mapping[str, float]:
+        found: dict[str, float] = dict(vars(self._listeners.stats()))
+        if (certificate := self._certificate) is not None:
+            found["certificate_not_after"] = certificate.facts.not_after.timestamp()
+        return found
+
+
+def _open_listeners(app: App, appliance: Appliance) -> Listeners:
+    settings = appliance.settings
+    host, port = settings.text("server.host"), settings.number("server.port")
+    return Listeners(
+        app,
+        [(one, port) for one in ((host,) if host else _LOOPBACK)],
+        workers=settings.number("server.workers"),
+        request_timeout=settings.number("server.request_timeout"),
+        per_peer=settings.number("server.connections_per_peer"),
+        per_local_peer=settings.number("server.connections_per_local_peer"),
+        trusted=lambda address: app.proxies.trusts(address),
+        spool_folder=appliance.folder,
+    )
+
+
+def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
+    host = settings.text("server.host")
+    public = urlsplit(settings.text("server.public_url")).netloc
+    return (*settings.names("server.allowed_hosts"), host_for_url(host), public)
+
+
+def _local_host(host: str) -> str:
+    """The address by which this computer reaches one at which it listens."""
+    if not ip_address(host.partition("%")[0]).is_unspecified:
+        return host
+    return "::1" if ":" in host else "127.0.0.1"
+
+
+def _base_url(scheme: str, host: str, port: int) -> str:
+    return f"{scheme}://{host_for_url(host)}:{port}"

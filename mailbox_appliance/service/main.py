@@ -1,0 +1,191 @@
+"""Start in order, wait, stop in reverse: what `serve` does."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from mailbox_appliance import logs, settings
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.oauth import environment
+from mailbox_appliance.service import signals as service_signals
+from mailbox_appliance.service.bootstrap import Bootstrap
+from mailbox_appliance.service.service import SHUTDOWN_SECONDS, Service
+from mailbox_appliance.service.shutdown import ShutdownWatchdog
+from mailbox_appliance.service.signals import SignalHandler
+from mailbox_appliance.settings import Settings, Value
+from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE, RUN_FILE, write_private
+from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.upgrade import Upgraded
+from mailbox_appliance.system import crashes, files, processes
+from mailbox_appliance.version import __version__
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    data_dir: Path,
+    *,
+    flags: Mapping[str, Value],
+    ready_json: bool,
+    passphrase: str | None = None,
+    showing: Callable[[], AbstractContextManager[Progress]] | None = None,
+    prepare: Callable[[Appliance], None] | None = None,
+) -> int:
+    """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end within 10 seconds. Returns the exit code.
+
+    `passphrase` of the store's key, where somebody typed it; else the environment's or systemd's. `showing` tells how
+    far an upgrade is. `prepare` may subscribe to what happens, before anything does.
+    Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
+    """
+    files.tune_memory()
+    last_resort = ShutdownWatchdog()
+    signals = SignalHandler(last_resort.arm)
+    try:
+        opening = Bootstrap(
+            data_dir,
+            place_of_key(data_dir, os.environ),
+            passphrase or passphrase_from(os.environ),
+            flags,
+            environment.read_apps(os.environ),
+            prepare,
+        )
+        _run_service(_open_service(opening, showing), signals, last_resort, ready_json=ready_json)
+    except BaseException:
+        # Before it serves, whatever came of that: what it broke off is finished, or thrown away, by the next start.
+        if not signals.is_stopping or signals.has_target:
+            raise
+    finally:
+        last_resort.cancel()
+        processes.flush_quietly(sys.stdout)
+        processes.flush_quietly(sys.stderr)
+    return 0
+
+
+def _run_service(service: Service, signals: SignalHandler, last_resort: ShutdownWatchdog, *, ready_json: bool) -> None:
+    data_dir = service.data_dir
+    try:
+        signals.forward_to(service)
+        with failures_as_unusable(data_dir):  # the set-up code, and where it is found
+            service.start()
+            _write_run_file(data_dir, service)
+        _log_start(service)
+        _announce(service, ready_json=ready_json)
+        service_signals.notify_ready()
+        service.serve()
+    finally:
+        last_resort.arm()
+        service_signals.notify_stopping()
+        with suppress(OSError):  # nobody believes it once the lock is let go
+            (data_dir / RUN_FILE).unlink(missing_ok=True)
+        _print_pending_work(service)
+        service.close()
+
+
+def _open_service(opening: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
+    """The service of a data directory; its listeners are open."""
+    opening.finish_pending_restore()
+    data_dir, options = opening.data_dir, opening.load_settings()
+    has_lost_store = _has_key_without_store(data_dir)
+    with showing() if showing is not None else nullcontext() as tell:
+        appliance = opening.open(options, service_signals.extend_start_timeout(tell))
+    try:
+        with failures_as_unusable(data_dir):
+            _configure_logs(data_dir, options)
+        _watch_for_crashes(data_dir)
+        _log_upgrade(appliance.store.upgraded)
+        _warn_of_unknown_variables()
+        if has_lost_store:
+            log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
+        return Service(opening, appliance)
+    except BaseException:
+        appliance.store.close()
+        raise
+
+
+def _configure_logs(data_dir: Path, options: Settings) -> None:
+    logs.configure(
+        data_dir / "logs",
+        options.text("log.level"),
+        max_bytes=options.number("log.max_bytes"),
+        keep=options.number("log.keep"),
+    )
+
+
+def _watch_for_crashes(data_dir: Path) -> None:
+    """Log the crash of the previous run, and have the next one leave a trace; without either it serves all the same."""
+    try:
+        crash = crashes.record(data_dir)
+        crashes.watch(data_dir)
+    except OSError as error:
+        log.warning("crash_untraced", extra={"why": f"A crash would leave no trace: {error.strerror}."})
+        return
+    if crash is not None:
+        facts = {"signal": crash.signal, "crashedAt": crash.at, "trace": crash.file}
+        log.error("service_crashed", extra=facts | {"why": "A fatal signal ended the previous run. Report the trace."})
+
+
+def _has_key_without_store(data_dir: Path) -> bool:
+    """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
+    has_key = os.path.exists(place_of_key(data_dir, os.environ))  # noqa: PTH110 - never raises
+    return has_key and not os.path.lexists(data_dir / DATABASE)
+
+
+def _log_upgrade(upgraded: Upgraded | None) -> None:
+    """What opening the store did, which was before there was a log."""
+    if upgraded is not None:
+        log.info("the store was upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
+        for warning in upgraded.warnings:
+            log.warning("about the upgraded store: %s", warning)
+
+
+def _warn_of_unknown_variables() -> None:
+    for name, nearest in settings.unknown_variables():
+        hint = "" if nearest is None else f"; {nearest} is one"
+        log.warning("%s in the environment is no setting%s", name, hint)
+
+
+def _write_run_file(data_dir: Path, service: Service) -> None:
+    """Where the running instance is found; the secret is the local operator's, new at each start."""
+    content = {"pid": os.getpid(), "url": service.listening.local_url, "secret": service.secret}
+    write_private(data_dir / RUN_FILE, json.dumps(content).encode())
+
+
+def _log_start(service: Service) -> None:
+    listening = service.listening
+    ports = {"http_port": _port_of(listening.http_url), "https_port": _port_of(listening.url)}
+    log.info("the service answers", extra={"release": __version__, "pid": os.getpid(), **ports})
+
+
+def _port_of(url: str | None) -> int | None:
+    return None if url is None else urlsplit(url).port
+
+
+def _announce(service: Service, *, ready_json: bool) -> None:
+    listening, code = service.listening, service.setup_code
+    if ready_json:
+        ready = {"event": "ready", "http": listening.http_url, "https": listening.url, "pid": os.getpid()}
+        processes.write_quietly(sys.stdout, json.dumps(ready) + "\n")
+    else:
+        processes.write_quietly(sys.stdout, f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
+        if listening.url is not None:
+            pin = "" if listening.pin is None else f"; the fingerprint of its certificate is {listening.pin}"
+            processes.write_quietly(sys.stdout, f"By HTTPS it answers at {listening.url}{pin}\n")
+    if code is not None:
+        way = "Open it in a browser, or run `mailbox-appliance setup`."
+        hint = f"It is not set up yet. {way} The set-up code: {code}\n"
+        processes.write_quietly(sys.stderr if ready_json else sys.stdout, hint)
+
+
+def _print_pending_work(service: Service) -> None:
+    """At a terminal, where somebody else would think that Ctrl-C had been lost."""
+    if sys.stderr.isatty() and (under_way := service.pending_work):
+        processes.write_quietly(
+            sys.stderr, f"\nEnding: waits for {under_way}, {SHUTDOWN_SECONDS:.0f} seconds at most.\n"
+        )

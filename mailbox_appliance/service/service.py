@@ -1,0 +1,296 @@
+"""A data directory, served: listening that stays, and the appliance behind it, which a restore replaces.
+
+    request `restore` -> prepared (store/restore) -> 202 -> hand_over
+    the serving thread: requests are 503 -> the appliance rests -> its files are closed, the directory stays ours
+                        -> complete -> another appliance on what is there now -> requests go on
+
+Where the restore fails the appliance begins again on the store that was there; where the restored store does not open,
+what it replaced is put back first.
+"""
+
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from mailbox_appliance import logs
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import HttpsNotOffered, Stopping, StoreUnusable
+from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.service import signals
+from mailbox_appliance.service.bootstrap import Bootstrap, ensure_setup_code, tune_garbage_collector
+from mailbox_appliance.service.listeners import ServiceListeners
+from mailbox_appliance.service.shutdown import shut_down_in_background
+from mailbox_appliance.settings import BadSetting
+from mailbox_appliance.store import accepted
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
+from mailbox_appliance.web.app import App
+
+log = logging.getLogger(__name__)
+
+#: Seconds in which it ends, from the word on that it is to, whatever is under way.
+SHUTDOWN_SECONDS = 9.0
+# Requests go on for the first of them, and in the next all of them are answered.
+_FINISH_SECONDS, _ANSWER_SECONDS = 3.0, 3.0
+_CLOSE_FILES_SECONDS = 1.5
+_POLL_SECONDS = 0.05
+_RETRY_AFTER = 10
+_WAKE_EVERY = 1.0  # a signal that comes just before the waiting begins is only handled after it
+# Seconds for requests that are under way when a restore begins.
+_DRAIN_SECONDS = 10.0
+
+
+class _StopRequested(Exception):
+    """Serving is to end: nothing that was begun is decided any more."""
+
+
+class Service:
+    """Serves until it is told to stop. One thread calls `serve`, any thread and a signal `stop`."""
+
+    def __init__(self, opening: Bootstrap, appliance: Appliance) -> None:
+        """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
+        self._bootstrap = opening
+        self._assistants = Door()
+        self._app = App(appliance, assistants=self._assistants)
+        self.listening = ServiceListeners(self._app, appliance)
+        self._lock = appliance.store.lock
+        self._appliance: Appliance | None = appliance
+        # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self._is_stopping = self._must_reload = False
+        self._stop_requested_at: float | None = None
+        self._shutdown: Future[bool] | None = None
+        self._pending_restore: tuple[Prepared, Actor] | None = None
+        #: Shows that somebody on this computer is its operator.
+        self.secret = secrets.token_urlsafe(32)
+        #: What set-up asks for, until that is done.
+        self.setup_code: str | None = None
+
+    def start(self) -> None:
+        """Begin to work, and to answer."""
+        assert self._appliance is not None  # noqa: S101 - as it was taken over
+        self._attach(self._appliance)
+        self._appliance.start()
+        self.listening.start()
+        tune_garbage_collector()
+
+    def serve(self) -> None:
+        """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
+        while not self._is_stopping:
+            with suppress(Empty):
+                self._wakeups.get(timeout=_WAKE_EVERY)
+            if self._pending_restore is not None and not self._is_stopping:
+                handed_over, self._pending_restore = self._pending_restore, None
+                self._carry_out_restore(*handed_over)
+            if self._must_reload and not self._is_stopping:
+                self._must_reload = False
+                self._reload_all()
+            self.listening.refresh_certificate()
+        if self._pending_restore is not None:
+            self._abandon_restore(*self._pending_restore)
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self._bootstrap.data_dir
+
+    @property
+    def pending_work(self) -> str:
+        """What would be waited for if it ended now, in words; empty: nothing."""
+        requests, appliance = self.listening.requests, self._appliance
+        parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
+        parts += ["what is being sent"] if appliance is not None and appliance.sender.is_sending() else []
+        return " and ".join([*parts, *(["the restore"] if self._shutdown is not None else [])])
+
+    def stop(self) -> None:
+        """Let `serve` end. For signal handlers as well."""
+        if self._stop_requested_at is None:
+            self._stop_requested_at = time.monotonic()
+        self._is_stopping = True
+        self._wakeups.put(None)
+
+    def reload(self) -> None:
+        """Let `serve` take up configuration, certificate and log files as they are now. For signal handlers as well."""
+        self._must_reload = True
+        self._wakeups.put(None)
+
+    def close(self) -> None:
+        """Answer what is in flight, end, and let others have the directory; within seconds."""
+        began = self._stop_requested_at or time.monotonic()
+        until = began + SHUTDOWN_SECONDS
+        log.info("the service ends")
+        # Requests that wait for a send are released first; those that wait for others have some time to go on.
+        if self._appliance is not None:
+            self._appliance.stop_sending()
+        self.listening.stop_listening()
+        if not self.listening.wait_until_idle(min(_FINISH_SECONDS, _seconds_left(until) / 3)):
+            if self._appliance is not None:
+                self._appliance.abort_requests()
+            self.listening.refuse_unfinished(Stopping(retry_after=_RETRY_AFTER))
+        self.listening.stop(min(_ANSWER_SECONDS, _seconds_left(until) / 2))
+        self._assistants.close()
+        if self._shutdown is not None:
+            wait([self._shutdown], max(0.0, _seconds_left(until) - _CLOSE_FILES_SECONDS))
+        if self._appliance is not None:
+            self._appliance.stop(max(0.0, _seconds_left(until) - _CLOSE_FILES_SECONDS))
+        log.info("the service has ended", extra={"seconds": round(time.monotonic() - began, 1)})
+        self._lock.release()
+
+    def _reload_all(self) -> None:
+        """Whatever goes wrong ends nothing that runs, and is told."""
+        signals.notify_reloading()
+        try:
+            logs.reopen()
+            self._reload_configuration()
+            self.listening.reload()
+        except Exception:
+            log.exception("a fault of ours met the reload")
+        finally:
+            signals.notify_ready()
+
+    def _reload_configuration(self) -> None:
+        assert self._appliance is not None  # noqa: S101 - only `serve` takes it away, and puts another one there
+        settings = self._appliance.settings
+        try:
+            loaded = self._bootstrap.load_settings()
+        except BadSetting as error:
+            settings.is_file_invalid = True
+            log.error("the configuration does not fit, so it stays as it was", extra={"why": str(error)})
+            return
+        except Exception:
+            settings.is_file_invalid = True
+            raise
+        try:
+            later = self._appliance.apply_configuration(loaded)
+        except HttpsNotOffered as problem:
+            log.error("the configuration was taken up, but for HTTPS", extra={"why": problem.message})
+        else:
+            log.info("the configuration was taken up", extra={"at_the_next_start": list(later)})
+
+    def _attach(self, appliance: Appliance) -> None:
+        appliance.local_url, appliance.operator_secret = self.listening.local_url, self.secret
+        appliance.start_restore, appliance.https = self._accept_restore, self.listening
+        self.setup_code = ensure_setup_code(appliance)
+        if self._bootstrap.prepare is not None:
+            self._bootstrap.prepare(appliance)
+
+    def _accept_restore(self, prepared: Prepared, actor: Actor) -> None:
+        _note_restore(prepared, actor)  # it is answered for from here on, whatever becomes of this process
+        self._pending_restore = prepared, actor
+        self._wakeups.put(None)
+
+    def _carry_out_restore(self, prepared: Prepared, actor: Actor) -> None:
+        facts = {"backup": prepared.backup_id}
+        log.info("the service rests for a restore", extra=facts)
+        try:
+            if not self._shut_down_appliance():
+                raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
+            restored = complete(prepared, SystemClock(), actor, self._check_stopping)
+        except _StopRequested:
+            self._abandon_restore(prepared, actor)
+            return
+        except Exception:
+            log.exception("the restore failed; the store stays as it was", extra=facts)
+            self._resume_after_failure(prepared, actor)
+            return
+        if self._is_stopping:  # the next start moves the restored store into its place
+            return
+        try:
+            appliance = self._reopen()
+        except Exception:
+            log.exception("the restored store does not open; what it replaced is put back", extra=facts)
+            if restored.kept is not None:
+                put_back(prepared, restored.kept)
+            self._resume_after_failure(prepared, actor)
+            return
+        # From here on there is no way back: it may send, and what it sends must not be forgotten.
+        self._resume(appliance)
+        log.info("the restore is done", extra=facts | _restore_facts(restored))
+
+    def _abandon_restore(self, prepared: Prepared, actor: Actor) -> None:
+        """The next start records it: the store may be closed by now."""
+        log.warning("a restore was given up, since the service ends", extra={"backup": prepared.backup_id})
+        _note_restore(prepared, actor)
+
+    def _shut_down_appliance(self) -> bool:
+        """Stop the appliance and close its files; the directory stays ours.
+
+        False: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
+        """
+        appliance = self._appliance
+        assert appliance is not None  # noqa: S101 - it is what handed over
+        self._app.handle.pause(0)
+        appliance.stop_sending()
+        if not self._wait_for(_DRAIN_SECONDS, self._app.handle.pause):
+            log.warning("a request is not answered yet; the store is closed under its hands")
+        self._appliance, resting = None, shut_down_in_background(appliance)
+        self._shutdown = resting
+        try:
+            self._wait_for(math.inf, lambda within: bool(wait([resting], within).done))  # it has bounds of its own
+        except _StopRequested:
+            appliance.abort_requests()
+            raise
+        self._shutdown = None
+        return resting.result()
+
+    def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
+        """Whether something comes about within so many seconds; `has_come` waits for some. Raises _Stopped."""
+        until = time.monotonic() + within
+        while not has_come(_POLL_SECONDS):
+            if self._is_stopping:
+                raise _StopRequested
+            if not _seconds_left(until):
+                return False
+        return True
+
+    def _reopen(self) -> Appliance:
+        """Another appliance on the store that is there now, ready to begin."""
+        appliance = self._bootstrap.reopen(self._lock)
+        try:
+            logs.set_level(appliance.settings.text("log.level"))
+            self._attach(appliance)
+        except BaseException:
+            appliance.stop_workers()
+            appliance.store.close_files()
+            raise
+        return appliance
+
+    def _resume_after_failure(self, prepared: Prepared, actor: Actor) -> None:
+        _note_restore(prepared, actor)  # what failed has thrown it away; the opening records it, this one or the next
+        if not self._is_stopping:
+            self._resume(self._reopen())
+
+    def _resume(self, appliance: Appliance) -> None:
+        self._appliance = appliance  # whatever fails now, who ends stops it
+        if self._is_stopping:
+            return
+        appliance.start()
+        self.listening.switch_to(appliance)
+        self._app.handle.resume(appliance)
+        tune_garbage_collector()
+
+    def _check_stopping(self, _step: str, _done: int, _total: int) -> None:
+        if self._is_stopping:
+            raise _StopRequested
+
+
+def _seconds_left(until: float) -> float:
+    return max(0.0, until - time.monotonic())
+
+
+def _note_restore(prepared: Prepared, actor: Actor) -> None:
+    accepted.note(prepared.folder, prepared.backup_id, actor)
+
+
+def _restore_facts(restored: Restored) -> dict[str, object]:
+    carried = restored.carried
+    how = {"known": carried.is_known, "relation": carried.relation, "log_goes_on": carried.has_log}
+    return {**how, **asdict(carried.sends), **asdict(carried.rights)}

@@ -1,0 +1,113 @@
+"""Native crashes: the trace that a fatal signal leaves, and the last crash until an administrator dismisses it.
+
+logs/crash.txt             where `faulthandler` writes at SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT; empty else
+logs/crash-<UTC time>.txt  the traces of crashes before this start
+logs/last-crash.json       the last crash, until it is dismissed
+
+A trace holds files, lines and functions of every thread: no mail, no addresses, no values. All files are 0600.
+"""
+
+import faulthandler
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Timestamp, Wire
+from mailbox_appliance.system import files
+from mailbox_appliance.system.files import replace_file
+
+TRACE, _LAST = "crash.txt", "last-crash.json"
+#: How many traces are kept.
+KEPT = 5
+_LARGEST = 1024 * 1024
+_FOLDER = "logs"
+#: How a trace begins (CPython, Modules/faulthandler.c). Windows also lets programs handle exceptions, which are traced
+#: all the same: those that are not named here are no crash.
+_SIGNALS = {
+    "Fatal Python error: Segmentation fault": "SIGSEGV",
+    "Fatal Python error: Bus error": "SIGBUS",
+    "Fatal Python error: Floating point exception": "SIGFPE",
+    "Fatal Python error: Illegal instruction": "SIGILL",
+    "Fatal Python error: Aborted": "SIGABRT",
+    "Windows fatal exception: access violation": "SIGSEGV",
+    "Windows fatal exception: stack overflow": "SIGSEGV",
+    "Windows fatal exception: int divide by zero": "SIGFPE",
+}
+
+
+class Crash(Wire, frozen=True, kw_only=True):
+    """A crash of the appliance. `at`: when; `signal`: such as SIGSEGV; `file`: the trace in the log folder."""
+
+    at: Timestamp
+    signal: str
+    file: str
+
+
+def record(data_dir: Path) -> Crash | None:
+    """Keep the trace that the run before this one left, and return its crash; None if there was none.
+
+    Call it while holding the lock of the data directory, before `watch`. Raises OSError.
+    """
+    folder = data_dir / _FOLDER
+    trace = folder / TRACE
+    try:
+        lines = files.read_regular(trace, _LARGEST).decode("utf-8", "replace").splitlines()
+        moment = datetime.fromtimestamp(trace.stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+    signals = [_SIGNALS[line] for line in lines if line in _SIGNALS]
+    if not signals:
+        return None
+    # The first one is the cause: abort() in a container's first process ends by SIGSEGV.
+    crash = Crash(at=to_timestamp(moment), signal=signals[0], file=f"crash-{moment:%Y%m%dT%H%M%SZ}.txt")
+    # In this order: a start that is killed in between does the same again.
+    _write(folder / _LAST, msgspec.json.encode(crash))
+    replace_file(trace, folder / crash.file)
+    for old in sorted(folder.glob("crash-*.txt"))[:-KEPT]:
+        old.unlink(missing_ok=True)
+    return crash
+
+
+def watch(data_dir: Path) -> None:
+    """Let a fatal signal leave a trace of all threads from now on; then it ends the process as it always does.
+
+    For a process of its own alone: there is one such file in a process, and it takes the place of `-X faulthandler`.
+    Raises OSError.
+    """
+    handle = os.open(data_dir / _FOLDER / TRACE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    faulthandler.enable(handle, all_threads=True)  # the handle stays open until the process ends
+
+
+def find(data_dir: Path) -> Crash | None:
+    """The last crash, unless it was dismissed."""
+    try:
+        return decode_json(files.read_regular(data_dir / _FOLDER / _LAST, _LARGEST), Crash)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def dismiss(data_dir: Path, file: str) -> None:
+    """Show the crash with this trace no more; the trace stays. Another crash is left alone. Raises OSError."""
+    crash = find(data_dir)
+    if crash is not None and crash.file == file:
+        (data_dir / _FOLDER / _LAST).unlink(missing_ok=True)
+
+
+def warning(crash: Crash) -> str:
+    """What administrators read of a crash."""
+    return (
+        f"The appliance crashed ({crash.signal}) at {crash.at} and was restarted. Report it, with the trace"
+        f" {_FOLDER}/{crash.file}, which contains no mail."
+    )
+
+
+def _write(file: Path, content: bytes) -> None:
+    temporary = file.with_name(f".{file.name}.new")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    replace_file(temporary, file)

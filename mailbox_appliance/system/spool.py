@@ -1,0 +1,88 @@
+"""A temporary file for what is too large to hold in memory, encrypted with a key that only this process has.
+
+The file has no name from the moment it is opened (POSIX), or is deleted when it is closed (Windows), even by a crash.
+What remains on the disk is AES-256-CTR under a key that was never written down.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from mailbox_appliance.model.content import PIECE, Content
+
+_BLOCK = 16
+#: Bytes that stay free on the disk: the store and its journal lie there too.
+RESERVE = 64 << 20
+_LOOK_EVERY = 1 << 20
+
+
+class Spool:
+    """Bytes that are written once, in order, and read any number of times. Any thread may read."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """`folder`: where the file lies; None for the system's place for temporary files. Raises OSError."""
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` closes it
+        self._algorithm = AES256(secrets.token_bytes(32))
+        self._encryptor = Cipher(self._algorithm, CTR(bytes(_BLOCK))).encryptor()
+        self._lock = threading.Lock()  # the file has one position
+        self._size = self._next_look = 0
+        self._folder = folder or Path(tempfile.gettempdir())
+
+    def __len__(self) -> int:
+        """How many bytes were written."""
+        return self._size
+
+    def append(self, data: bytes) -> None:
+        """Write bytes behind those that are here. Raises OSError, also where the disk would be nearly full, and is of
+        no more use then.
+        """
+        if self._size >= self._next_look:
+            self._next_look = self._size + _LOOK_EVERY
+            if shutil.disk_usage(self._folder).free < RESERVE + _LOOK_EVERY:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        encrypted = memoryview(self._encryptor.update(data))
+        with self._lock:
+            self._file.seek(self._size)
+            while encrypted:
+                encrypted = encrypted[self._file.write(encrypted) or 0 :]
+        self._size += len(data)
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from one place to another, without it. Raises OSError, and ValueError once it is closed."""
+        skip = start % _BLOCK
+        counter = (start // _BLOCK).to_bytes(_BLOCK, "big")
+        with self._lock:
+            self._file.seek(start - skip)
+            encrypted = self._file.read(end - start + skip)
+        return Cipher(self._algorithm, CTR(counter)).decryptor().update(encrypted)[skip:]
+
+    def content(self, start: int = 0, end: int | None = None) -> Content:
+        """The bytes from one place to another as content, as long as this is open."""
+        return _SpoolRange(self, start, self._size if end is None else end)
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._file.close()
+
+
+class _SpoolRange(Content):
+    def __init__(self, spool: Spool, start: int, end: int) -> None:
+        super().__init__()
+        self._spool, self._start, self._end = spool, start, end
+        self._size = end - start
+
+    def part(self, start: int, end: int) -> Content:
+        return _SpoolRange(self._spool, self._start + start, self._start + end)
+
+    def pieces(self) -> Iterator[bytes]:
+        for place in range(self._start, self._end, PIECE):
+            yield self._spool.read(place, min(place + PIECE, self._end))

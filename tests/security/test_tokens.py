@@ -1,0 +1,70 @@
+"""Tokens are recognisable, carry a checksum, and are stored as a hash."""
+
+import hashlib
+import re
+import zlib
+
+import pytest
+
+from mailbox_appliance.security.tokens import KINDS, Kind, hash_token, is_well_formed, new_token
+
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+TOKEN = "mbxs_" + "0" * 43
+
+
+def checked(body: str) -> str:
+    """The body with its checksum, reckoned another way than the appliance does."""
+    number = zlib.crc32(body.encode())
+    return body + "".join(BASE62[number // 62**place % 62] for place in (5, 4, 3, 2, 1, 0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_token(kind: Kind) -> None:
+    tokens = {new_token(kind) for _ in range(200)}
+    assert len(tokens) == 200
+    for token in tokens:
+        assert re.fullmatch(rf"{kind}_[0-9A-Za-z]{{49}}", token)
+        assert checked(token[:-6]) == token
+        assert is_well_formed(token)
+    assert {character for token in tokens for character in token[5:-6]} == set(BASE62)
+
+
+def test_the_checksum_is_padded() -> None:
+    low = next(body for number in range(10**6) if zlib.crc32((body := f"mbxs_{number:043}").encode()) < 62**4)
+    assert checked(low)[-6:].startswith("00")
+    assert is_well_formed(checked(low))
+
+
+ODD = [
+    ("", False),
+    (checked(TOKEN), True),
+    (checked(TOKEN)[:-1], False),
+    (checked(TOKEN) + "0", False),
+    (checked(TOKEN)[:-1] + "!", False),
+    (checked(TOKEN).swapcase(), False),
+    (checked("mbxz_" + "0" * 43), False),
+    (checked("mbxs-" + "0" * 43), False),
+    (checked("mbxs_" + "0" * 42), False),
+    (checked("mbxs_" + "0" * 42 + "-"), False),
+    (checked("mbxs_" + "0" * 42 + "é"), False),
+    (checked("mbxs_" + "0" * 42 + "²"), False),
+    ("mbxs_" + "\ud800" * 49, False),
+    (" " + checked(TOKEN)[:-1], False),
+]
+
+
+@pytest.mark.parametrize(("token", "is_one"), ODD)
+def test_what_is_no_token(token: str, is_one: bool) -> None:
+    assert is_well_formed(token) == is_one
+
+
+def test_a_mistyped_character_is_noticed() -> None:
+    token = new_token("mbxk")
+    for place in range(5, len(token)):
+        other = "0" if token[place] != "0" else "1"
+        assert not is_well_formed(token[:place] + other + token[place + 1 :]), place
+
+
+def test_only_the_hash_of_the_whole_token_is_kept() -> None:
+    assert hash_token(checked(TOKEN)) == hashlib.sha256(checked(TOKEN).encode()).hexdigest()
+    assert len({hash_token(text) for text in ("", "é", "\ud800", TOKEN)}) == 4
