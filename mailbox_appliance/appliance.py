@@ -40,10 +40,10 @@ from mailbox_appliance.sending.evidence import Reconciler
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.long_work import LongWork
-from mailbox_appliance.store.restore import Prepared
+from mailbox_appliance.store.exclusive_job import ExclusiveJob
+from mailbox_appliance.store.maintenance.cleanup import CleanupLimits
+from mailbox_appliance.store.restore.restore import PreparedRestore
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.store.upkeep import Bounds
 from mailbox_appliance.sync.html_readers import HtmlReaders
 from mailbox_appliance.sync.supervisor import Supervisor
 
@@ -107,9 +107,9 @@ class Appliance:
         #: Shows that somebody on this computer is its operator; new at each start, None where nobody serves.
         self.operator_secret: str | None = None
         #: What takes long is done one at a time.
-        self.exclusive_job = LongWork()
+        self.exclusive_job = ExclusiveJob()
         #: Who serves lets a prepared restore take this one's place, on behalf of somebody; None where nobody serves.
-        self.start_restore: Callable[[Prepared, Actor], None] | None = None
+        self.start_restore: Callable[[PreparedRestore, Actor], None] | None = None
         #: The HTTPS listener; None where nobody serves.
         self.https: HttpsControl | None = None
         self.settings = settings or settings_table.load(environment={})
@@ -192,9 +192,9 @@ class Appliance:
             self._apply_changes(before)
         return later
 
-    def _cleanup_limits(self) -> Bounds:
+    def _cleanup_limits(self) -> CleanupLimits:
         days, mib = (self.settings.number(name) for name in ("store.keep_phases_days", "sync.cache_mib"))
-        return Bounds(timedelta(days=days), mib << 20)
+        return CleanupLimits(timedelta(days=days), mib << 20)
 
     def _load_stored_settings(self) -> None:
         self.settings.use_stored(self.store.stored_settings.get_all())

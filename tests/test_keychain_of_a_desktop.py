@@ -16,9 +16,8 @@ import pytest
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.control.failures import Failure
 from mailbox_appliance.control.tokens import Tokens
-from mailbox_appliance.store.files import KEY
-from mailbox_appliance.store.key_slots import wrap_keyring
-from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.store.files import KEY_FILE
+from mailbox_appliance.store.key import read_key, render_key_file, wrap_with_keyring
 from mailbox_appliance.system import keyring
 from mailbox_appliance.tray.log_in import LogIn
 from mailbox_appliance.tray.state import Access
@@ -109,14 +108,14 @@ def test_a_store_whose_key_such_a_keychain_has_is_neither_opened_nor_given_anoth
 ) -> None:
     folder = tmp_path / "data"
     templates["new"].copy(folder)
-    key = read_key(folder / KEY)
-    (folder / KEY).write_bytes(render(key, (wrap_keyring(key, os.urandom(32)),)))
-    before, serve = (folder / KEY).read_bytes(), ("--data-dir", str(folder), "serve", "--port", "0")
+    key = read_key(folder / KEY_FILE)
+    (folder / KEY_FILE).write_bytes(render_key_file(key, (wrap_with_keyring(key, os.urandom(32)),)))
+    before, serve = (folder / KEY_FILE).read_bytes(), ("--data-dir", str(folder), "serve", "--port", "0")
     program = (sys.executable, "-m", "mailbox_appliance", *serve)
     refused = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=SOON)
     assert (refused.returncode, json.loads(refused.stderr)["error"]["code"]) == (4, "keychain_locked")
     assert reason in refused.stderr
-    assert (folder / KEY).read_bytes() == before
+    assert (folder / KEY_FILE).read_bytes() == before
 
 
 def test_the_one_who_asks_ends_also_where_the_one_who_wanted_to_know_was_killed(prompting: PromptingKeychain) -> None:

@@ -20,9 +20,9 @@ from typing import TypeVar
 from mailbox_appliance.certificates import making
 from mailbox_appliance.certificates.tls import context_of
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
-from mailbox_appliance.store import own_certificate
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.backup.backups import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE
 from mailbox_appliance.store.files import write_private
-from mailbox_appliance.store.own_certificate import CERTIFICATE, KEY
 from mailbox_appliance.system import files, ownership
 from mailbox_appliance.system.files import locked_folder, replace_file, sync_folder
 
@@ -42,9 +42,9 @@ class CertificateFiles:
     """The certificate (with its chain, the server's own first) and its private key, both PEM."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.folder = data_dir / own_certificate.FOLDER
-        self.certificate, self.key = self.folder / CERTIFICATE, self.folder / KEY
-        self._making, self._next = self.folder / ".next.making", self.folder / own_certificate.NEXT
+        self.folder = data_dir / backups.CERTIFICATE_FOLDER
+        self.certificate, self.key = self.folder / CERTIFICATE_FILE, self.folder / CERTIFICATE_KEY_FILE
+        self._making, self._next = self.folder / ".next.making", self.folder / backups.NEXT_CERTIFICATE_FOLDER
 
     def any_exists(self) -> bool:
         """Whether there is either file, readable or not: then none is made."""
@@ -56,11 +56,11 @@ class CertificateFiles:
 
     def paths(self) -> tuple[Path, Path]:
         """Where the pair that counts lies now."""
-        return own_certificate.places(self.folder)
+        return backups.certificate_paths(self.folder)
 
     def state(self) -> tuple[object, ...]:
         """Something that is another whenever one of the files, or what a link leads to, is another."""
-        return own_certificate.state(self.folder)
+        return backups.certificate_state(self.folder)
 
     def load(self) -> tuple[bytes, bytes]:
         """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
@@ -71,7 +71,7 @@ class CertificateFiles:
 
         Raises what it raises, unless the files changed meanwhile: then it looks again.
         """
-        return own_certificate.steadily(self.folder, look, CertificateUnusable)
+        return backups.read_unchanged(self.folder, look, CertificateUnusable)
 
     def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = unrecorded) -> bool:
         """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.
@@ -143,7 +143,7 @@ class CertificateFiles:
         replace_file(self._making, self._next)
         try:
             sync_folder(self.folder)
-            replace_file(self._next / KEY, self.key)
+            replace_file(self._next / CERTIFICATE_KEY_FILE, self.key)
         except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
             replace_file(self._next, self._making)
             self._settle()
@@ -155,7 +155,7 @@ class CertificateFiles:
         """The new files, on the disk, looked at by TLS and recorded; nothing is left where one of these fails."""
         try:
             self._making.mkdir(mode=0o700)
-            new = self._making / CERTIFICATE, self._making / KEY
+            new = self._making / CERTIFICATE_FILE, self._making / CERTIFICATE_KEY_FILE
             for file, content in zip(new, (certificate, key), strict=True):
                 write_private(file, content)
             context_of(*new, self.folder)
@@ -175,7 +175,7 @@ class CertificateFiles:
             shutil.rmtree(self._making)
         if not os.path.lexists(self._next):
             return
-        for name in (KEY, CERTIFICATE):
+        for name in (CERTIFICATE_KEY_FILE, CERTIFICATE_FILE):
             if os.path.lexists(self._next / name):
                 replace_file(self._next / name, self.folder / name)
         sync_folder(self.folder)

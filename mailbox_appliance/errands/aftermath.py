@@ -30,7 +30,7 @@ from mailbox_appliance.mail.compose import redated, with_bcc
 from mailbox_appliance.model.records import FlagChange, LocatedMessage, PostSendTask, PostSendTaskKind
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.database import DATABASE_ERRORS
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Aftermath:
             for chore in self._store.schedule.list_chores(operation_id):
                 if kind in (None, chore.kind):
                     self._run_task(chore, threading.Event())
-        except FAILED:
+        except DATABASE_ERRORS:
             log.exception("a chore after a delivery could not be recorded", extra={"operation": operation_id})
 
     def _run_task(self, chore: PostSendTask, stopping: threading.Event) -> None:
@@ -102,7 +102,7 @@ class Aftermath:
             except RemoteFault as fault:
                 if not stopping.is_set():  # else we hung up ourselves
                     self._postpone(chore, fault.kind)
-            except FAILED:
+            except DATABASE_ERRORS:
                 raise
             except Unsupported:
                 self._postpone(chore, "unsupported")

@@ -13,9 +13,9 @@ from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
 from mailbox_appliance.events import BackupFailed, BackupFinished, Events
 from mailbox_appliance.model.records import Backup, Progress
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.audit import SYSTEM
-from mailbox_appliance.store.long_work import LongWork
-from mailbox_appliance.store.retention import is_ahead
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.backup.backups import is_in_future
+from mailbox_appliance.store.exclusive_job import ExclusiveJob
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
 class DailyBackup:
     """Works on a thread of its own."""
 
-    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: LongWork) -> None:
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: ExclusiveJob) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
         self._exclusive_job = long_work
         self._task = Repeating("daily-backup", self.run_once, _EVERY, at_once=False)
@@ -71,7 +71,7 @@ class DailyBackup:
     def _last_daily_backup(self) -> datetime | None:
         now = self._clock.now()
         made = (from_timestamp(one.created_at) for one in self._store.backups.list() if one.reason == "daily")
-        return max((moment for moment in made if not is_ahead(moment, now)), default=None)
+        return max((moment for moment in made if not is_in_future(moment, now)), default=None)
 
     def _make_backup(self) -> None:
         try:
@@ -94,7 +94,7 @@ class DailyBackup:
 
     def _record_and_thin(self, made: Backup) -> None:
         with self._store.database.transaction(durable=True):
-            self._store.audit.record(SYSTEM, "backup.create", ("backup", made.id))
+            self._store.audit.record(SYSTEM_ACTOR, "backup.create", ("backup", made.id))
         keep = (self._settings.number(f"backup.keep_{period}") for period in ("daily", "weekly"))
         self._store.backups.prune(self._clock.now(), *keep)
 

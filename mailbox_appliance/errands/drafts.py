@@ -26,7 +26,7 @@ from mailbox_appliance.remote import lookup
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.mirror import PendingCopy
+from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 
 _FLAGS = frozenset({"\\Draft", "\\Seen"})

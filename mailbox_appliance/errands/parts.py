@@ -25,7 +25,7 @@ from mailbox_appliance.model.records import Download, ListedPart, LocatedMessage
 from mailbox_appliance.remote.faults import RemoteFault, malformed
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.part_cache import Reading
+from mailbox_appliance.store.attachment_cache import CachedPartReader
 from mailbox_appliance.store.store import Store
 
 PIECE = 512 << 10
@@ -105,12 +105,12 @@ class Parts:
             raise NotFound(what="message")
         return message
 
-    def _fetch(self, wanted: Wanted) -> Reading:
+    def _fetch(self, wanted: Wanted) -> CachedPartReader:
         number = wanted.message.number
         with self.locks.lock((number, wanted.part)):
             return self._store.part_cache.open(number, wanted.part) or self._fetch_locked(wanted)
 
-    def _fetch_locked(self, wanted: Wanted) -> Reading:
+    def _fetch_locked(self, wanted: Wanted) -> CachedPartReader:
         reading = self._fetch_from_source(wanted)
         if reading.size > CONTENT_LARGE:
             self._events.publish(LargeWorkEnded())
@@ -136,7 +136,7 @@ class Parts:
                 sizes = part_sizes(b"".join(source))
         self._store.mailbox_writer.correct_sizes(wanted.message.number, sizes)
 
-    def _fetch_from_source(self, wanted: Wanted) -> Reading:
+    def _fetch_from_source(self, wanted: Wanted) -> CachedPartReader:
         own = self._own_source(wanted)
         if own is not None:
             return self._keep(wanted, iter([_part_of(own, wanted.part)]))
@@ -157,7 +157,7 @@ class Parts:
         found = self._store.delivery_lists.find_source(wanted.account_id, message.id)
         return None if found is None else found.read()
 
-    def _fetch_part_alone(self, wanted: Wanted) -> Reading | None:
+    def _fetch_part_alone(self, wanted: Wanted) -> CachedPartReader | None:
         """The part by the server's number for it; None where the server has no such part."""
         with self._connections.borrow(wanted.account_id) as mailbox:
             uid = self.find_uid(mailbox, wanted.message)
@@ -168,7 +168,7 @@ class Parts:
             return None
         return self._keep(wanted, decoded(self._read_pieces(wanted), part.encoding))
 
-    def _extract_from_source(self, wanted: Wanted) -> Reading:
+    def _extract_from_source(self, wanted: Wanted) -> CachedPartReader:
         _require(wanted.message.size, MOST_PARSED)
         reading = self._fetch(Wanted(wanted.account_id, wanted.message, _SOURCE, "", "", wanted.message.size))
         try:
@@ -200,11 +200,11 @@ class Parts:
             if offset > 2 * wanted.message.size + PIECE:
                 raise malformed("imap")
 
-    def _keep(self, wanted: Wanted, chunks: Iterator[bytes]) -> Reading:
+    def _keep(self, wanted: Wanted, chunks: Iterator[bytes]) -> CachedPartReader:
         return self._store.part_cache.put(wanted.message.number, wanted.part, chunks, limit=self._cache_limit)
 
 
-def _download(wanted: Wanted, reading: Reading) -> Download:
+def _download(wanted: Wanted, reading: CachedPartReader) -> Download:
     return Download(wanted.media_type, wanted.filename, reading.size, reading)
 
 

@@ -7,8 +7,8 @@ import logging
 
 from mailbox_appliance.errands.repeating import Repeating
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store import room
-from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store import files
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ class StoreWatch:
     def run_once(self) -> None:
         """Look once. What has begun ends only when there is a tenth more room, so that it is not told over and over."""
         low = self._settings.number("store.low_space_mib")
-        file, facts = self._store.folder / DATABASE, {"free_bytes": self._store.free_bytes}
-        if not self._is_low and (warning := room.warning(file, low)):
+        file, facts = self._store.folder / DATABASE_FILE, {"free_bytes": self._store.free_bytes}
+        if not self._is_low and (warning := files.low_room_warning(file, low)):
             self._is_low = True
             log.warning(warning, extra=facts)
-        elif self._is_low and not room.warning(file, low + low // 10):
+        elif self._is_low and not files.low_room_warning(file, low + low // 10):
             self._is_low = False
             log.info("The disk of the store has room again.", extra=facts)

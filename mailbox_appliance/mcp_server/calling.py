@@ -13,7 +13,7 @@ from mailbox_appliance.mcp_server.tool import Asked, Shown, Tool
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.failing import DISK_FULL, is_full
+from mailbox_appliance.store.files import DISK_FULL_MESSAGE, is_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +43,9 @@ def call(asked: Asked, name: str, arguments: Mapping[str, Any]) -> Shown:
             name_places(problem)
             return presenting.failure(problem, request_id)
         except Exception as error:
-            if is_full(error, asked.appliance.folder):
+            if is_disk_full(error, asked.appliance.folder):
                 log.error("the disk of the store is full, so a tool failed", extra={"tool": tool.name})
-                return presenting.failure(Problem(), request_id, told=DISK_FULL)
+                return presenting.failure(Problem(), request_id, told=DISK_FULL_MESSAGE)
             log.exception("tool failed", extra={"tool": tool.name})
             return presenting.failure(Problem(), request_id)
 

@@ -10,10 +10,9 @@ from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files.opening import enveloped, existing_store, require_backups, told_of
 from mailbox_appliance.operations.backups import NewBackup, not_listed, page_of, warnings_of
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.store import backups
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.keyfile import StoreKey, read_key
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
 
 
 def create(
@@ -31,7 +30,9 @@ def create(
 def list_(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
     """The backups of a data directory, newest first; nothing is opened. Raises StoreUnusable where there is none."""
     require_backups(data_dir)
-    return enveloped(page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.strays(data_dir)))
+    return enveloped(
+        page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.list_unlisted(data_dir))
+    )
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
@@ -49,5 +50,5 @@ def verify_file(file: Path, passphrase: str | None, progress: Progress | None = 
 def _key_of(data_dir: Path, passphrase: str | None) -> StoreKey | None:
     """The key of the store, which opens its backups too; None where it cannot be had: they may open without."""
     with suppress(KeyUnusable, OSError):
-        return read_key(place_of_key(data_dir, os.environ), passphrase or passphrase_from(os.environ))
+        return read_key(find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ))
     return None

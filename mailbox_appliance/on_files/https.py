@@ -17,9 +17,8 @@ from mailbox_appliance.on_files.opening import enveloped, require_store, told_of
 from mailbox_appliance.operations import https
 from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.files import DATABASE
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.key import find_key_file, load_passphrase
 
 _OPERATOR = Caller(LOCAL, is_operator=True)
 
@@ -75,15 +74,15 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
 def _made(data_dir: Path, files: CertificateFiles) -> str:
     """Who mistypes the directory must not hand out a fingerprint that no server has."""
     made = f"This certificate was made now in {files.folder}, since there was none."
-    if os.path.lexists(data_dir / DATABASE):
+    if os.path.lexists(data_dir / DATABASE_FILE):
         return f"{made} Clients that pinned one from before, if there was one, refuse this one."
     return f"{made} No appliance has been there yet: if you have one, name its directory with --data-dir."
 
 
 @contextmanager
 def _opened(data_dir: Path, passphrase: str | None) -> Iterator[Appliance]:
-    options, key_file = settings.load(data_dir / "config.toml"), place_of_key(data_dir, os.environ)
-    passphrase = passphrase or passphrase_from(os.environ)
+    options, key_file = settings.load(data_dir / "config.toml"), find_key_file(data_dir, os.environ)
+    passphrase = passphrase or load_passphrase(os.environ)
     with failures_as_unusable(data_dir):
         appliance = Appliance(data_dir, options, key_file=key_file, passphrase=passphrase)
         try:

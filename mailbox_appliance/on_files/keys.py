@@ -15,25 +15,29 @@ import msgspec
 from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable
 from mailbox_appliance.on_files.opening import enveloped, existing_store, require_store, told_of
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.database import FAILED
-from mailbox_appliance.store.failing import is_full, unusable
-from mailbox_appliance.store.files import DATABASE
-from mailbox_appliance.store.key_place import place_of_key, require_own
-from mailbox_appliance.store.key_slots import (
+from mailbox_appliance.store.database import DATABASE_ERRORS
+from mailbox_appliance.store.files import DATABASE_FILE, is_disk_full, to_unusable
+from mailbox_appliance.store.key import (
     FileSlot,
+    KeyFile,
     KeyringSlot,
     PassphraseSlot,
     Slot,
-    keyring_kek,
-    recovery_passphrase,
+    StoreKey,
+    find_key_file,
+    load_keyring_kek,
+    new_recovery_passphrase,
+    read_key_file,
+    render_key_file,
+    replace_key_file,
+    require_no_credential,
     require_passphrase,
-    unlock,
-    wrap_file,
-    wrap_keyring,
-    wrap_passphrase,
+    unlock_slots,
+    wrap_in_file,
+    wrap_with_keyring,
+    wrap_with_passphrase,
 )
-from mailbox_appliance.store.keyfile import KeyFile, StoreKey, read_file, render, replace_file
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.store import Store
 
 Slots = tuple[Slot, ...]
@@ -43,13 +47,13 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 
 def show_key(data_dir: Path) -> dict[str, Any]:
     """Which slots the key has and where it lies, unlocking nothing; no key material. Raises StoreUnusable."""
-    file = place_of_key(data_dir, os.environ)
+    file = find_key_file(data_dir, os.environ)
     require_store(data_dir)
     lock = DirectoryLock(data_dir)
     try:
-        return enveloped(_told(file, read_file(file)))
+        return enveloped(_told(file, read_key_file(file)))
     except FileNotFoundError as error:
-        raise KeyMissing(store=data_dir / DATABASE, file=file) from error
+        raise KeyMissing(store=data_dir / DATABASE_FILE, file=file) from error
     except OSError as error:
         raise KeyUnusable(reason=f"{file} cannot be read ({error.strerror}).") from error
     finally:
@@ -65,7 +69,7 @@ def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, o
     with _store_with_own_key(data_dir, passphrase) as store:
 
         def edit(key: StoreKey, slots: Slots) -> Slots:
-            slot = wrap_passphrase(key, new)
+            slot = wrap_with_passphrase(key, new)
             _require_opens(slot, key, new, store.key_file)
             return (slot,) if only else (*_without(slots, PassphraseSlot), slot)
 
@@ -81,13 +85,13 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
     with _store_with_own_key(data_dir, passphrase) as store:
 
         def edit(key: StoreKey, slots: Slots) -> Slots:
-            slot = wrap_keyring(key, keyring_kek(key.store_id, file=store.key_file))
+            slot = wrap_with_keyring(key, load_keyring_kek(key.store_id, file=store.key_file))
             _require_opens(slot, key, None, store.key_file)  # by a process that did not store it
             kept = _without(slots, KeyringSlot, FileSlot)
             if kept:
                 return (*kept, slot)
-            recovery.append(recovery_passphrase())
-            return (slot, wrap_passphrase(key, recovery[0]))
+            recovery.append(new_recovery_passphrase())
+            return (slot, wrap_with_passphrase(key, recovery[0]))
 
         answer = _changed(store, edit)
     answer["data"]["recoveryPassphrase"] = recovery[0] if recovery else None
@@ -97,14 +101,14 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
 def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
     """Let the file itself hold the key, instead of the keychain; a passphrase slot stays."""
     with _store_with_own_key(data_dir, passphrase) as store:
-        return _changed(store, lambda key, slots: (wrap_file(key.master), *_without(slots, KeyringSlot, FileSlot)))
+        return _changed(store, lambda key, slots: (wrap_in_file(key.master), *_without(slots, KeyringSlot, FileSlot)))
 
 
 @contextmanager
 def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Store]:
     """The store, opened, whose key file is ours to change. Raises KeyUnusable for a lent one."""
     require_store(data_dir)
-    require_own(place_of_key(data_dir, os.environ), os.environ)
+    require_no_credential(find_key_file(data_dir, os.environ), os.environ)
     with existing_store(data_dir, passphrase) as store:
         yield store
 
@@ -116,23 +120,23 @@ def _changed(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str
     if key is None:
         raise KeyDamaged(file=store.key_file, reason="its check value does not agree with the key in it")
     slots = sorted(edit(key, there.slots), key=lambda slot: _ORDER.index(type(slot)))
-    content, before = render(key, tuple(slots)), store.key_file.read_bytes()
+    content, before = render_key_file(key, tuple(slots)), store.key_file.read_bytes()
     try:
         with store.database.transaction(durable=True):
             store.audit.record(Actor("local"), "key.change", ("key", key.store_id))
-            replace_file(store.key_file, content)
+            replace_key_file(store.key_file, content)
     except OSError as error:
         then = _put_back(store.key_file, before)
-        if is_full(error, store.key_file.parent):
-            raise unusable(error, store.key_file.parent, then=then) from error
+        if is_disk_full(error, store.key_file.parent):
+            raise to_unusable(error, store.key_file.parent, then=then) from error
         raise KeyUnusable(reason=f"{store.key_file} cannot be written ({error.strerror}). {then}") from error
-    except FAILED as error:
-        raise unusable(error, store.folder, then=_put_back(store.key_file, before)) from error
-    return enveloped(_told(store.key_file, read_file(store.key_file)), told_of(store.upgraded))
+    except DATABASE_ERRORS as error:
+        raise to_unusable(error, store.folder, then=_put_back(store.key_file, before)) from error
+    return enveloped(_told(store.key_file, read_key_file(store.key_file)), told_of(store.upgraded))
 
 
 def _whole_file(store: Store) -> KeyFile:
-    there = read_file(store.key_file)
+    there = read_key_file(store.key_file)
     if there is None:  # opening the store has not given it the form that has slots
         raise KeyUnusable(reason=f"{store.key_file} holds nothing but the key, and cannot be written.")
     return there
@@ -142,7 +146,7 @@ def _put_back(file: Path, before: bytes) -> str:
     """Let the key file be as it was before a change that failed, and what is said then."""
     with suppress(OSError):
         if file.read_bytes() != before:
-            replace_file(file, before)
+            replace_key_file(file, before)
         return "Nothing was changed."
     return "It is open which key file stays: see `mailbox-appliance key show`."
 
@@ -152,7 +156,7 @@ def _without(slots: Slots, *kinds: type[Slot]) -> Slots:
 
 
 def _require_opens(slot: Slot, key: StoreKey, passphrase: str | None, file: Path) -> None:
-    if unlock((slot,), key.store_id, passphrase, file=file) != key.master:
+    if unlock_slots((slot,), key.store_id, passphrase, file=file) != key.master:
         raise KeyDamaged(file=file, reason="a slot that was just made gives back another key")
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from mailbox_appliance.store.carry_over import Carried
-from mailbox_appliance.store.kinship import TOLD
+from mailbox_appliance.store.restore.kinship import RELATION_TEXTS
+from mailbox_appliance.store.restore.merge import MergeResult
 
 _NOT_KNOWN = (
     "{why} So nobody knows what happened since the backup: API keys that were revoked, passwords that were changed and"
@@ -24,13 +24,13 @@ _OTHER_LOG = (
 )
 
 
-def told(carried: Carried, why: str) -> Iterator[str]:
+def told(carried: MergeResult, why: str) -> Iterator[str]:
     """What became of sends and rights; `why` nothing is known of what happened since, where that is so."""
     sends, rights = carried.sends, carried.rights
     if not carried.is_known:
         yield _NOT_KNOWN.format(why=why or f"The store that is there tells nothing: {carried.why}.")
-    if carried.relation is not None and TOLD[carried.relation]:
-        yield TOLD[carried.relation]
+    if carried.relation is not None and RELATION_TEXTS[carried.relation]:
+        yield RELATION_TEXTS[carried.relation]
     yield from _counted(sends.uncertain, "send", *_MAY_BE_OUT)
     yield from _counted(sends.waiting, "scheduled send", *(_HELD if sends.are_held else _IN_TIME))
     yield from _counted(sends.ended, "scheduled send", *_ENDS)

@@ -28,21 +28,28 @@ from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files import outcome
 from mailbox_appliance.on_files.opening import enveloped, told_of
 from mailbox_appliance.operations import configuration
-from mailbox_appliance.store import backups, swap
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.carry_over import Carried
-from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.keyfile import StoreKey, read_key
-from mailbox_appliance.store.lock import DirectoryLock
-from mailbox_appliance.store.opening import format_of, log_of, open_database
-from mailbox_appliance.store.restore import Prepared, Restored, complete, prepare, put_back, try_out
-from mailbox_appliance.store.restore_elsewhere import Elsewhere, look_before, unpack_to
+from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
+from mailbox_appliance.store.open_file import DirectoryLock, detect_plain_format, open_database, wal_path
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.restore.merge import MergeResult
+from mailbox_appliance.store.restore.restore import (
+    PreparedRestore,
+    RestoreResult,
+    UnpackResult,
+    complete_restore,
+    merge_into_prepared,
+    prepare_restore,
+    preview_unpack,
+    undo_restore,
+    unpack_into_folder,
+)
+from mailbox_appliance.store.restore.unpack import PresentKey
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.store.unpacking import PresentKey
-from mailbox_appliance.store.upgrade import Upgraded
+from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system import ownership
 
 _ACTOR = Actor("local")
@@ -72,7 +79,7 @@ class _Present:
     key: PresentKey | None
     why: str = ""
     older: int | None = None
-    upgraded: Upgraded | None = None
+    upgraded: UpgradeResult | None = None
     is_key_missing: bool = False
 
 
@@ -90,12 +97,12 @@ def restore(
     `give_up` is asked whether a store may be replaced of which only the key is missing; None: it may.
     Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the store is as it was.
     """
-    key_file = place_of_key(data_dir, os.environ)
+    key_file = find_key_file(data_dir, os.environ)
     file = _file(data_dir, backup)
     with _owned(data_dir) as lock:
         look = _look_at if dry_run else _opened
         present = look(data_dir, lock, key_file, passphrase, progress)
-        prepared = prepare(
+        prepared = prepare_restore(
             data_dir,
             file,
             key_file,
@@ -107,14 +114,14 @@ def restore(
         )
         if dry_run:
             try:
-                carried = try_out(prepared, SystemClock(), _ACTOR, leave_present=True)
+                carried = merge_into_prepared(prepared, SystemClock(), _ACTOR, leave_present=True)
             finally:
                 swap.discard(data_dir)
             return enveloped(prepared.summary, (*_told(carried, present), *prepared.warnings))
         if present.is_key_missing and give_up is not None and not give_up(present.why):
             swap.discard(data_dir)
             raise Conflict(reason=_GIVEN_UP)
-        restored = complete(prepared, SystemClock(), _ACTOR, progress)
+        restored = complete_restore(prepared, SystemClock(), _ACTOR, progress)
         _see_that_it_opens(prepared, restored.kept, lock, passphrase)
         told = (*_told(restored.carried, present), *prepared.warnings, *_kept(restored))
         return enveloped(prepared.summary, told)
@@ -136,9 +143,9 @@ def unpack(
     """
     file, key = _file(data_dir, backup), _key_of(data_dir)
     if dry_run:
-        unpacked = look_before(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+        unpacked = preview_unpack(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     else:
-        unpacked = unpack_to(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+        unpacked = unpack_into_folder(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     if unpacked.carried is not None:
         return enveloped(unpacked.summary, _told(unpacked.carried, _Present(None, "No store is beside it.")))
     is_older = unpacked.manifest.format < format_5.NUMBER
@@ -169,7 +176,7 @@ def _file(data_dir: Path, backup: str | Path) -> Path:
     return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
 
 
-def _not_looked_at(unpacked: Elsewhere) -> dict[str, Any]:
+def _not_looked_at(unpacked: UnpackResult) -> dict[str, Any]:
     """What is said of files that nothing opens."""
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
@@ -178,7 +185,7 @@ def _not_looked_at(unpacked: Elsewhere) -> dict[str, Any]:
 def _key_of(data_dir: Path) -> StoreKey | None:
     """The key of the store that is there, which opens its backups; None where it cannot be had."""
     with suppress(KeyUnusable, OSError):
-        return read_key(place_of_key(data_dir, os.environ), passphrase_from(os.environ))
+        return read_key(find_key_file(data_dir, os.environ), load_passphrase(os.environ))
     return None
 
 
@@ -187,7 +194,7 @@ def _opened(
 ) -> _Present:
     """Open the store that is there as it always is, upgraded where it is older, and close it."""
     swap.finish(data_dir, key_file)
-    if not os.path.lexists(data_dir / DATABASE):
+    if not os.path.lexists(data_dir / DATABASE_FILE):
         return _Present(None, "No store is there.")
 
     def opened(given: str | None) -> _Present:
@@ -206,14 +213,14 @@ def _look_at(
     progress: Progress | None,  # noqa: ARG001
 ) -> _Present:
     """The same for a dry run: nothing of it is changed."""
-    file = data_dir / DATABASE
+    file = data_dir / DATABASE_FILE
     if not os.path.lexists(file):
         return _Present(None, "No store is there.")
 
     def looked(given: str | None) -> _Present:
-        if (number := format_of(file)) is not None:
+        if (number := detect_plain_format(file)) is not None:
             return _Present(None, older=number)
-        has_log = log_of(file).exists()
+        has_log = wal_path(file).exists()
         database, key = open_database(file, key_file, given)
         database.close_without_checkpoint() if has_log else database.close()
         return _Present(PresentKey(key, key_file))
@@ -223,7 +230,7 @@ def _look_at(
 
 def _tried(opening: Any, passphrase: str | None) -> _Present:
     """What comes of opening the present store: by its own passphrase, else by that of the backup, which may be it."""
-    own = passphrase_from(os.environ)
+    own = load_passphrase(os.environ)
     try:
         try:
             found: _Present = opening(own)
@@ -246,7 +253,9 @@ def _reason(error: Problem) -> str:
     return " ".join(one for one in sentences if "nothing was changed" not in one.lower())
 
 
-def _see_that_it_opens(prepared: Prepared, kept: Path | None, lock: DirectoryLock, passphrase: str | None) -> None:
+def _see_that_it_opens(
+    prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
+) -> None:
     """Move the restored store into its place and open it; where it does not, what was there comes back."""
     folder, clock = prepared.folder, SystemClock()
 
@@ -254,7 +263,7 @@ def _see_that_it_opens(prepared: Prepared, kept: Path | None, lock: DirectoryLoc
         Store.open_locked(folder, lock, clock, prepared.key_file, passphrase=given).close_files()
 
     try:
-        own = passphrase_from(os.environ)
+        own = load_passphrase(os.environ)
         try:
             opened(own)
         except (PassphraseNeeded, PassphraseWrong):
@@ -264,19 +273,19 @@ def _see_that_it_opens(prepared: Prepared, kept: Path | None, lock: DirectoryLoc
         return  # it opens with what somebody has, on the computer where it is needed
     except Exception:
         if kept is not None:
-            put_back(prepared, kept)
+            undo_restore(prepared, kept)
             swap.finish(folder, prepared.key_file)
         raise
 
 
-def _told(carried: Carried, present: _Present) -> tuple[str, ...]:
+def _told(carried: MergeResult, present: _Present) -> tuple[str, ...]:
     """What becomes of sends and rights, a sentence each."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
     return (*told_of(present.upgraded), *outcome.told(carried, present.why))
 
 
-def _kept(restored: Restored) -> Iterator[str]:
+def _kept(restored: RestoreResult) -> Iterator[str]:
     if restored.kept is not None:
         yield f"What was replaced is kept as backups/{restored.kept.name}."
     if restored.kept_key is not None:

@@ -11,8 +11,8 @@ from mailbox_appliance.operations.audit import verdict_of
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
+from mailbox_appliance.store.files import failures_as_unusable
+from mailbox_appliance.store.key import find_key_file, load_passphrase
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     Invalid for what cannot be taken.
     """
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
-    options, key_file = settings.load(data_dir / "config.toml"), place_of_key(data_dir, os.environ)
+    options, key_file = settings.load(data_dir / "config.toml"), find_key_file(data_dir, os.environ)
     with failures_as_unusable(data_dir):
-        appliance = Appliance(data_dir, options, key_file=key_file, passphrase=passphrase_from(os.environ))
+        appliance = Appliance(data_dir, options, key_file=key_file, passphrase=load_passphrase(os.environ))
         try:
             answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
             (data_dir / SETUP_CODE).unlink(missing_ok=True)

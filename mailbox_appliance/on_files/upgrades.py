@@ -6,10 +6,10 @@ from typing import Any
 
 from mailbox_appliance.model.records import Progress
 from mailbox_appliance.on_files.opening import enveloped, existing_store, require_store
-from mailbox_appliance.store.failing import failures_as_unusable
+from mailbox_appliance.store.files import failures_as_unusable
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.survey import survey
+from mailbox_appliance.store.key import find_key_file, load_passphrase
+from mailbox_appliance.store.upgrade.dry_run import preview_upgrade
 
 
 def upgraded(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -28,9 +28,9 @@ def upgraded(data_dir: Path, passphrase: str | None = None, progress: Progress |
 def surveyed(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """What an upgrade would do, and what stands in its way; nothing is changed. Raises StoreUnusable."""
     require_store(data_dir)
-    passphrase = passphrase or passphrase_from(os.environ)
+    passphrase = passphrase or load_passphrase(os.environ)
     with failures_as_unusable(data_dir):
-        found = survey(data_dir, place_of_key(data_dir, os.environ), passphrase, progress)
+        found = preview_upgrade(data_dir, find_key_file(data_dir, os.environ), passphrase, progress)
     told = {"format": found.format, "upgradesTo": found.upgrades_to, "rows": found.rows}
     told |= {"bytesNeeded": found.bytes_needed, "bytesFree": found.bytes_free}
     return enveloped({**told, "ready": not found.problems, "problems": list(found.problems)}, found.warnings)

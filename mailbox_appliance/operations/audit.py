@@ -12,7 +12,7 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.store.audit import Deed
+from mailbox_appliance.store.audit import ActByOther
 from mailbox_appliance.store.store import Store
 
 About = Annotated[str, Meta(max_length=200, description="What this member did, and what was done to them.")]
@@ -114,7 +114,7 @@ def warnings_for(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
     return tuple(_sentence(deed) for deed in store.audit.list_acts_by_others(member_id, since) if deed.action in _TOLD)
 
 
-def _sentence(deed: Deed) -> str:
+def _sentence(deed: ActByOther) -> str:
     who = "The operator" if deed.by == "local" else "An administrator"
     what = _TOLD[deed.action].format(who=who)
     return f"{what} on {deed.day} (UTC): see `audit list --mine`, or GET /api/v1/me/audit-events."

@@ -17,8 +17,8 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.store.backup_listing import Stray
-from mailbox_appliance.store.container import read_manifest
+from mailbox_appliance.store.backup.backups import UnlistedFile
+from mailbox_appliance.store.backup.container import read_manifest
 
 _LIST = "backups"
 _PIECE = 128 * 1024
@@ -139,7 +139,7 @@ def page_of(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page
     return Page(items=tuple(one for _, one in following[:limit]), next_cursor=encode_cursor(more, _LIST))
 
 
-def not_listed(strays: tuple[Stray, ...]) -> tuple[str, ...]:
+def not_listed(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
     """What is to be told of files in `backups/` that are not listed."""
     return tuple(_STRAYS[one.why].format(one=one) for one in strays)
 

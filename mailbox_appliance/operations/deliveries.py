@@ -26,7 +26,7 @@ from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.sending.copies import find_sent_folder, make_copy
-from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.deliveries import SentCopy
 
 _LIST, _WHOLE_LIST = "deliveries", "all deliveries"
 Status = Annotated[DeliveryStatus, Meta(description="Only those with this status.")]
@@ -130,7 +130,7 @@ def resolve_delivery(
     return OperationResult(*store.delivery_lists.get(account.id, operation_id, sender))
 
 
-def _copy(appliance: Appliance, work: DeliveryWork) -> Copy | None:
+def _copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
     """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
     try:
         sent = find_sent_folder(appliance.store, work.account_id)

@@ -22,7 +22,7 @@ from mailbox_appliance.operations.contents import get_attachment
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability
-from mailbox_appliance.store.mac import Mac
+from mailbox_appliance.store.audit import Mac
 from mailbox_appliance.store.store import Store
 
 _LIVES_FOR = timedelta(minutes=5)

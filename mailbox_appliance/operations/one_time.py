@@ -10,7 +10,7 @@ from mailbox_appliance.errors import InvalidToken, MemberSuspended
 from mailbox_appliance.model.records import Member
 from mailbox_appliance.operations.attempts import Attempt
 from mailbox_appliance.security.tokens import hash_token
-from mailbox_appliance.store.invitations import Kind
+from mailbox_appliance.store.credentials import TokenKind
 
 # Longer than any that there is, so that a wrong one is told as such.
 Token = Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -20,7 +20,7 @@ Token = Annotated[str, Meta(min_length=1, max_length=4096)]
 class Use:
     """What a token is for: its kind, the act in the audit log, and what a person calls it."""
 
-    kind: Kind
+    kind: TokenKind
     action: str
     what: str
 

@@ -10,8 +10,8 @@ from mailbox_appliance.operations.backups import BackupId, Passphrase
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.store.restore import Prepared, prepare
-from mailbox_appliance.store.unpacking import PresentKey
+from mailbox_appliance.store.restore.restore import PreparedRestore, prepare_restore
+from mailbox_appliance.store.restore.unpack import PresentKey
 
 
 class Restoration(Input, frozen=True, kw_only=True):
@@ -47,10 +47,12 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Opera
     return OperationResult(prepared.summary, status=202)
 
 
-def _prepared(appliance: Appliance, caller: Caller, file: Path, request: Restoration, progress: Progress) -> Prepared:
+def _prepared(
+    appliance: Appliance, caller: Caller, file: Path, request: Restoration, progress: Progress
+) -> PreparedRestore:
     store = appliance.store
     try:
-        return prepare(
+        return prepare_restore(
             store.folder,
             file,
             store.key_file,

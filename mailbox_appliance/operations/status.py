@@ -11,10 +11,10 @@ from mailbox_appliance.model.records import AccountStatus, Capability, Count, Op
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.store import room
-from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store import files
+from mailbox_appliance.store.exclusive_job import ExclusiveJob
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.long_work import LongWork
 from mailbox_appliance.system import crashes, processes
 from mailbox_appliance.system.crashes import Crash
 from mailbox_appliance.version import __version__
@@ -150,7 +150,11 @@ def warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
     """
     low = appliance.settings.number("store.low_space_mib")
     trouble = None if appliance.https is None else appliance.https.trouble
-    found = (room.warning(appliance.store.folder / DATABASE, low), appliance.daily_backup.warning(), trouble)
+    found = (
+        files.low_room_warning(appliance.store.folder / DATABASE_FILE, low),
+        appliance.daily_backup.warning(),
+        trouble,
+    )
     yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
     if processes.is_bundle_replaced():
         yield SUPERSEDED
@@ -174,7 +178,7 @@ def _store_status(appliance: Appliance) -> StoreStatus:
     )
 
 
-def progress_of(long_work: LongWork) -> StoreProgress | UnsetType:
+def progress_of(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
     """How far the long work on the store is, while there is some."""
     now = long_work.current
     return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)

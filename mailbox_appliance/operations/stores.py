@@ -24,11 +24,11 @@ from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.status import StoreProgress, progress_of
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store import room
-from mailbox_appliance.store.check import Subject, check
-from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store import files
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.keyfile import read_file
+from mailbox_appliance.store.key import read_key_file
+from mailbox_appliance.store.maintenance.check import CheckedStore, check_open_store
 from mailbox_appliance.system import crashes
 
 Slots = Annotated[tuple[str, ...], Meta(description="What opens the store: `file`, `keyring`, `passphrase`.")]
@@ -113,8 +113,8 @@ def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUIC
     """
     store = appliance.store
     with appliance.exclusive_work("A check of the store") as progress:
-        subject = Subject(store.database, store.key, store.key_file, store.audit)
-        return check(subject, full=request.full, progress=progress, serving=True)
+        subject = CheckedStore(store.database, store.key, store.key_file, store.audit)
+        return check_open_store(subject, full=request.full, progress=progress, serving=True)
 
 
 def overview(
@@ -129,16 +129,16 @@ def overview(
     problem: str | None = None,
 ) -> OperationResult[StoreOverview]:
     """How the store in a data directory is, with what is to be told of the room on its disk. Nothing is opened."""
-    database, low = folder / DATABASE, settings.number("store.low_space_mib")
-    free, warning = room.free_bytes(folder), room.warning(database, low)
+    database, low = folder / DATABASE_FILE, settings.number("store.low_space_mib")
+    free, warning = files.free_bytes(folder), files.low_room_warning(database, low)
     newest = max(backups, key=lambda backup: backup.created_at, default=None)
     told = StoreOverview(
         path=str(folder),
         format=store_format,
         problem=problem,
-        size_bytes=room.bytes_on_disk(database),
+        size_bytes=files.database_size(database),
         free_bytes=free,
-        low_space=free < low * room.MIB,
+        low_space=free < low * files.MIB,
         key=_key_status(key_file),
         last_backup=None if newest is None else LastBackup(id=newest.id, at=newest.created_at, reason=newest.reason),
         pid=pid,
@@ -149,7 +149,7 @@ def overview(
 
 def _key_status(file: Path) -> StoreKeyStatus:
     try:
-        there = read_file(file)
+        there = read_key_file(file)
     except (KeyUnusable, OSError) as error:
         problem = error.message if isinstance(error, KeyUnusable) else f"{file} cannot be read: {error.strerror}."
         return StoreKeyStatus(file=str(file), slots=(), problem=problem)

@@ -23,7 +23,7 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.providers import files_sent_mail
-from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.deliveries import SentCopy
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
     return frozenset({SENT}) if sent.role == "all" else frozenset()
 
 
-def make_copy(work: DeliveryWork, sent: MirroredFolder) -> Copy:
+def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
     """Our copy of a sent message, as it will lie in Sent: with its Bcc (RFC 5322 3.6.3), and with the words to search.
 
     Its row is that of its composer. Only where the bytes alone are left, as after a restart, they are parsed for it.

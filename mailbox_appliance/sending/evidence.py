@@ -28,9 +28,9 @@ from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.graph_drafts import GraphDrafts
-from mailbox_appliance.store.audit import SYSTEM
-from mailbox_appliance.store.database import FAILED
-from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.database import DATABASE_ERRORS
+from mailbox_appliance.store.deliveries import SentCopy
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Reconciler:
                 return False
             log.info("evidence could not be looked for", extra={"operation": operation_id, "fault": fault.kind})
             found, is_reached = None, False
-        except FAILED:
+        except DATABASE_ERRORS:
             raise
         except Exception:  # a fault of ours holds up none of the others
             log.exception("looking for evidence failed", extra={"operation": operation_id})
@@ -166,7 +166,7 @@ class Reconciler:
         with self._store.database.transaction(durable=True):
             if not self._store.deliveries.confirm(operation_id, found, copy):
                 return  # a person was faster
-            self._store.audit.record(SYSTEM, "delivery.confirm", ("delivery", operation_id))
+            self._store.audit.record(SYSTEM_ACTOR, "delivery.confirm", ("delivery", operation_id))
         place = None if found is None else found.folder.role
         facts = {"operation": operation_id, "account": account_id, "status": "succeeded", "found": place}
         log.info("delivery", extra=facts)
@@ -175,11 +175,11 @@ class Reconciler:
         if folder is not None:
             self._events.publish(FolderWritten(account_id, folder.path))
 
-    def _copy(self, operation_id: str, sent: MirroredFolder | None) -> Copy | None:
+    def _copy(self, operation_id: str, sent: MirroredFolder | None) -> SentCopy | None:
         """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
         try:
             return None if sent is None else make_copy(self._store.deliveries.get_work(operation_id), sent)
-        except FAILED:
+        except DATABASE_ERRORS:
             raise
         except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing
             log.exception("the sent copy cannot be shown yet", extra={"operation": operation_id})

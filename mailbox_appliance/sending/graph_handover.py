@@ -28,7 +28,7 @@ from mailbox_appliance.sending.outcome import Recorder
 from mailbox_appliance.sending.progress import OperationClosed, Progress
 from mailbox_appliance.sending.verdict import Continue, Refused, TemporaryFailure, Verdict
 from mailbox_appliance.sending.verdict_graph import judge, judge_sending
-from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.deliveries import SentCopy
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class GraphDelivery:
         self._token: str | None = None
         self._draft: str | None = None
         self.refused: list[str] = []
-        self.copy: Copy | None = None
+        self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
         """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""

@@ -31,7 +31,7 @@ from mailbox_appliance.sending.clearance import (
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
-from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.deliveries import SentCopy
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Recorder:
         self._events.publish(DeliveryPhaseEntered(work.operation_id, Phase.ACCEPTED))
         return True
 
-    def make_copy(self, work: DeliveryWork) -> Copy | None:
+    def make_copy(self, work: DeliveryWork) -> SentCopy | None:
         """Our copy as it will lie in Sent, made beforehand; None where there is no such folder, or none can be made."""
         try:
             sent = find_sent_folder(self._store, work.account_id)
@@ -103,7 +103,7 @@ class Recorder:
             return None
 
     def record(
-        self, work: DeliveryWork, verdict: Verdict, refused: Sequence[str] = (), copy: Copy | None = None
+        self, work: DeliveryWork, verdict: Verdict, refused: Sequence[str] = (), copy: SentCopy | None = None
     ) -> Outcome:
         """Give the operation the ending that the verdict means. `refused`: the recipients that were."""
         match verdict:
@@ -176,7 +176,7 @@ class Recorder:
         self._fail(work, code_when_shown, _WARNINGS.get(cause, ()))
         return Outcome()
 
-    def _succeed(self, work: DeliveryWork, reply_code: int, copy: Copy | None) -> None:
+    def _succeed(self, work: DeliveryWork, reply_code: int, copy: SentCopy | None) -> None:
         try:
             self._store.deliveries.succeed(work.operation_id, copy, reply_code=reply_code)
         except Exception:

@@ -19,7 +19,7 @@ from mailbox_appliance.sending.verdict import (
     is_about_connection,
     judge_reply,
 )
-from mailbox_appliance.store.deliveries import Copy
+from mailbox_appliance.store.deliveries import SentCopy
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class SmtpDelivery:
         self._work = work
         self._session: Submission | None = None
         self.refused: list[str] = []
-        self.copy: Copy | None = None
+        self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
         """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""

@@ -21,7 +21,7 @@ from mailbox_appliance.sending.handover import DeliveryAttempt
 from mailbox_appliance.sending.outcome import Recorder, to_problem
 from mailbox_appliance.sending.queue import Line, Queue
 from mailbox_appliance.sending.submissions import SmtpConnectionPool
-from mailbox_appliance.store.database import FAILED
+from mailbox_appliance.store.database import DATABASE_ERRORS
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class Sender:
         """Of the server as it is now, which only tells who shares the fate of whom."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
-        except (NotFound, Unsupported, RemoteFault, *FAILED):  # what that means is found out when it is sent
+        except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # what that means is found out when it is sent
             return Line("", account_id, is_scheduled)
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 

@@ -12,10 +12,9 @@ from mailbox_appliance.model.records import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.operations import configuration
 from mailbox_appliance.settings import Settings, Value
-from mailbox_appliance.store import swap
-from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.files import write_private
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.files import failures_as_unusable, write_private
+from mailbox_appliance.store.open_file import DirectoryLock
+from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.store import Store
 
 
@@ -38,7 +37,7 @@ class Bootstrap:
 
         Raises StoreInUse, StoreUnusable.
         """
-        if swap.is_decided(self.data_dir):
+        if swap.is_committed(self.data_dir):
             with failures_as_unusable(self.data_dir):
                 lock = DirectoryLock(self.data_dir)
                 try:

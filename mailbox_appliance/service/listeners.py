@@ -23,7 +23,7 @@ from mailbox_appliance.certificates.taken import Taken, take
 from mailbox_appliance.errors import HttpsNotOffered, Problem
 from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.settings import Settings, host_for_url
-from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.group import Group
 from mailbox_appliance.web.ports import AddressInUse, CannotListen
@@ -291,7 +291,7 @@ class ServiceListeners:
             self._https.close()
         else:
             if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
-                ensure_certificate(self._appliance, SYSTEM)
+                ensure_certificate(self._appliance, SYSTEM_ACTOR)
             certificate = take(self._files, self._certificate)
             self._https.listen_at(asked, certificate.context)
             self._certificate = certificate

@@ -19,10 +19,9 @@ from mailbox_appliance.service.service import SHUTDOWN_SECONDS, Service
 from mailbox_appliance.service.shutdown import ShutdownWatchdog
 from mailbox_appliance.service.signals import SignalHandler
 from mailbox_appliance.settings import Settings, Value
-from mailbox_appliance.store.failing import failures_as_unusable
-from mailbox_appliance.store.files import DATABASE, RUN_FILE, write_private
-from mailbox_appliance.store.key_place import passphrase_from, place_of_key
-from mailbox_appliance.store.upgrade import Upgraded
+from mailbox_appliance.store.files import DATABASE_FILE, RUN_FILE, failures_as_unusable, write_private
+from mailbox_appliance.store.key import find_key_file, load_passphrase
+from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system import crashes, files, processes
 from mailbox_appliance.version import __version__
 
@@ -50,8 +49,8 @@ def serve(
     try:
         opening = Bootstrap(
             data_dir,
-            place_of_key(data_dir, os.environ),
-            passphrase or passphrase_from(os.environ),
+            find_key_file(data_dir, os.environ),
+            passphrase or load_passphrase(os.environ),
             flags,
             environment.read_apps(os.environ),
             prepare,
@@ -133,11 +132,11 @@ def _watch_for_crashes(data_dir: Path) -> None:
 
 def _has_key_without_store(data_dir: Path) -> bool:
     """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
-    has_key = os.path.exists(place_of_key(data_dir, os.environ))  # noqa: PTH110 - never raises
-    return has_key and not os.path.lexists(data_dir / DATABASE)
+    has_key = os.path.exists(find_key_file(data_dir, os.environ))  # noqa: PTH110 - never raises
+    return has_key and not os.path.lexists(data_dir / DATABASE_FILE)
 
 
-def _log_upgrade(upgraded: Upgraded | None) -> None:
+def _log_upgrade(upgraded: UpgradeResult | None) -> None:
     """What opening the store did, which was before there was a log."""
     if upgraded is not None:
         log.info("the store was upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})

@@ -29,9 +29,9 @@ from mailbox_appliance.service.bootstrap import Bootstrap, ensure_setup_code, tu
 from mailbox_appliance.service.listeners import ServiceListeners
 from mailbox_appliance.service.shutdown import shut_down_in_background
 from mailbox_appliance.settings import BadSetting
-from mailbox_appliance.store import accepted
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.restore import Prepared, Restored, complete, put_back
+from mailbox_appliance.store.restore import pending
+from mailbox_appliance.store.restore.restore import PreparedRestore, RestoreResult, complete_restore, undo_restore
 from mailbox_appliance.web.app import App
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Service:
         self._is_stopping = self._must_reload = False
         self._stop_requested_at: float | None = None
         self._shutdown: Future[bool] | None = None
-        self._pending_restore: tuple[Prepared, Actor] | None = None
+        self._pending_restore: tuple[PreparedRestore, Actor] | None = None
         #: Shows that somebody on this computer is its operator.
         self.secret = secrets.token_urlsafe(32)
         #: What set-up asks for, until that is done.
@@ -182,18 +182,18 @@ class Service:
         if self._bootstrap.prepare is not None:
             self._bootstrap.prepare(appliance)
 
-    def _accept_restore(self, prepared: Prepared, actor: Actor) -> None:
+    def _accept_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
         _note_restore(prepared, actor)  # it is answered for from here on, whatever becomes of this process
         self._pending_restore = prepared, actor
         self._wakeups.put(None)
 
-    def _carry_out_restore(self, prepared: Prepared, actor: Actor) -> None:
+    def _carry_out_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
         facts = {"backup": prepared.backup_id}
         log.info("the service rests for a restore", extra=facts)
         try:
             if not self._shut_down_appliance():
                 raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
-            restored = complete(prepared, SystemClock(), actor, self._check_stopping)
+            restored = complete_restore(prepared, SystemClock(), actor, self._check_stopping)
         except _StopRequested:
             self._abandon_restore(prepared, actor)
             return
@@ -208,14 +208,14 @@ class Service:
         except Exception:
             log.exception("the restored store does not open; what it replaced is put back", extra=facts)
             if restored.kept is not None:
-                put_back(prepared, restored.kept)
+                undo_restore(prepared, restored.kept)
             self._resume_after_failure(prepared, actor)
             return
         # From here on there is no way back: it may send, and what it sends must not be forgotten.
         self._resume(appliance)
         log.info("the restore is done", extra=facts | _restore_facts(restored))
 
-    def _abandon_restore(self, prepared: Prepared, actor: Actor) -> None:
+    def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
         """The next start records it: the store may be closed by now."""
         log.warning("a restore was given up, since the service ends", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)
@@ -263,7 +263,7 @@ class Service:
             raise
         return appliance
 
-    def _resume_after_failure(self, prepared: Prepared, actor: Actor) -> None:
+    def _resume_after_failure(self, prepared: PreparedRestore, actor: Actor) -> None:
         _note_restore(prepared, actor)  # what failed has thrown it away; the opening records it, this one or the next
         if not self._is_stopping:
             self._resume(self._reopen())
@@ -286,11 +286,11 @@ def _seconds_left(until: float) -> float:
     return max(0.0, until - time.monotonic())
 
 
-def _note_restore(prepared: Prepared, actor: Actor) -> None:
-    accepted.note(prepared.folder, prepared.backup_id, actor)
+def _note_restore(prepared: PreparedRestore, actor: Actor) -> None:
+    pending.mark_pending(prepared.folder, prepared.backup_id, actor)
 
 
-def _restore_facts(restored: Restored) -> dict[str, object]:
+def _restore_facts(restored: RestoreResult) -> dict[str, object]:
     carried = restored.carried
     how = {"known": carried.is_known, "relation": carried.relation, "log_goes_on": carried.has_log}
     return {**how, **asdict(carried.sends), **asdict(carried.rights)}

@@ -1,14 +1,18 @@
-"""Connected mailboxes: who owns them, who may reach them, how their servers are logged in to, and how they are."""
+"""Connected mailboxes: owners, sharing, log-ins, state, sender addresses, and OAuth applications.
+
+Secrets leave only through `Accounts.get_connection` and `OAuthLogins`.
+"""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, to_timestamp
-from mailbox_appliance.errors import NotFound, Unsupported
+from mailbox_appliance.errors import NotFound, NothingToRemove, Unsupported
+from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.records import (
     Account,
@@ -18,14 +22,19 @@ from mailbox_appliance.model.records import (
     Connection,
     Endpoint,
     MappedFolders,
+    OAuthApp,
+    OAuthLogin,
+    OAuthProvider,
+    SenderAddress,
+    SendsVia,
 )
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.tables import ACCOUNTS
+from mailbox_appliance.store.tables import ACCOUNTS, OAUTH_APPS
 
 # An account, with the members it is granted to and the folders that play a role, in one row. Until its server has been
 # reached for the first time, as after an upgrade, these are the ones that a person named.
-_SELECT = """
+_SELECT_ACCOUNTS = """
 SELECT a.id, a.email, a.display_name, a.provider, a.owner_member_id, a.shared_with_all,
   (SELECT json_group_array(g.member_id) FROM account_grants g WHERE g.account_id = a.id),
   a.status, a.error_code, a.error_message, a.error_fault,
@@ -38,17 +47,17 @@ _REACHED = """
 (a.owner_member_id = :member OR a.shared_with_all OR EXISTS
   (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member))"""
 # The same, begun at the member: however many mailboxes others have, theirs alone are looked at.
-_LIST_REACHED = f"""{_SELECT} WHERE a.number IN (
+_LIST_REACHED = f"""{_SELECT_ACCOUNTS} WHERE a.number IN (
   SELECT number FROM accounts WHERE owner_member_id = :member
   UNION ALL SELECT number FROM accounts WHERE shared_with_all = 1
   UNION ALL SELECT s.number FROM account_grants g JOIN accounts s ON s.id = g.account_id WHERE g.member_id = :member)
 ORDER BY a.number"""
 
-_SERVER = ("host", "port", "security", "username")
+_ENDPOINT_FIELDS = ("host", "port", "security", "username")
 #: The columns of what is wrong with a mailbox.
-TROUBLE = ("error_code", "error_message", "error_fault")
+ERROR_COLUMNS = ("error_code", "error_message", "error_fault")
 _SET_STATUS = "UPDATE accounts SET status = ?, error_code = ?, error_message = ?, error_fault = ?"
-_FORGET = """
+_CLEAR_REMOVED = """
 UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = '', display_name = NULL,
   sender_addresses = '[]',
   connection = '{}', secret = '{}', mapped_folders = '{}', shared_with_all = 0, error_code = NULL, error_message = NULL,
@@ -63,14 +72,16 @@ class Accounts:
 
     def get(self, account_id: str) -> Account:
         """The mailbox with this id. Raises NotFound."""
-        row = self._database.row(f"{_SELECT} WHERE a.id = ?", (account_id,))
+        row = self._database.row(f"{_SELECT_ACCOUNTS} WHERE a.id = ?", (account_id,))
         if row is None:
             raise NotFound(what="mailbox")
         return _to_account(row)
 
     def find_reachable(self, account_id: str, member_id: str) -> Account | None:
         """The mailbox if this member may reach it: as owner, by a grant, or since it is shared with all."""
-        row = self._database.row(f"{_SELECT} WHERE a.id = :id AND {_REACHED}", {"id": account_id, "member": member_id})
+        row = self._database.row(
+            f"{_SELECT_ACCOUNTS} WHERE a.id = :id AND {_REACHED}", {"id": account_id, "member": member_id}
+        )
         return None if row is None else _to_account(row)
 
     def list_reachable(self, member_id: str) -> tuple[Account, ...]:
@@ -79,7 +90,7 @@ class Accounts:
 
     def list_all(self) -> tuple[Account, ...]:
         """Every mailbox, whoever reaches it, the oldest first."""
-        rows = self._database.rows(f"{_SELECT} WHERE a.status <> 'removed' ORDER BY a.number")
+        rows = self._database.rows(f"{_SELECT_ACCOUNTS} WHERE a.status <> 'removed' ORDER BY a.number")
         return tuple(map(_to_account, rows))
 
     def count(self) -> int:
@@ -98,7 +109,9 @@ class Accounts:
 
     def find_own(self, email: str, owner_member_id: str) -> Account | None:
         """The mailbox with this email that this member has connected."""
-        row = self._database.row(f"{_SELECT} WHERE a.email = ? AND a.owner_member_id = ?", (email, owner_member_id))
+        row = self._database.row(
+            f"{_SELECT_ACCOUNTS} WHERE a.email = ? AND a.owner_member_id = ?", (email, owner_member_id)
+        )
         return None if row is None else _to_account(row)
 
     def add(self, owner_member_id: str, display_name: str | None, connection: Connection) -> str:
@@ -110,7 +123,7 @@ class Accounts:
             email=connection.email,
             display_name=display_name,
             provider="imap",
-            **_columns(connection),
+            **_connection_columns(connection),
             created_at=to_timestamp(self._clock.now()),
         )
         self._database.run(query)
@@ -129,7 +142,7 @@ class Accounts:
 
     def set_connection(self, account_id: str, connection: Connection) -> None:
         """How the mailbox's servers are reached from now on; its trouble is forgotten. Inside a transaction."""
-        change = {**_columns(connection), "status": "connecting"} | dict.fromkeys(TROUBLE)
+        change = {**_connection_columns(connection), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def remove(self, account_id: str) -> None:
@@ -141,7 +154,7 @@ class Accounts:
         if number is None:
             raise NotFound(what="mailbox")
         self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
-        self._database.change(_FORGET, (new_id("acc"), number))
+        self._database.change(_CLEAR_REMOVED, (new_id("acc"), number))
 
     def get_connection(self, account_id: str) -> Connection:
         """How the mailbox's servers are reached, with the passwords.
@@ -155,12 +168,16 @@ class Accounts:
         if "imap" not in servers:
             raise Unsupported(reason="it is reached by its provider's sign-in, and has no password.")
         imap, smtp = servers["imap"], servers["smtp"]
-        return Connection(row[0], _with(imap, secret["imapPassword"]), _with(smtp, secret["smtpPassword"]))
+        return Connection(
+            row[0], _to_endpoint(imap, secret["imapPassword"]), _to_endpoint(smtp, secret["smtpPassword"])
+        )
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
         """How the mailbox is from now on, and why. One transaction of its own; a removed mailbox is passed over."""
         with self._database.transaction():
-            self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_told(error), account_id))
+            self._database.change(
+                f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_error_values(error), account_id)
+            )
 
     def note_refused_token(self, account_id: str, refresh_token: str, error: AccountError) -> bool:
         """Somebody must sign in to the mailbox anew, since its provider refuses this token. In one transaction.
@@ -169,7 +186,7 @@ class Accounts:
         """
         where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
         with self._database.transaction():
-            values = ("reauth_required", *_told(error), account_id, refresh_token)
+            values = ("reauth_required", *_error_values(error), account_id, refresh_token)
             return self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values) == 1
 
     def note_refused_sending(self, account_id: str, error: AccountError) -> None:
@@ -179,7 +196,7 @@ class Accounts:
         """
         where = "id = ? AND (status <> 'reauth_required' OR met_sending = 1)"
         with self._database.transaction():
-            values = ("reauth_required", *_told(error), account_id)
+            values = ("reauth_required", *_error_values(error), account_id)
             self._database.change(f"{_SET_STATUS}, met_sending = 1 WHERE {where}", values)
 
     def clear_refused_sending(self, account_id: str) -> None:
@@ -187,7 +204,7 @@ class Accounts:
         where = "id = ? AND met_sending = 1 AND status = 'reauth_required'"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id,)):
             with self._database.transaction():
-                values = ("ready", *_told(None), account_id)
+                values = ("ready", *_error_values(None), account_id)
                 self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values)
 
     def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
@@ -203,26 +220,26 @@ class Accounts:
             self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
 
 
-def _columns(connection: Connection) -> dict[str, str]:
-    servers = {"imap": _plain(connection.imap), "smtp": _plain(connection.smtp)}
+def _connection_columns(connection: Connection) -> dict[str, str]:
+    servers = {"imap": _endpoint_fields(connection.imap), "smtp": _endpoint_fields(connection.smtp)}
     secrets = {"imapPassword": connection.imap.password, "smtpPassword": connection.smtp.password}
     return {"connection": json.dumps(servers), "secret": json.dumps(secrets)}
 
 
-def _told(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
+def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
     """As TROUBLE."""
     if error is None:
         return None, None, None
     return error.code, error.message, None if error.fault is UNSET else error.fault
 
 
-def _plain(endpoint: Endpoint) -> dict[str, object]:
-    return {name: getattr(endpoint, name) for name in _SERVER}
+def _endpoint_fields(endpoint: Endpoint) -> dict[str, object]:
+    return {name: getattr(endpoint, name) for name in _ENDPOINT_FIELDS}
 
 
-def _with(server: dict[str, Any], password: str) -> Endpoint:
+def _to_endpoint(server: dict[str, Any], password: str) -> Endpoint:
     """What is stored of a server; an upgraded store may say more of it than we know."""
-    return Endpoint(**{name: server[name] for name in _SERVER}, password=password)
+    return Endpoint(**{name: server[name] for name in _ENDPOINT_FIELDS}, password=password)
 
 
 def _to_account(row: Sequence[Any]) -> Account:
@@ -243,3 +260,160 @@ def _to_account(row: Sequence[Any]) -> Account:
         created_at=row[13],
         last_sync_at=row[14],
     )
+
+
+# --- What mailboxes may send as: their own address, and others that their provider tells ---
+
+
+_StoredAddresses = tuple[SenderAddress, ...]
+
+
+class SenderAddresses:
+    """Reads and writes these addresses."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list_of(self, account: Account) -> tuple[SenderAddress, ...]:
+        """All of a mailbox, its own first. Raises NotFound."""
+        told = self._get_from_provider(account.id)
+        named = next((each.name for each in told if same_mailbox(each.email, account.email)), UNSET)
+        own = SenderAddress(email=account.email, name=account.display_name or named, is_default=True)
+        return (own, *(each for each in told if not same_mailbox(each.email, account.email)))
+
+    def set_from_provider(self, account_id: str, told: Sequence[SenderAddress]) -> bool:
+        """What a provider tells from now on; False where nothing is new, or the mailbox is gone. One transaction."""
+        text = msgspec.json.encode(tuple(told)).decode()
+        where = "id = ? AND sender_addresses <> ?"
+        if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id, text)) is None:
+            return False
+        with self._database.transaction():
+            sql = f"UPDATE accounts SET sender_addresses = ? WHERE {where}"
+            return self._database.change(sql, (text, account_id, text)) == 1
+
+    def list_accounts(self) -> tuple[str, ...]:
+        """The mailboxes whose provider can be asked."""
+        sql = "SELECT id FROM accounts WHERE provider IN ('google', 'outlook') AND status <> 'removed' ORDER BY number"
+        return tuple(row[0] for row in self._database.rows(sql))
+
+    def _get_from_provider(self, account_id: str) -> tuple[SenderAddress, ...]:
+        text = self._database.value("SELECT sender_addresses FROM accounts WHERE id = ?", (account_id,))
+        if text is None:
+            raise NotFound(what="mailbox")
+        return decode_json(text, _StoredAddresses)
+
+
+# --- The applications that members connect Google and Outlook mailboxes by, as an administrator saved them ---
+
+
+_SAVE_APP = """
+INSERT INTO oauth_apps (provider, client_id, client_secret, tenant_id, public_client, updated_at)
+VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (provider) DO UPDATE SET client_id = excluded.client_id,
+  client_secret = excluded.client_secret, tenant_id = excluded.tenant_id, public_client = excluded.public_client,
+  updated_at = excluded.updated_at"""
+
+
+class OAuthApps:
+    """Reads and writes OAuth applications, with their secrets."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def find(self, provider: OAuthProvider) -> OAuthApp | None:
+        """The application saved for a provider, or None."""
+        sql = "SELECT client_id, client_secret, tenant_id, public_client FROM oauth_apps WHERE provider = ?"
+        row = self._database.row(sql, (provider,))
+        return None if row is None else OAuthApp(provider, row[0], row[1], row[2], bool(row[3]))
+
+    def put(self, app: OAuthApp) -> None:
+        """Save an application in place of the one before. Inside a transaction."""
+        at = to_timestamp(self._clock.now())
+        facts = (app.provider, app.client_id, app.client_secret, app.tenant_id, int(app.public_client), at)
+        self._database.change(_SAVE_APP, facts)
+
+    def remove(self, provider: OAuthProvider) -> None:
+        """Forget a saved application. Inside a transaction. Raises NothingToRemove."""
+        if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.provider == provider)):
+            raise NothingToRemove(what="saved OAuth application")
+
+
+# ---
+# How mailboxes of Google and Outlook are logged in to, as it is kept: by a refresh token, which leaves only here.
+
+
+class OAuthLogins:
+    """Reads and writes these logins."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def find(self, account_id: str) -> OAuthLogin | None:
+        """How a mailbox is logged in to; None for one that has passwords. Raises NotFound.
+
+        One of an upgraded store may have no more than the token.
+        """
+        sql = "SELECT provider, email, connection, secret FROM accounts WHERE id = ?"
+        row = self._database.row(sql, (account_id,))
+        if row is None:
+            raise NotFound(what="mailbox")
+        if row[0] == "imap":
+            return None
+        known, token = json.loads(row[2]), json.loads(row[3]).get("refreshToken", "")
+        username, via = known.get("username", row[1]), known.get("sendsVia", "smtp")
+        return OAuthLogin(row[0], row[1], username, token, via, known.get("byDevice", False))
+
+    def add(self, owner_member_id: str, display_name: str | None, login: OAuthLogin) -> str:
+        """A new mailbox; answers its id. Inside a transaction."""
+        account_id = new_id("acc")
+        query = ACCOUNTS.insert(
+            id=account_id,
+            owner_member_id=owner_member_id,
+            email=login.email,
+            display_name=display_name,
+            provider=login.provider,
+            **_login_columns(login),
+            created_at=to_timestamp(self._clock.now()),
+        )
+        self._database.run(query)
+        return account_id
+
+    def set(self, account_id: str, login: OAuthLogin) -> None:
+        """How a mailbox is logged in to from now on; its trouble is forgotten. Inside a transaction."""
+        change = {**_login_columns(login), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
+
+    def confirm(self, account_id: str, via: SendsVia) -> None:
+        """The login that is there is good: its trouble is forgotten, and by what it sends is noted. In a transaction.
+
+        Its refresh token is left alone: another one may have taken its place while the login was tried.
+        """
+        change = {"status": "connecting", "met_sending": 0} | dict.fromkeys(ERROR_COLUMNS)
+        self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
+        self.set_sends_via(account_id, via)
+
+    def set_sends_via(self, account_id: str, via: SendsVia) -> None:
+        """By what a mailbox sends from now on. One transaction of its own; a removed mailbox is passed over."""
+        with self._database.transaction():
+            sql = "UPDATE accounts SET connection = json_set(connection, '$.sendsVia', ?) WHERE id = ?"
+            self._database.change(f"{sql} AND provider = 'outlook'", (via, account_id))
+
+    def replace_token(self, account_id: str, before: str, after: str) -> bool:
+        """Put a refresh token in the place of the one that brought it, on the disk when this returns.
+
+        False where another one has taken that place meanwhile, or the mailbox is gone: then nothing is changed. A token
+        that brought itself is only looked for.
+        """
+        where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
+        if before == after:
+            return self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id, before)) is not None
+        with self._database.transaction(durable=True):
+            secret = json.dumps({"refreshToken": after})
+            changed = self._database.change(
+                f"UPDATE accounts SET secret = ? WHERE {where}", (secret, account_id, before)
+            )
+        return changed == 1
+
+
+def _login_columns(login: OAuthLogin) -> Mapping[str, Any]:
+    connection = {"username": login.username, "sendsVia": login.sends_via, "byDevice": login.by_device}
+    return {"connection": json.dumps(connection), "secret": json.dumps({"refreshToken": login.refresh_token})}

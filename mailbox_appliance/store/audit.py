@@ -6,7 +6,9 @@ An empty log has a head as well, and none can be made from what stands in the ro
 missed, also where all are, and after others followed: these were chained to the head of a row that is gone.
 """
 
+import hashlib
 import hmac
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,20 +22,95 @@ from mailbox_appliance.errors import LogBeingChecked
 from mailbox_appliance.model.records import AuditActor, AuditEvent, AuditTarget
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.mac import Mac
-from mailbox_appliance.store.resealing import Resealing, keep_end
+
+# --- HMAC with SHA-256 for many short texts under one key (RFC 2104): what depends on the key alone is done once ---
+#
+# `hmac.digest` does it for every text, which is most of its work where the texts are as short as rows of the audit
+# log.
+
+
+_HMAC_BLOCK = 64  # bytes that SHA-256 takes at a time
+
+
+class Mac:
+    """Makes authentication codes under a key of at most 64 bytes."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) > _HMAC_BLOCK:
+            raise ValueError("a key of more than one block would have to be hashed first")
+        padded = key.ljust(_HMAC_BLOCK, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+
+    def digest(self, text: bytes) -> bytes:
+        """The code of a text, 32 bytes."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text)
+        outer.update(inner.digest())
+        return outer.digest()
+
+
+# --- Sealing the audit log for another key, row after row; and where the end of a log is kept ---
+
+
+_RECHAINED_AT_ONCE = 1000
+_PUT_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+
+
+def write_log_end(database: Database, count: int, head: str) -> None:
+    """Keep how many rows the log has, and what the next one is chained to."""
+    database.change_many(_PUT_META, (("audit_head", head), ("audit_count", str(count))))
+
+
+class LogRechainer:
+    """Gives the rows of a log new seals, from the first one on. `head` and `seal` are those of the new key."""
+
+    def __init__(
+        self,
+        database: Database,
+        head: Callable[[int, bytes], str],
+        seal: Callable[[str, Sequence[object]], bytes],
+        each: Callable[[int, int], None],
+    ) -> None:
+        self._database, self._head, self._seal, self._each = database, head, seal, each
+        self._number, self._last = 0, b""
+        self._sealed: list[tuple[bytes, int]] = []
+
+    def add_row(self, row: Sequence[Any], count: int) -> None:
+        """Seal the next row, given with its old seal at the end; `count`: how many there are."""
+        self._last = self._seal(self._head(self._number, self._last), row[:-1])
+        self._number = row[0]
+        self._sealed.append((self._last, self._number))
+        if len(self._sealed) >= _RECHAINED_AT_ONCE:
+            self._write_seals()
+            self._each(self._number, count)
+
+    def finish(self, *, is_right: bool) -> None:
+        """Write the rest, and the end of the log: one that fits no row where the log is not right."""
+        self._write_seals()
+        with self._database.transaction():
+            if is_right:
+                write_log_end(self._database, self._number, self._head(self._number, self._last))
+            else:
+                self._database.change(_PUT_META, ("audit_head", secrets.token_hex(32)))
+
+    def _write_seals(self) -> None:
+        with self._database.transaction():
+            self._database.change_many("UPDATE audit_events SET mac = ? WHERE number = ?", self._sealed)
+        self._sealed.clear()
+
 
 # Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
 # turn: without a pause, who has just let go of the interpreter is mostly the one who gets it again.
-_BATCH, _PAUSE = 100, 0.001
-_APPENDED = 1000
-_CHECKED_WITHIN = 3
+_CHECKED_AT_ONCE, _CHECK_PAUSE = 100, 0.001
+_APPENDED_AT_ONCE = 1000
+_RETRY_CHECK_AFTER = 3
 #: What a row tells, beside its number and its seal.
-FACTS = (
+FACT_COLUMNS = (
     "id, at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
     " about_member_id"
 )
-_COLUMNS = f"number, {FACTS}"
+_COLUMNS = f"number, {FACT_COLUMNS}"
 _INSERT = f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # An action, or all of its kind: `session` is `session.create` as well.
 _NEWEST = f"""
@@ -45,7 +122,7 @@ SELECT {_COLUMNS} FROM audit_events WHERE {{}} < :before AND (:outcome IS NULL O
 _NEWEST_ABOUT = f"""
 SELECT * FROM ({_NEWEST.format("actor_member_id = :member AND number")}) UNION
 SELECT * FROM ({_NEWEST.format("about_member_id = :member AND number")}) ORDER BY number DESC LIMIT :limit"""
-_END = 1 << 62
+_AFTER_ALL = 1 << 62
 # What others did to a member, a line for each kind of act and day; restores, which concern everybody; and what was done
 # by API keys of theirs that somebody else made and was shown. Always one row, so that it can be kept between commits.
 _DONE_BY_OTHERS = """
@@ -69,11 +146,11 @@ class Actor:
     client_address: str | None = None
 
 
-SYSTEM = Actor("system")
+SYSTEM_ACTOR = Actor("system")
 
 
 @dataclass(frozen=True, order=True)
-class Deed:
+class ActByOther:
     """That somebody did something on a day (UTC, as `2026-01-31`): `by` is the kind of the actor."""
 
     day: str
@@ -137,7 +214,7 @@ class Audit:
         count, head, newest = self._read_end()
         # What is broken stays so, but nothing must fail for it: a number is never taken twice.
         number, waiting = max(count, newest), iter(rows)
-        while batch := [*islice(waiting, _APPENDED)]:
+        while batch := [*islice(waiting, _APPENDED_AT_ONCE)]:
             sealed = []
             for number, row in enumerate(batch, number + 1):  # noqa: B020 - it goes on
                 facts = (number, *row)
@@ -161,7 +238,7 @@ class Audit:
         Answers them and the number to go on below, or None at the end.
         """
         values: dict[str, object] = {"member": about, "action": action, "outcome": outcome, "limit": limit + 1}
-        values["before"] = _END if before is None else before
+        values["before"] = _AFTER_ALL if before is None else before
         rows = self._database.rows(_NEWEST.format("number") if about is None else _NEWEST_ABOUT, values)
         following = rows[limit - 1][0] if len(rows) > limit else None
         return tuple(map(_to_event, rows[:limit])), following
@@ -171,7 +248,7 @@ class Audit:
         asked = f"SELECT EXISTS (SELECT 1 FROM audit_events WHERE action IN ({', '.join('?' * len(actions))}))"
         return bool(self._database.value(asked, actions))
 
-    def list_acts_by_others(self, member_id: str, since: str) -> tuple[Deed, ...]:
+    def list_acts_by_others(self, member_id: str, since: str) -> tuple[ActByOther, ...]:
         """What others did to a member after a moment, each kind of act once a day, oldest first.
 
         `api_key.use` stands for all that was done by a key of the member's whose token somebody else was shown.
@@ -180,7 +257,7 @@ class Audit:
         about, restored, used = (member_id, since, member_id), (since, member_id), (since, member_id)
         found = self._database.cached_row(_DONE_BY_OTHERS, (*about, *restored, *used))
         lines = found[0].split(",") if found is not None and found[0] else ()
-        return tuple(sorted(Deed(*line.split(" ", 2)) for line in lines))
+        return tuple(sorted(ActByOther(*line.split(" ", 2)) for line in lines))
 
     def verify(self) -> AuditCheck:
         """Look through the whole log for the first row that was changed, dropped, added or moved.
@@ -197,7 +274,7 @@ class Audit:
     def exclusive_check(self) -> Iterator[None]:
         """Nobody else checks the log meanwhile. Raises LogBeingChecked where somebody does."""
         if not self._checking.acquire(blocking=False):
-            raise LogBeingChecked(retry_after=_CHECKED_WITHIN)
+            raise LogBeingChecked(retry_after=_RETRY_CHECK_AFTER)
         try:
             yield
         finally:
@@ -210,7 +287,7 @@ class Audit:
         does not know, and its end is nobody's. `each` is told after every some rows: how many are done, of how many.
         """
         to = Audit(self._database, key, self._clock)
-        sealer = Resealing(self._database, to._head, to._seal, each)
+        sealer = LogRechainer(self._database, to._head, to._seal, each)
         check = self._check_rows(*self._read_end(), sealer.add_row)
         sealer.finish(is_right=check.broken is None)
         return check
@@ -220,7 +297,7 @@ class Audit:
     ) -> AuditCheck:
         """`also` is given every row that is right, and how many there should be; nobody waits then, so no pauses."""
         head, number = self._head(0, b""), 0
-        for row in self._rows(newest, 0 if also else _PAUSE):
+        for row in self._rows(newest, 0 if also else _CHECK_PAUSE):
             number += 1
             if row[0] > number <= count:
                 return AuditCheck(count, AuditBreak(number, None, "it is missing"))
@@ -232,15 +309,15 @@ class Audit:
             head = self._head(number, bytes(row[-1]))
             if also is not None:
                 also(row, count)
-        return AuditCheck(count, _look_at_end(number, count, hmac.compare_digest(head, last_head)))
+        return AuditCheck(count, _check_end(number, count, hmac.compare_digest(head, last_head)))
 
     def _rows(self, last: int, pause: float) -> Iterator[Sequence[Any]]:
         """A few at a time, with no transaction open between them: one that stays open keeps the log of the file from
         being folded in."""
-        after = -_END
+        after = -_AFTER_ALL
         while batch := self._database.rows(
             f"SELECT {_COLUMNS}, mac FROM audit_events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-            (after, last, _BATCH),
+            (after, last, _CHECKED_AT_ONCE),
         ):
             yield from batch
             after = batch[-1][0]
@@ -258,22 +335,22 @@ class Audit:
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 
     def _write_end(self, count: int, seal: bytes) -> None:
-        keep_end(self._database, count, self._head(count, seal))
+        write_log_end(self._database, count, self._head(count, seal))
 
     def _head(self, count: int, seal: bytes) -> str:
-        return self._mac.digest(b"head" + _framed(count) + seal).hex()
+        return self._mac.digest(b"head" + _encode_facts(count) + seal).hex()
 
     def _seal(self, head: str, facts: Sequence[object]) -> bytes:
-        return self._mac.digest(_framed(head, *facts))
+        return self._mac.digest(_encode_facts(head, *facts))
 
 
-def _look_at_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
+def _check_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
     if number < count:
         return AuditBreak(number + 1, None, "it is missing, as are all after it")
     return None if is_head else AuditBreak(number + 1, None, "it is missing: the log ended with another row")
 
 
-def _framed(*facts: object) -> bytes:
+def _encode_facts(*facts: object) -> bytes:
     """Facts with their lengths, so that no two rows read the same; one that is not there has no length."""
     framed = []
     for fact in facts:

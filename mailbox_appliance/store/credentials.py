@@ -1,23 +1,27 @@
-"""Sessions and API keys: found by the hash of their token."""
+"""Sessions, API keys, one-time tokens and failed log-ins: tokens are stored by their hash only."""
 
 import hmac
 import json
 import logging
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
-from mailbox_appliance.clock import Clock, from_timestamp, to_timestamp
-from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import Capability, Member, Session
+from mailbox_appliance.clock import Clock, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.errors import NotFound, Throttled
+from mailbox_appliance.model.records import ADMIN_CAPABILITIES, ApiKey, Capability, KeyPermissions, Member, Session
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.database import FAILED, Database, Row
-from mailbox_appliance.store.tables import SESSIONS
+from mailbox_appliance.store.database import DATABASE_ERRORS, Database, Row
+from mailbox_appliance.store.tables import API_KEYS, ATTEMPTS, INVITATIONS, SESSIONS
 
 log = logging.getLogger(__name__)
 
-UNUSED_FOR = timedelta(days=30)
-LIVES_FOR = timedelta(days=90)
+SESSION_MAX_IDLE = timedelta(days=30)
+SESSION_MAX_AGE = timedelta(days=90)
 # `lastUsedAt` is this coarse, so that not every request has to write.
 _USE_NOTED_EVERY = timedelta(minutes=1)
 #: Live sessions of a member; with one more, the one that was not used for longest ends. It bounds the store, and never
@@ -25,27 +29,27 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 #: each, so that nobody comes to so many within a minute.
 MOST_SESSIONS = 5_000
 # Sessions that have died by age are swept out now and then, some at once, not with each log-in.
-_SWEPT_EVERY, _SWEPT_AT_ONCE = timedelta(minutes=1), 1000
+_SESSIONS_SWEPT_EVERY, _SESSIONS_SWEPT_AT_ONCE = timedelta(minutes=1), 1000
 
 _SELECT_SESSION = (
     "SELECT s.token_hash, s.id, s.logged_in_at, s.last_used_at, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at FROM sessions s JOIN members m ON m.id = s.member_id WHERE "
 )
 _SESSION_BY_TOKEN, _SESSION_BY_ID = f"{_SELECT_SESSION} s.token_hash = ?", f"{_SELECT_SESSION} s.id = ?"
-_LISTED = "SELECT id, device_name, created_at, last_used_at, logged_in_at FROM sessions WHERE "
-_SURPLUS = """
+_LIST_SESSIONS = "SELECT id, device_name, created_at, last_used_at, logged_in_at FROM sessions WHERE "
+_SURPLUS_SESSIONS = """
 DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE member_id = ? AND id <> ?
   ORDER BY last_used_at, rowid LIMIT ?) RETURNING id, logged_in_at, last_used_at"""
-_ENDED = """
+_ENDED_SESSIONS = """
 DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE last_used_at <= ? OR logged_in_at <= ? LIMIT ?)"""
-_SELECT_KEY = (
+_SELECT_KEY_CREDENTIAL = (
     "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at, k.last_used_at FROM api_keys k JOIN members m ON m.id = k.member_id"
     # Whoever made a key for somebody else was shown its token, and is to be one who may do that now.
     " WHERE k.revoked_at IS NULL AND (coalesce(k.made_by_member_id, k.member_id) = k.member_id OR EXISTS (SELECT 1"
     " FROM members a WHERE a.id = k.made_by_member_id AND a.role = 'admin' AND a.status = 'active')) AND "
 )
-_KEY_BY_TOKEN, _KEY_BY_ID = f"{_SELECT_KEY} k.token_hash = ?", f"{_SELECT_KEY} k.id = ?"
+_KEY_BY_TOKEN, _KEY_BY_ID = f"{_SELECT_KEY_CREDENTIAL} k.token_hash = ?", f"{_SELECT_KEY_CREDENTIAL} k.id = ?"
 # The columns of a member stand where the others have them.
 _MEMBER_BY_ID = (
     "SELECT NULL, NULL, NULL, NULL, m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at,"
@@ -82,7 +86,7 @@ class Credentials:
         """
         row = self._database.row(_KEY_BY_ID, (credential_id,))
         if row is not None:
-            return _to_key(row)
+            return _to_key_credential(row)
         if credential_id.startswith("key_"):
             return None
         row = self._database.row(_MEMBER_BY_ID, (member_id,))
@@ -96,7 +100,7 @@ class Credentials:
         """The live credential with this id, or None. Notes nothing."""
         if kind == "api_key":
             row = self._database.row(_KEY_BY_ID, (credential_id,))
-            return None if row is None else _to_key(row)
+            return None if row is None else _to_key_credential(row)
         row = self._database.row(_SESSION_BY_ID, (credential_id,))
         if row is None or not self._is_live(row[2], row[3]):
             return None
@@ -126,17 +130,17 @@ class Credentials:
         count = self._database.value("SELECT count(*) FROM sessions WHERE member_id = ?", (member_id,))
         if count <= MOST_SESSIONS:  # an index tells, and nothing has to be sorted
             return ()
-        rows = self._database.rows(_SURPLUS, (member_id, keep, count - MOST_SESSIONS))
+        rows = self._database.rows(_SURPLUS_SESSIONS, (member_id, keep, count - MOST_SESSIONS))
         return tuple(row[0] for row in rows if self._is_live(row[1], row[2]))
 
     def list_sessions(self, member_id: str, current_id: str | None) -> tuple[Session, ...]:
         """The live sessions of a member, the last used first."""
-        rows = self._database.rows(f"{_LISTED} member_id = ? ORDER BY last_used_at DESC, id DESC", (member_id,))
+        rows = self._database.rows(f"{_LIST_SESSIONS} member_id = ? ORDER BY last_used_at DESC, id DESC", (member_id,))
         return tuple(_to_session(row, current_id) for row in rows if self._is_live(row[4], row[3]))
 
     def get_session(self, member_id: str, session_id: str, current_id: str | None) -> Session:
         """A live session of this member. Raises NotFound."""
-        row = self._database.row(f"{_LISTED} id = ? AND member_id = ?", (session_id, member_id))
+        row = self._database.row(f"{_LIST_SESSIONS} id = ? AND member_id = ?", (session_id, member_id))
         if row is None or not self._is_live(row[4], row[3]):
             raise NotFound(what="session")
         return _to_session(row, current_id)
@@ -156,11 +160,11 @@ class Credentials:
 
     def _delete_ended_sessions(self) -> None:
         now = self._clock.now()
-        if self._swept_at is not None and abs(now - self._swept_at) < _SWEPT_EVERY:
+        if self._swept_at is not None and abs(now - self._swept_at) < _SESSIONS_SWEPT_EVERY:
             return
         self._swept_at = now
-        unused, old = to_timestamp(now - UNUSED_FOR), to_timestamp(now - LIVES_FOR)
-        self._database.change(_ENDED, (unused, old, _SWEPT_AT_ONCE))
+        unused, old = to_timestamp(now - SESSION_MAX_IDLE), to_timestamp(now - SESSION_MAX_AGE)
+        self._database.change(_ENDED_SESSIONS, (unused, old, _SESSIONS_SWEPT_AT_ONCE))
 
     def _find_session(self, token_hash: str) -> FoundCredential | None:
         row = self._database.cached_row(_SESSION_BY_TOKEN, (token_hash,))
@@ -174,12 +178,14 @@ class Credentials:
         if row is None or not hmac.compare_digest(row[0], token_hash):
             return None
         self._note_use("api_keys", row[1], row[12])
-        return _to_key(row)
+        return _to_key_credential(row)
 
     def _is_live(self, logged_in_at: str, last_used_at: str) -> bool:
         # Timestamps are compared as text: this is asked with every request.
         now = self._clock.now()
-        return last_used_at > to_timestamp(now - UNUSED_FOR) and logged_in_at > to_timestamp(now - LIVES_FOR)
+        return last_used_at > to_timestamp(now - SESSION_MAX_IDLE) and logged_in_at > to_timestamp(
+            now - SESSION_MAX_AGE
+        )
 
     def _note_use(self, table: Literal["sessions", "api_keys"], credential_id: str, last_used_at: str | None) -> None:
         now = self._clock.now()
@@ -191,17 +197,17 @@ class Credentials:
                     f"UPDATE {table} SET last_used_at = ? WHERE id = ?",
                     (to_timestamp(now), credential_id),
                 )
-        except FAILED:  # on a full disk mail can still be read
+        except DATABASE_ERRORS:  # on a full disk mail can still be read
             log.exception("the use of a credential was not noted", extra={"credential": credential_id})
 
 
-def _to_key(row: Row) -> FoundCredential:
+def _to_key_credential(row: Row) -> FoundCredential:
     accounts = None if row[3] is None else frozenset(json.loads(row[3]))
     return FoundCredential("api_key", row[1], _to_member(row), tuple(map(Capability, json.loads(row[2]))), accounts)
 
 
-def _end(logged_in_at: str, last_used_at: str) -> str:
-    ends = (from_timestamp(logged_in_at) + LIVES_FOR, from_timestamp(last_used_at) + UNUSED_FOR)
+def _session_expires_at(logged_in_at: str, last_used_at: str) -> str:
+    ends = (from_timestamp(logged_in_at) + SESSION_MAX_AGE, from_timestamp(last_used_at) + SESSION_MAX_IDLE)
     return to_timestamp(min(ends))
 
 
@@ -212,7 +218,7 @@ def _to_session(row: Row, current_id: str | None) -> Session:
         device_name=device,
         created_at=created_at,
         last_used_at=last_used_at,
-        expires_at=_end(logged_in_at, last_used_at),
+        expires_at=_session_expires_at(logged_in_at, last_used_at),
         current=session_id == current_id,
     )
 
@@ -229,3 +235,272 @@ def _to_member(row: Row) -> Member:
         last_login_at=row[11],
         invitation=None,
     )
+
+
+# ---
+# API keys: what each may do and reach. Their tokens are known by hash only; a revoked one is never found again.
+
+
+_SELECT_KEYS = """
+SELECT id, name, created_at, last_used_at, member_id, permission_profile, capabilities, supplemental_capabilities,
+  account_ids FROM api_keys WHERE revoked_at IS NULL"""
+
+
+class ApiKeys:
+    """Reads and writes API keys."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def add(self, member_id: str, name: str, token_hash: str, permissions: KeyPermissions, *, made_by: str) -> ApiKey:
+        """A new key of a member; `made_by`: the member who is shown its token. Inside a transaction.
+
+        One that somebody else made is good only while that member is an active administrator.
+        """
+        key_id = new_id("key")
+        row = {"id": key_id, "name": name, "member_id": member_id, "token_hash": token_hash}
+        at = to_timestamp(self._clock.now())
+        query = API_KEYS.insert(**row, **_permission_columns(permissions), made_by_member_id=made_by, created_at=at)
+        self._database.run(query)
+        return self.get(key_id)
+
+    def list(self, member_id: str | None = None) -> tuple[ApiKey, ...]:
+        """The keys of a member, or everybody's, the oldest first."""
+        order = "ORDER BY created_at, id"
+        if member_id is None:
+            rows = self._database.rows(f"{_SELECT_KEYS} {order}")
+        else:
+            rows = self._database.rows(f"{_SELECT_KEYS} AND member_id = ? {order}", (member_id,))
+        return tuple(map(_to_api_key, rows))
+
+    def get(self, key_id: str, member_id: str | None = None) -> ApiKey:
+        """The key with this id; of this member, where one is named. Raises NotFound."""
+        row = self._database.row(f"{_SELECT_KEYS} AND id = ?", (key_id,))
+        if row is None or member_id not in (None, row[4]):
+            raise NotFound(what="API key")
+        return _to_api_key(row)
+
+    def get_maker_id(self, key_id: str) -> str:
+        """The member who was shown the token of a key: its owner, or somebody else. Raises NotFound."""
+        maker = self._database.value(
+            "SELECT coalesce(made_by_member_id, member_id) FROM api_keys WHERE id = ?", (key_id,)
+        )
+        if maker is None:
+            raise NotFound(what="API key")
+        return str(maker)
+
+    def list_made_for_others(self, maker_id: str) -> tuple[ApiKey, ...]:
+        """The keys that a member made for others, the oldest first."""
+        sql = f"{_SELECT_KEYS} AND made_by_member_id = ? AND member_id <> made_by_member_id ORDER BY created_at, id"
+        return tuple(map(_to_api_key, self._database.rows(sql, (maker_id,))))
+
+    def set_permissions(self, key_id: str, permissions: KeyPermissions) -> ApiKey:
+        """What the key may do from now on. Inside a transaction. Raises NotFound."""
+        self._database.run(API_KEYS.update(**_permission_columns(permissions)).where(API_KEYS.id == key_id))
+        return self.get(key_id)
+
+    def revoke(self, key_id: str) -> None:
+        """Let the key never be good again. Inside a transaction. Raises NotFound."""
+        at = to_timestamp(self._clock.now())
+        if not self._database.change(
+            "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (at, key_id)
+        ):
+            raise NotFound(what="API key")
+
+
+def _permission_columns(permissions: KeyPermissions) -> dict[str, str | None]:
+    return {
+        "permission_profile": permissions.profile,
+        "capabilities": json.dumps(permissions.capabilities),
+        "supplemental_capabilities": json.dumps(permissions.supplemental),
+        "account_ids": None if permissions.account_ids is None else json.dumps(permissions.account_ids),
+    }
+
+
+def _to_api_key(row: Sequence[Any]) -> ApiKey:
+    held = tuple(map(Capability, json.loads(row[6])))
+    supplemental = tuple(map(Capability, json.loads(row[7])))
+    if row[5] == "custom":  # a key of an older format has nothing in that column
+        supplemental = tuple(one for one in held if one in ADMIN_CAPABILITIES)
+    return ApiKey(
+        id=row[0],
+        name=row[1],
+        created_at=row[2],
+        last_used_at=row[3],
+        member_id=row[4],
+        permission_profile=row[5],
+        capabilities=held,
+        supplemental_capabilities=supplemental,
+        account_ids=None if row[8] is None else tuple(json.loads(row[8])),
+    )
+
+
+# --- Tokens that are good once: invitations, password resets, links into the console. Only their hash is stored ---
+
+
+TokenKind = Literal["invitation", "password_reset", "console_link"]
+#: `by_key` of a link that was open when its store was upgraded: a key may have been shown it, so it counts as one of
+#: those (1), and as no person's (0).
+SHOWN_TO_UNKNOWN = 2
+
+_SELECT_LINK = """
+SELECT token_hash, id, member_id FROM invitations
+WHERE token_hash = ? AND kind = ? AND used_at IS NULL AND expires_at > ?"""
+_LAST_USED_LINK = """
+SELECT by_key FROM invitations WHERE member_id = ? AND kind <> 'console_link' AND used_at IS NOT NULL
+ORDER BY used_at DESC, rowid DESC LIMIT 1"""
+
+
+class OneTimeTokens:
+    """Reads and writes one-time tokens."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def issue(
+        self,
+        kind: TokenKind,
+        member_id: str,
+        token_hash: str,
+        lives_for: timedelta,
+        *,
+        session_id: str | None = None,
+        by_key: bool = False,
+    ) -> str:
+        """Keep a new token; answers when it expires. Inside a transaction.
+
+        With a session named, it ends with that. `by_key`: an API key asked for it, and is shown it. Earlier ones of
+        this kind stop working, but for links into the console: several devices may be on their way.
+        """
+        now = self._clock.now()
+        expires_at = to_timestamp(now + lives_for)
+        if kind != "console_link":
+            self._remove(member_id, kind)
+        self._database.change(
+            "DELETE FROM invitations WHERE kind = 'console_link' AND expires_at <= ?", (to_timestamp(now),)
+        )
+        row = {"id": new_id("inv"), "member_id": member_id, "kind": kind, "token_hash": token_hash}
+        self._database.run(INVITATIONS.insert(**row, expires_at=expires_at, by_key=int(by_key), session_id=session_id))
+        return expires_at
+
+    def find(self, kind: TokenKind, token_hash: str) -> str | None:
+        """The member whom a token is for, if it is good; it stays so."""
+        found = self._find(kind, token_hash)
+        return None if found is None else str(found[2])
+
+    def redeem(self, kind: TokenKind, token_hash: str) -> str | None:
+        """The member whom a token is for, if it is good; it never is again. Inside a transaction."""
+        found = self._find(kind, token_hash)
+        if found is None:
+            return None
+        at = to_timestamp(self._clock.now())
+        self._database.run(INVITATIONS.update(used_at=at).where(INVITATIONS.id == found[1]))
+        return str(found[2])
+
+    def find_session_id(self, token_hash: str) -> str | None:
+        """The session that a token was made for."""
+        found: str | None = self._database.value(
+            "SELECT session_id FROM invitations WHERE token_hash = ?", (token_hash,)
+        )
+        return found
+
+    def is_password_known_to_key(self, member_id: str) -> bool:
+        """Whether the password of a member was last set with a token that an API key was shown, or may have been."""
+        return bool(self._database.value(_LAST_USED_LINK, (member_id,)))
+
+    def revoke_all(self, member_id: str) -> None:
+        """No token that this member has been given works any more. Inside a transaction."""
+        self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
+
+    def revoke_shown_to_keys(self, member_id: str) -> None:
+        """No token for this member works any more that an API key was, or may have been, shown. In a transaction."""
+        sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key <> 0"
+        self._database.change(sql, (member_id,))
+
+    def _find(self, kind: TokenKind, token_hash: str) -> Row | None:
+        row = self._database.row(_SELECT_LINK, (token_hash, kind, to_timestamp(self._clock.now())))
+        return row if row is not None and hmac.compare_digest(row[0], token_hash) else None
+
+    def _remove(self, member_id: str, kind: TokenKind) -> None:
+        self._database.change(
+            "DELETE FROM invitations WHERE member_id = ? AND kind = ? AND used_at IS NULL", (member_id, kind)
+        )
+
+
+# ---
+# How often logging in failed, by bucket: an email, an address. Failures are in the store, what is under way in
+# memory.
+#
+# Nobody is told how an attempt ended before its failure is in the store; so a restart forgets nothing that anybody
+# knows.
+
+
+#: How long a failure counts.
+FAILURE_WINDOW = timedelta(minutes=15)
+_FAILURE_WINDOW = FAILURE_WINDOW // timedelta(milliseconds=1)
+# Failures that count no more are swept out now and then, not with each attempt.
+_FAILURES_SWEPT_EVERY = 60_000
+# Rows from before the clock was set back lie in the future: they do not lock anybody out for longer.
+_FAILURES_IN_WINDOW = "FROM attempts WHERE bucket = ? AND at > ? AND at <= ?"
+# Where others are under way that may fail, nobody can say how long it takes: their outcome is known in a moment.
+_RETRY_SOON = 1
+
+
+class LoginAttempts:
+    """Counts failures and holds them against limits."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._lock = threading.Lock()
+        self._under_way: Counter[str] = Counter()
+        self._swept_at = 0
+
+    def require_room(self, limits: Mapping[str, int]) -> None:
+        """Raises Throttled, with the seconds until every bucket has room again, where one has none. Only reads."""
+        if wait := max(self._seconds_to_wait(bucket, limit) for bucket, limit in limits.items()):
+            raise Throttled(retry_after=wait)
+
+    @contextmanager
+    def reserve(self, limits: Mapping[str, int]) -> Iterator[None]:
+        """An attempt whose outcome is not known yet; it has room in each bucket for its failure. Raises Throttled.
+
+        So no burst passes a limit, and nothing has to be written before an outcome is known.
+        """
+        with self._lock:
+            self.require_room(limits)
+            if any(self._count_failures(bucket) + self._under_way[bucket] >= limit for bucket, limit in limits.items()):
+                raise Throttled(retry_after=_RETRY_SOON)
+            self._under_way.update(limits.keys())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= Counter(limits.keys())
+
+    def record_failure(self, buckets: Collection[str]) -> None:
+        """Count a failure of this moment in each bucket. Inside a transaction."""
+        now = to_millis(self._clock.now())
+        if abs(now - self._swept_at) >= _FAILURES_SWEPT_EVERY:
+            self._swept_at = now
+            self._database.run(ATTEMPTS.delete().where(ATTEMPTS.at <= now - _FAILURE_WINDOW))
+        self._database.change_many("INSERT INTO attempts VALUES (?, ?)", [(bucket, now) for bucket in buckets])
+
+    def clear(self, bucket: str) -> None:
+        """Forget the failures of a bucket. Inside a transaction."""
+        self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
+
+    def _seconds_to_wait(self, bucket: str, limit: int) -> int:
+        now = to_millis(self._clock.now())
+        oldest = self._database.value(
+            f"SELECT at {_FAILURES_IN_WINDOW} ORDER BY at DESC LIMIT 1 OFFSET ?",
+            (*_window_bounds(bucket, now), limit - 1),
+        )
+        return 0 if oldest is None else max(1, -(-(oldest + _FAILURE_WINDOW - now) // 1000))
+
+    def _count_failures(self, bucket: str) -> int:
+        now = to_millis(self._clock.now())
+        return int(self._database.value(f"SELECT count(*) {_FAILURES_IN_WINDOW}", _window_bounds(bucket, now)))
+
+
+def _window_bounds(bucket: str, now: int) -> tuple[str, int, int]:
+    return bucket, now - _FAILURE_WINDOW, now

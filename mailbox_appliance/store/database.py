@@ -25,7 +25,7 @@ logging.getLogger("peewee").setLevel(logging.WARNING)
 
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
-_MOST_KEPT = 256
+_MAX_CACHED_ROWS = 256
 # Characters or bytes of a parameter whose statement is not cached: a cached statement keeps what was bound to it until
 # it is used again, for each thread's connection.
 _LARGE = 1 << 16
@@ -35,7 +35,7 @@ Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
 
 
-def give_key(connection: Any, cipher: str, key: bytes) -> None:
+def set_cipher_key(connection: Any, cipher: str, key: bytes) -> None:
     """Tell a new connection what its file is encrypted with, before anything else is said on it."""
     connection.pragma("cipher", cipher)
     connection.pragma("key", "raw:" + key.hex())  # `raw:`, since a plain hexkey is a passphrase to be stretched
@@ -80,7 +80,7 @@ class _EncryptedDatabase(APSWDatabase):
         conn.cursor_factory = _Cursor
         # peewee closes a connection whose file cannot be read; the log must not be folded into such a file.
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        give_key(conn, self._cipher, self._key)
+        set_cipher_key(conn, self._cipher, self._key)
         super()._add_conn_hooks(conn)
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
@@ -124,7 +124,7 @@ class Database:
         if found is None:
             found = self.row(sql, parameters)
             # With a commit in between, this goes into a dict that nobody will look at again.
-            if found is not None and len(kept) < _MOST_KEPT:
+            if found is not None and len(kept) < _MAX_CACHED_ROWS:
                 kept[key] = found
         return found
 
@@ -282,7 +282,7 @@ def _close(connection: Any, deadline: float) -> bool:
 
 
 #: What SQLite says where a page cannot be trusted, or the key does not fit (peewee wraps the latter while connecting).
-UNREADABLE = (apsw.NotADBError, apsw.CorruptError, peewee.DatabaseError)
+UNREADABLE_ERRORS = (apsw.NotADBError, apsw.CorruptError, peewee.DatabaseError)
 #: Anything that SQLite could not do.
-FAILED = (apsw.Error, peewee.DatabaseError)
-UNIQUE_BROKEN = (apsw.ConstraintError, peewee.IntegrityError)
+DATABASE_ERRORS = (apsw.Error, peewee.DatabaseError)
+UNIQUE_VIOLATIONS = (apsw.ConstraintError, peewee.IntegrityError)

@@ -1,14 +1,16 @@
-"""The journal of sending: every request accepted once per idempotency key, every phase committed before its act.
+"""The journal of sending: one operation per idempotency key, each phase committed before its act.
 
-    (none) --accept--> sending --mark: connecting, envelope, data, dot--> succeeded | failed | uncertain
+    (none) --accept--> sending --enter_phases: connecting, envelope, data, dot--> succeeded | failed | uncertain
        |                 |  ^ `--withdraw (nobody got it, and nobody was shown the operation)--> (none)
-       |         requeue |  | begin, when it is due
+       |         requeue |  | begin_sending, when it is due
        `--accept-------> queued --cancel, fail_queued--> failed      uncertain --confirm, resolve--> succeeded | failed
 
 Every commit comes before what it announces, and is on the disk by then (`synchronous=FULL`).
 """
 
+import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
@@ -26,33 +28,150 @@ from mailbox_appliance.model.records import (
     ParsedMessage,
     Phase,
 )
-from mailbox_appliance.store import endings
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.delivery_lists import DeliveryLists
-from mailbox_appliance.store.delivery_rows import (
-    COLUMNS,
-    OPEN_DELIVERY,
-    WORK,
+from mailbox_appliance.store.delivery_queries import (
+    DELIVERY_COLUMNS,
+    SELECT_OPEN,
+    SELECT_WORK,
+    DeliveryLists,
     enter_phase,
-    insert,
-    note_draft,
+    insert_delivery,
+    load_message_bytes,
+    note_phase,
+    set_provider_draft,
     to_delivery,
     to_open_delivery,
     to_work,
     warnings_of,
-    wire_of,
 )
-from mailbox_appliance.store.endings import Ending
-from mailbox_appliance.store.mirror import Mirror, PendingCopy
+from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 
-Copy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
+# ---
+# What comes with the end of a delivery: one status, and from it all that is left to do, or no longer to be kept.
+#
+#     succeeded   the saved draft is removed, the message that was answered or forwarded is flagged
+#     failed      a scheduled message is kept as a draft, unless its sender has lost the mailbox, which is told then; a
+#                 saved draft, too: what was scheduled lies in its bytes here, and may not lie anywhere else by then
+#     uncertain   evidence is looked for
+#
+# The bytes of a message are kept as long as they may be needed: until it is sent and its copy is filed, or it is a
+# draft.
+
+
+FIRST_EVIDENCE_DELAY = 5_000  # milliseconds after which evidence is looked for
+#: What is told where a message is given to nobody. A saved draft that it was made from stays where it lies.
+DRAFT_NOT_KEPT = (
+    "The message was not put among the drafts, since whoever scheduled it does not reach this mailbox any more."
+)
+
+_END_DELIVERY = """
+UPDATE delivery_operations SET status = :status, shown = 1, error_code = :code, warnings = :warnings,
+  reply_code = coalesce(:reply, reply_code), reply_enhanced = coalesce(:enhanced, reply_enhanced), updated_at = :at,
+  phase = CASE WHEN :reply IS NULL THEN phase ELSE 'replied' END, next_attempt_at = NULL,
+  uncertain_at = CASE :status WHEN 'uncertain' THEN :now ELSE uncertain_at END,
+  evidence_next_at = CASE WHEN :status = 'uncertain' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)
+    THEN :now + :first_look END
+  WHERE id = :id AND status = :came_from"""
+_ADD_CHORE = """
+INSERT INTO delivery_chores (operation, kind, next_at) SELECT d.id, :kind, :now FROM delivery_operations d
+  JOIN accounts a ON a.id = d.account_id WHERE d.id = :id AND """
+# A key that is revoked or may do less takes no mailbox away from its owner; nor is one lost that is one's own.
+_SENDER_HAS_ACCESS = """
+EXISTS (SELECT 1 FROM members m WHERE m.id = d.member_id AND (a.owner_member_id = m.id OR (m.status = 'active' AND (
+  a.shared_with_all OR EXISTS (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = m.id)))))"""
+_WARN_OF_LOSS = """
+UPDATE delivery_operations SET warnings = json_insert(warnings, '$[#]', ?) WHERE id = ? AND schedule_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM delivery_chores c WHERE c.operation = id AND c.kind = 'keep_draft')"""
+_BYTES_NEEDED = """
+SELECT 1 FROM delivery_operations d JOIN accounts a ON a.id = d.account_id WHERE d.id = delivery_messages.operation
+  AND (d.status IN ('queued', 'sending', 'uncertain') OR d.copy = 'pending' OR EXISTS (
+    SELECT 1 FROM delivery_chores c WHERE c.operation = d.id AND c.kind = 'keep_draft'))"""
+
+
+@dataclass(frozen=True)
+class DeliveryOutcome:
+    """The status that an operation gets, and what is told with it."""
+
+    status: DeliveryStatus
+    code: str | None = None
+    warnings: tuple[str, ...] = ()
+    reply_code: int | None = None
+    reply_enhanced: str | None = None
+    came_from: DeliveryStatus = "sending"
+
+
+def end_delivery(database: Database, operation_id: str, ending: DeliveryOutcome, now: datetime) -> bool:
+    """Give an operation its ending. Inside a transaction; False where it has not the status that it is to come from."""
+    at, millis = to_timestamp(now), to_millis(now)
+    ended = database.change(
+        _END_DELIVERY,
+        {
+            "status": ending.status,
+            "code": ending.code,
+            "warnings": json.dumps(ending.warnings),
+            "reply": ending.reply_code,
+            "enhanced": ending.reply_enhanced,
+            "at": at,
+            "now": millis,
+            "first_look": FIRST_EVIDENCE_DELAY,
+            "id": operation_id,
+            "came_from": ending.came_from,
+        },
+    )
+    if not ended:
+        return False
+    if ending.reply_code is not None:
+        note_phase(database, operation_id, Phase.REPLIED, at)
+    _add_chores(database, operation_id, ending, millis)
+    # Of a success the copy is still to be filed, which is said next.
+    if ending.status != "succeeded":
+        delete_message_bytes(database, operation_id)
+    return True
+
+
+def _add_chores(database: Database, operation_id: str, ending: DeliveryOutcome, now: int) -> None:
+    if ending.status == "succeeded":
+        _add_chore(database, operation_id, "remove_draft", "d.draft_id IS NOT NULL", now)
+        _add_chore(database, operation_id, "flag_parent", "d.parent_id IS NOT NULL", now)
+    elif ending.code == "permission_revoked":
+        _add_chore(database, operation_id, "keep_draft", f"d.schedule_id IS NOT NULL AND {_SENDER_HAS_ACCESS}", now)
+        database.change(_WARN_OF_LOSS, (DRAFT_NOT_KEPT, operation_id))
+    elif ending.status == "failed" and ending.code != "account_removed":  # else there is nowhere to keep it
+        _add_chore(database, operation_id, "keep_draft", "d.schedule_id IS NOT NULL", now)
+
+
+def _add_chore(database: Database, operation_id: str, kind: str, where: str, now: int) -> None:
+    database.change(_ADD_CHORE + where, {"kind": kind, "now": now, "id": operation_id})
+
+
+def delete_message_bytes(database: Database, operation_id: str) -> None:
+    """Drop the bytes of a message unless they may still be needed. Inside a transaction."""
+    sql = f"DELETE FROM delivery_messages WHERE operation = ? AND NOT EXISTS ({_BYTES_NEEDED})"
+    database.change(sql, (operation_id,))
+
+
+def end_mailbox_deliveries(database: Database, account_id: str, now: datetime) -> None:
+    """What waits in a mailbox that is being removed fails; nothing is looked for or done there. In a transaction."""
+    waiting = "SELECT id FROM delivery_operations WHERE account_id = ? AND status = 'queued'"
+    for (operation_id,) in database.rows(waiting, (account_id,)):
+        end_delivery(database, operation_id, DeliveryOutcome("failed", "account_removed", came_from="queued"), now)
+    ended = "account_id = ? AND status <> 'sending'"
+    database.change(
+        f"UPDATE delivery_operations SET copy = 'none', evidence_next_at = NULL WHERE {ended}", (account_id,)
+    )
+    of = f"(SELECT id FROM delivery_operations WHERE {ended})"
+    database.change(f"DELETE FROM delivery_chores WHERE operation IN {of}", (account_id,))
+    database.change(f"DELETE FROM delivery_messages WHERE operation IN {of}", (account_id,))
+
+
+SentCopy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]
 _THREAD_OF = "SELECT t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.id = ?"
 
 
 class Deliveries:
     """Writes delivery operations. Each method that writes is one durable transaction, or part of the caller's."""
 
-    def __init__(self, database: Database, lists: DeliveryLists, mirror: Mirror, clock: Clock) -> None:
+    def __init__(self, database: Database, lists: DeliveryLists, mirror: MailboxWriter, clock: Clock) -> None:
         self._database, self._lists = database, lists
         self._mirror, self._clock = mirror, clock
 
@@ -73,13 +192,13 @@ class Deliveries:
             if new.draft_id is not None:
                 self._lists.require_free_draft(new.account_id, new.draft_id)
             self._lists.require_quotas(new.account_id, new.credential_id, new.quotas)
-            delivery = insert(self._database, new, to_timestamp(self._clock.now()))
+            delivery = insert_delivery(self._database, new, to_timestamp(self._clock.now()))
         return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
         """The operation that this key made before, or None. Raises IdempotencyConflict where it was another request."""
         row = self._database.row(
-            f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
+            f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
             (credential_id, idempotency_key),
         )
         if row is None:
@@ -141,14 +260,14 @@ class Deliveries:
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
             if provider_draft_id is not None:
-                note_draft(self._database, operation_id, provider_draft_id)
+                set_provider_draft(self._database, operation_id, provider_draft_id)
             return all(enter_phase(self._database, operation_id, phase, at) for phase in phases)
 
     # --- how it ends --------------------------------------------------------------------------------------------------
 
-    def succeed(self, operation_id: str, sent: Copy | None, *, reply_code: int) -> None:
+    def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> None:
         """The server has taken the message. Our copy stands in the mirror at once, in the folder `sent` names."""
-        ending = Ending("succeeded", reply_code=reply_code)
+        ending = DeliveryOutcome("succeeded", reply_code=reply_code)
         with self._database.transaction(durable=True):
             if self._end_delivery(operation_id, ending):
                 self._expect_copy(operation_id, sent)
@@ -164,14 +283,16 @@ class Deliveries:
         reply_enhanced: str | None = None,
     ) -> None:
         """Give an operation that is being sent the status it has from now on: `failed` or `uncertain`."""
-        ending = Ending(status, error_code, tuple(warnings), reply_code, reply_enhanced)
+        ending = DeliveryOutcome(status, error_code, tuple(warnings), reply_code, reply_enhanced)
         with self._database.transaction(durable=True):
             self._end_delivery(operation_id, ending)
 
     def fail_queued(self, operation_id: str, code: str, warnings: Iterable[str] = ()) -> bool:
         """A scheduled operation ends without an attempt. False where it does not wait any more."""
         with self._database.transaction(durable=True):
-            return self._end_delivery(operation_id, Ending("failed", code, tuple(warnings), came_from="queued"))
+            return self._end_delivery(
+                operation_id, DeliveryOutcome("failed", code, tuple(warnings), came_from="queued")
+            )
 
     def cancel(self, account_id: str, schedule_id: str) -> tuple[str, bool]:
         """Take a scheduled send back; answers its operation, and whether it was not canceled already.
@@ -186,29 +307,29 @@ class Deliveries:
             if row is None:
                 raise NotFound(what="scheduled send")
             operation_id, status, code = row
-            is_new = self._end_delivery(operation_id, Ending("failed", "canceled", came_from="queued"))
+            is_new = self._end_delivery(operation_id, DeliveryOutcome("failed", "canceled", came_from="queued"))
             if not is_new and code != "canceled":
                 raise NotWaiting(status=status)
         return str(operation_id), is_new
 
-    def confirm(self, operation_id: str, found: FoundCopy | None, sent: Copy | None) -> bool:
+    def confirm(self, operation_id: str, found: FoundCopy | None, sent: SentCopy | None) -> bool:
         """The message of an uncertain operation was taken. False where it is not uncertain any more.
 
         Found in Sent, or in all mail, it is the sent message; else our copy is to be filed, as after any success.
         """
         with self._database.transaction(durable=True):
-            if not self._end_delivery(operation_id, Ending("succeeded", came_from="uncertain")):
+            if not self._end_delivery(operation_id, DeliveryOutcome("succeeded", came_from="uncertain")):
                 return False
             self._expect_copy(operation_id, sent)
             if found is not None and found.folder.role in ("sent", "all"):
                 self._adopt_as_copy(operation_id, found)
         return True
 
-    def resolve(self, operation_id: str, outcome: DeliveryStatus, sent: Copy | None = None) -> None:
+    def resolve(self, operation_id: str, outcome: DeliveryStatus, sent: SentCopy | None = None) -> None:
         """A person says what became of an uncertain operation: `succeeded` or `failed`. Raises NotUncertain."""
         code = "resolved_as_failed" if outcome == "failed" else None
         with self._database.transaction(durable=True):
-            if not self._end_delivery(operation_id, Ending(outcome, code, came_from="uncertain")):
+            if not self._end_delivery(operation_id, DeliveryOutcome(outcome, code, came_from="uncertain")):
                 raise NotUncertain(status=self.get_work(operation_id).status)
             if outcome == "succeeded":
                 self._expect_copy(operation_id, sent)
@@ -218,42 +339,44 @@ class Deliveries:
 
         What is being sent right now ends, and drops its own, when it notices.
         """
-        endings.end_with_mailbox(self._database, account_id, self._clock.now())
+        end_mailbox_deliveries(self._database, account_id, self._clock.now())
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
     def find(self, operation_id: str) -> tuple[Delivery, tuple[str, ...]] | None:
         """An operation by its id, whoever may see it, or None where it was withdrawn."""
-        row = self._database.row(f"SELECT {COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,))
+        row = self._database.row(
+            f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,)
+        )
         return None if row is None else (to_delivery(row), warnings_of(row))
 
     def get_work(self, operation_id: str) -> DeliveryWork:
         """What the worker needs of an operation. Raises NotFound."""
-        row = self._database.row(f"{WORK} WHERE d.id = ?", (operation_id,))
+        row = self._database.row(f"{SELECT_WORK} WHERE d.id = ?", (operation_id,))
         if row is None:
             raise NotFound(what="delivery operation")
-        return to_work(row, wire_of(self._database, operation_id, row[6]))
+        return to_work(row, load_message_bytes(self._database, operation_id, row[6]))
 
     def list_sending(self) -> tuple[OpenDelivery, ...]:
         """What was being sent when the appliance stopped, the oldest first."""
         # Written exactly as in the partial index of open operations, so that it is used.
         is_open = "status IN ('queued', 'sending', 'uncertain')"
-        sql = f"{OPEN_DELIVERY} WHERE {is_open} AND status = 'sending' ORDER BY number"
+        sql = f"{SELECT_OPEN} WHERE {is_open} AND status = 'sending' ORDER BY number"
         return tuple(map(to_open_delivery, self._database.rows(sql)))
 
     # --- our copy -----------------------------------------------------------------------------------------------------
 
-    def add_copy(self, operation_id: str, sent: Copy) -> None:
+    def add_copy(self, operation_id: str, sent: SentCopy) -> None:
         """Put our copy into the mirror under its promised id where that could not be done on success."""
         with self._database.transaction(durable=True):
             there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
             if self._database.value(there, (operation_id,)) is None:
                 self._add_copy(operation_id, sent)
 
-    def _end_delivery(self, operation_id: str, ending: Ending) -> bool:
-        return endings.end(self._database, operation_id, ending, self._clock.now())
+    def _end_delivery(self, operation_id: str, ending: DeliveryOutcome) -> bool:
+        return end_delivery(self._database, operation_id, ending, self._clock.now())
 
-    def _expect_copy(self, operation_id: str, sent: Copy | None) -> None:
+    def _expect_copy(self, operation_id: str, sent: SentCopy | None) -> None:
         """Our copy is to be filed in Sent, and stands in the mirror already where `sent` is given."""
         if sent is not None:
             self._add_copy(operation_id, sent)
@@ -272,9 +395,9 @@ class Deliveries:
             change = "UPDATE delivery_operations SET result_id = ?, result_thread_id = ? WHERE id = ?"
             self._database.change(change, (*row, operation_id))
         self._database.change("UPDATE delivery_operations SET copy = 'filed' WHERE id = ?", (operation_id,))
-        endings.forget_bytes(self._database, operation_id)
+        delete_message_bytes(self._database, operation_id)
 
-    def _add_copy(self, operation_id: str, sent: Copy) -> None:
+    def _add_copy(self, operation_id: str, sent: SentCopy) -> None:
         """Our copy stands in the mirror under its promised ids, or in the thread that it belongs to."""
         row = self._database.row(
             "SELECT result_id, result_thread_id FROM delivery_operations WHERE id = ?", (operation_id,)

@@ -1,21 +1,29 @@
-"""Writing a small file so that a crash leaves the old one or the new one, never half of one."""
+"""Files of a data directory: crash-safe writing, disk and SQLite errors, and free disk space."""
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import apsw
+
+from mailbox_appliance.errors import NotEnoughRoom, StoreUnusable
+from mailbox_appliance.store.database import DATABASE_ERRORS
 from mailbox_appliance.system.files import BINARY, replace_file, sync_folder
+from mailbox_appliance.system.files import free_bytes as free_bytes
 
 #: In a data directory, and in a backup of it.
-DATABASE: Final = "mailbox.db"
-KEY: Final = "encryption.key"
+DATABASE_FILE: Final = "mailbox.db"
+KEY_FILE: Final = "encryption.key"
 #: Where the appliance that serves a data directory says how it is reached.
 RUN_FILE: Final = "run.json"
 
 
 def write_private(file: Path, content: bytes) -> None:
     """Replace a file by new content, readable by its owner only, on the disk when this returns."""
-    temporary = half_written(file)
+    temporary = half_written_path(file)
     handle = open_private(temporary)
     try:
         with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
@@ -35,7 +43,7 @@ def open_private(file: Path) -> int:
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
 
 
-def half_written(file: Path) -> Path:
+def half_written_path(file: Path) -> Path:
     """Where new content of a file lies until it is complete."""
     return file.with_name(f".{file.name}.new")
 
@@ -51,7 +59,7 @@ def copy_private(source: Path, target: Path) -> None:
     write_private(target, source.read_bytes())
 
 
-def unfinished(database: Path) -> Path:
+def unfinished_path(database: Path) -> Path:
     """Where the file lies that is to become this database, while it is being made."""
     return database.with_name(database.name + ".new")
 
@@ -60,3 +68,125 @@ def remove_database(file: Path) -> None:
     """Remove a database that was being made, and what SQLite made beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
+
+
+# ---
+# Room on the disk: how much is free, whether it is enough for what is to be done, and what is said where it is not.
+#
+# A backup is at first a copy of the database and then a file made of that copy, so it takes both for a moment.
+# Whatever replaces the database has the old and the new one there at once.
+
+
+MIB = 1 << 20
+#: Beside what is known to be written: logs, journals, entries of folders.
+_SPARE_ROOM = 16 * MIB
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def database_size(database: Path) -> int:
+    """How much a database and its log take."""
+    real = Path(os.path.realpath(database))
+    files = (real.with_name(real.name + suffix) for suffix in ("", "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def room_for_copy(database: Path) -> int:
+    """How much room it takes to make a copy of a database beside it."""
+    return database_size(database) + _SPARE_ROOM
+
+
+def room_for_backup(database: Path) -> int:
+    """How much room it takes to make a backup: the copy, and the file that is made of it."""
+    return 2 * database_size(database) + _SPARE_ROOM
+
+
+def require_room(folder: Path, needed: int) -> None:
+    """Raise NotEnoughRoom where less than `needed` bytes are free on the disk of a folder."""
+    free = free_bytes(folder)
+    if free < needed:
+        raise NotEnoughRoom(needed=format_size(needed), folder=folder, free=format_size(free))
+
+
+def low_room_warning(database: Path, low_mib: int) -> str | None:
+    """What is to be said of the room that is left, as a sentence: it is below `low_mib` MiB (0: never), or the next
+    backup does not fit. None: there is nothing to be said.
+    """
+    free = free_bytes(database.parent)
+    needed = room_for_backup(database)
+    has_no_backup = f"the next backup takes {format_size(needed)} and will not fit" if free < needed else ""
+    if free < low_mib * MIB:
+        tail = f", and {has_no_backup}" if has_no_backup else ""
+        return f"The disk of the store is almost full: {format_size(free)} are left{tail}. Make room on it."
+    return (
+        f"The disk of the store has {format_size(free)} left: {has_no_backup}. Make room on it."
+        if has_no_backup
+        else None
+    )
+
+
+def format_size(size: int) -> str:
+    """A number of bytes for a person: `1.5 GiB`."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{size} bytes"
+
+
+# ---
+# What the disk or SQLite could not do with a data directory, told so that an operator knows what to do about it.
+#
+# Where nothing at all is free SQLite does not say that the disk is full: the index of its log cannot be made, which
+# is a "disk I/O error". So the disk is asked.
+
+
+#: For whoever asked for something meanwhile: they may not be able to log in and see the status.
+DISK_FULL_MESSAGE = "The disk of the appliance is full. Its operator has to make room; then repeat the request."
+_DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
+# The index of a log is made of 32 KiB at once, and a page is to go into the log.
+_LEAST_FREE = 64 * 1024
+
+
+@contextmanager
+def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
+    """What the disk or SQLite could not do is a StoreUnusable that says so; `then`: a sentence on what became of it."""
+    try:
+        yield
+    except (OSError, *DATABASE_ERRORS) as error:
+        raise to_unusable(error, folder, then=then) from error
+    except UnicodeEncodeError as error:
+        name = str(folder).encode("utf-8", "backslashreplace").decode()
+        if name == str(folder):
+            raise
+        raise StoreUnusable(reason=f"its name, {name}, is not UTF-8, which SQLite needs. Give it another.") from error
+
+
+def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusable:
+    """What is to be told of an error of the disk or of SQLite."""
+    if is_disk_full(error, folder):
+        reason = (
+            f"the disk that holds {folder} is full{_free_room_note(folder)}. Make room on it, and repeat the command."
+        )
+    elif isinstance(error, OSError):
+        reason = f"{error.filename or folder}: {(error.strerror or str(error)).removesuffix('.')}."
+    else:
+        reason = f"its database in {folder} cannot be read or written ({error})."
+    return StoreUnusable(reason=f"{reason} {then}".strip())
+
+
+def is_disk_full(error: Exception, folder: Path) -> bool:
+    """Whether what failed is that the disk of a folder is full."""
+    if isinstance(error, OSError):
+        return error.errno in _DISK_FULL_NUMBERS
+    chain = (error, error.__cause__, error.__context__)  # peewee wraps what fails while connecting
+    if any(isinstance(one, apsw.FullError) for one in chain):
+        return True
+    with suppress(OSError):
+        is_of_disk = any(isinstance(one, apsw.IOError | apsw.CantOpenError) for one in chain)
+        return is_of_disk and isinstance(error, DATABASE_ERRORS) and free_bytes(folder) < _LEAST_FREE
+    return False
+
+
+def _free_room_note(folder: Path) -> str:
+    with suppress(OSError):
+        return f" ({format_size(free_bytes(folder))} are left)"
+    return ""

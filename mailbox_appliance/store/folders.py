@@ -9,9 +9,9 @@ from mailbox_appliance.errors import AllMailHidden, NotFound
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.model.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store import moving, removal
+from mailbox_appliance.store import moves
 from mailbox_appliance.store.database import Database, Row
-from mailbox_appliance.store.message_rows import as_json
+from mailbox_appliance.store.messages import as_json
 
 _SELECT = """
 SELECT f.number, f.id, a.id, f.path, f.delimiter, f.role, f.role_source,
@@ -151,9 +151,9 @@ class Folders:
             self.forget_positions(account_id)
         for folder in found:
             if folder.label is None:
-                moving.detach_untold(self._database, folder.number)
+                moves.detach_without_provider_id(self._database, folder.number)
             else:
-                moving.evacuate(self._database, folder.number, refuge)
+                moves.evacuate_folder(self._database, folder.number, refuge)
         return True
 
     def add_listed(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
@@ -209,9 +209,9 @@ class Folders:
     def _empty_folder(self, account: int, number: int, kept: set[str]) -> None:
         refuge = self._database.value(_REFUGE, (account, as_json(kept)))
         if refuge is None:
-            removal.delete_folder(self._database, number)
+            moves.delete_folder_messages(self._database, number)
         else:
-            moving.evacuate(self._database, number, refuge)
+            moves.evacuate_folder(self._database, number, refuge)
 
     def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
         """Note which folders show labels; whether none was known to before."""

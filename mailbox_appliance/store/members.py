@@ -10,7 +10,7 @@ from mailbox_appliance.errors import Conflict, EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.mail.address import comparable_domain
 from mailbox_appliance.model.records import Member, MemberStatus, PendingInvitation, Role
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.database import UNIQUE_BROKEN, Database
+from mailbox_appliance.store.database import UNIQUE_VIOLATIONS, Database
 from mailbox_appliance.store.tables import MEMBERS
 
 # A member, with the time until which an invitation holds that waits to be taken up.
@@ -28,7 +28,7 @@ _HAS_LINK = f"""
 SELECT email, until FROM (SELECT m.email, (SELECT max(i.expires_at) FROM invitations i WHERE i.member_id = m.id
     AND i.kind IN ('invitation', 'password_reset') AND i.used_at IS NULL AND i.by_key = 0) AS until {_OTHER_ADMINS})
 WHERE until >= :later ORDER BY until DESC LIMIT 1"""
-_LEFT = timedelta(hours=1)
+_LINK_LEFT = timedelta(hours=1)
 # The same spelling first: two whose emails were different to release 0.10 may have the same one to us.
 _BY_EMAIL = """
 WHERE (m.email_key = :exact AND m.email = :email) OR m.email_key = :key ORDER BY m.email_key <> :exact LIMIT 1"""
@@ -88,7 +88,7 @@ class Members:
         row |= {"status": "active", "created_at": at, "updated_at": at}
         try:
             self._database.run(MEMBERS.insert(**row, password_hash=password_hash))
-        except UNIQUE_BROKEN as error:
+        except UNIQUE_VIOLATIONS as error:
             raise EmailTaken from error
         return self.get(member_id)
 
@@ -113,7 +113,7 @@ class Members:
         change["updated_at"] = to_timestamp(self._clock.now())
         try:
             self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
-        except UNIQUE_BROKEN as error:
+        except UNIQUE_VIOLATIONS as error:
             raise EmailTaken from error
         return self.get(member_id)
 
@@ -146,7 +146,7 @@ class Members:
         """
         if self._database.row(_HAS_PASSWORD, {"id": but_for}) is not None:
             return None
-        later = to_timestamp(self._clock.now() + _LEFT)
+        later = to_timestamp(self._clock.now() + _LINK_LEFT)
         row = self._database.row(_HAS_LINK, {"id": but_for, "later": later})
         return None if row is None else (row[0], row[1])
 

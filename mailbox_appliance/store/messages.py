@@ -1,31 +1,214 @@
-"""The mirrored messages as they are read: in pages, newest first, or one by one."""
+"""The mirrored messages: rows, pages and single messages, and the threads they belong to (RFC 5256)."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, UnsetType
 
+from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.mail import labels
 from mailbox_appliance.mail.excerpt import Excerpts
 from mailbox_appliance.mail.labels import is_nameable, is_of_user
 from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.model.records import Attachment, Message, MessageFilter, SearchContext, StoredBody
-from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.message_rows import (
-    SELECT,
-    SELECT_WHOLE,
-    find_attachment,
-    to_message,
-    to_whole_message,
+from mailbox_appliance.mail.threads import subject_key
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import (
+    Address,
+    Attachment,
+    Body,
+    Flags,
+    FolderRef,
+    LocatedMessage,
+    Message,
+    MessageFilter,
+    MirroredFolder,
+    ParsedMessage,
+    SearchContext,
+    StoredBody,
 )
-from mailbox_appliance.store.search import Search
-from mailbox_appliance.store.sources import among
+from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.search import Search, in_condition
+
+# --- How a message lies in a row, and the row as the record that clients see ---
+
+
+_FLAG_BITS = {"\\seen": 1, "\\flagged": 2, "\\draft": 4, "\\answered": 8, "$forwarded": 16, "\\deleted": 32}
+_FLAG_NAMES = {1: "\\Seen", 2: "\\Flagged", 4: "\\Draft", 8: "\\Answered", 16: "$Forwarded", 32: "\\Deleted"}
+HAS_ATTACHMENT = 64
+
+_MESSAGE_COLUMNS = """
+m.number, m.id, t.id, (SELECT id FROM accounts WHERE number = m.account), m.flags, m.keywords, m.date, m.subject,
+m.snippet, m.people, m.attachments, f.id, f.name, f.role, f.role_source"""
+_SHOWING_FOLDERS = """
+(SELECT s.number FROM folders s CROSS JOIN message_labels l ON l.folder = s.number AND l.number = m.number
+  WHERE s.account = m.account AND s.label = '{}')"""
+# Where people look for a message that lies among all mail: the first of these folders that shows it.
+_PLACE_COLUMNS = ", ".join(_SHOWING_FOLDERS.format(label) for label in (labels.INBOX, "\\Draft", labels.SENT))
+_FROM_TABLES = f"""
+FROM messages m JOIN threads t ON t.number = m.thread
+JOIN folders f ON f.number = CASE WHEN m.provider_id IS NULL THEN m.folder ELSE coalesce({_PLACE_COLUMNS}, m.folder) END"""
+SELECT_MESSAGES = f"SELECT {_MESSAGE_COLUMNS} {_FROM_TABLES}"
+SELECT_WHOLE_MESSAGES = (
+    f"SELECT {_MESSAGE_COLUMNS}, b.text, b.html, b.headers, b.warnings {_FROM_TABLES}"
+    " JOIN accounts a ON a.number = m.account LEFT JOIN bodies b ON b.number = m.number"
+)
+
+LOCATED_COLUMNS = """
+m.id, m.number, m.folder, m.uid, m.message_id, m.size, m.internal_date, m.flags, m.keywords, m.body, m.gone,
+m.provider_id"""
+
+
+class _People(msgspec.Struct, frozen=True):
+    sender: Address | None
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    reply_to: tuple[Address, ...]
+
+
+class _StoredAttachment(msgspec.Struct, frozen=True):
+    id: str
+    part: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    content_id: str | None
+    disposition: str | None
+
+
+_Attachments = tuple[_StoredAttachment, ...]
+
+
+def as_json(values: Iterable[object]) -> str:
+    """Values as a JSON array, for `json_each`."""
+    return msgspec.json.encode(list(values)).decode()
+
+
+# Few different sets of flags lie on many messages; of labels there may be some thousands.
+@lru_cache(4096)
+def flag_bits(flags: frozenset[str]) -> int:
+    """The flags that have a meaning of their own (RFC 9051 2.3.2) as bits."""
+    bits = 0
+    for flag in flags:
+        bits |= _FLAG_BITS.get(flag.lower(), 0)
+    return bits
+
+
+@lru_cache(4096)
+def pack_keywords(flags: frozenset[str]) -> str:
+    """The other keywords, as JSON. \\Recent says nothing about the message and is left out (RFC 9051 7.1)."""
+    words = [flag for flag in flags if flag.lower() not in _FLAG_BITS and flag.lower() != "\\recent"]
+    return json.dumps(sorted(words)) if words else "[]"
+
+
+@lru_cache(4096)
+def unpack_flags(bits: int, words: str) -> frozenset[str]:
+    """Flags and keywords as the server writes them."""
+    return frozenset(name for bit, name in _FLAG_NAMES.items() if bits & bit).union(json.loads(words))
+
+
+def pack_people(parsed: ParsedMessage) -> str:
+    """Everybody named in the header, as JSON."""
+    people = _People(parsed.sender, parsed.to, parsed.cc, parsed.bcc, parsed.reply_to)
+    return msgspec.json.encode(people).decode()
+
+
+def pack_attachments(parsed: ParsedMessage) -> str:
+    """The attachments, each under a new id, as JSON."""
+    if not parsed.attachments:
+        return "[]"
+    stored = [
+        _StoredAttachment(new_id("att"), a.part, a.filename, a.mime_type, a.size_bytes, a.content_id, a.disposition)
+        for a in parsed.attachments
+    ]
+    return msgspec.json.encode(stored).decode()
+
+
+def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] | None:
+    """Of what `pack_attachments` made: the one with this id, and the number of its part."""
+    found = next((stored for stored in decode_json(packed, _Attachments) if stored.id == attachment_id), None)
+    return None if found is None else (_to_attachment(found), found.part)
+
+
+def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str | None:
+    """What `pack_attachments` made, with these sizes, by part and type; None where all are as they were."""
+    found = decode_json(packed, _Attachments)
+    changed = [
+        msgspec.structs.replace(one, size_bytes=sizes.get((one.part, one.mime_type), one.size_bytes)) for one in found
+    ]
+    return None if tuple(changed) == found else msgspec.json.encode(changed).decode()
+
+
+def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
+    """A row of `LOCATED`."""
+    identity, number, _, uid, message_id, size, millis, bits, words, body, gone, provider_id = row
+    flags = unpack_flags(bits, words)
+    at = from_millis(millis)
+    is_gone = bool(gone)
+    return LocatedMessage(
+        identity, number, folder, uid, message_id, size, at, flags, body, is_gone, provider_id or None
+    )
+
+
+def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:
+    """A row of `SELECT` as it stands in a list, with what a search for a text has to say."""
+    return Message(**_message_fields(row), search_context=context)
+
+
+def to_whole_message(row: Row) -> Message:
+    """A row of `SELECT_WHOLE`, with body and headers."""
+    text, html, headers = row[15:18]
+    body = Body(text=UNSET if text is None else text, html=UNSET if html is None else html)
+    return Message(**_message_fields(row), body=body, headers=json.loads(headers or "{}"))
+
+
+def _message_fields(row: Row) -> dict[str, Any]:
+    flags = row[4]
+    people = decode_json(row[9], _People)
+    attachments = tuple(map(_to_attachment, decode_json(row[10], _Attachments))) if row[10] != "[]" else ()
+    of_user = tuple(filter(labels.is_of_user, json.loads(row[5]))) if row[5] != "[]" else ()
+    return {
+        "id": row[1],
+        "thread_id": row[2],
+        "account_id": row[3],
+        "draft_id": row[1] if flags & 4 else UNSET,
+        "folder": FolderRef(id=row[11], name=row[12], role=row[13] or UNSET, role_source=row[14] or UNSET),
+        "labels": of_user or UNSET,
+        "from_": people.sender or UNSET,
+        "to": people.to,
+        "cc": people.cc or UNSET,
+        "bcc": people.bcc or UNSET,
+        "reply_to": people.reply_to or UNSET,
+        "subject": row[7],
+        "date": to_timestamp(from_millis(row[6])),
+        "snippet": row[8],
+        "attachments": attachments or UNSET,
+        "flags": Flags(read=bool(flags & 1), starred=bool(flags & 2), draft=bool(flags & 4)),
+    }
+
+
+def _to_attachment(stored: _StoredAttachment) -> Attachment:
+    return Attachment(
+        id=stored.id,
+        filename=stored.filename,
+        mime_type=stored.mime_type,
+        size_bytes=stored.size_bytes,
+        content_id=stored.content_id or UNSET,
+        disposition=stored.disposition or UNSET,  # type: ignore[arg-type]  # one of the two by the table it came from
+    )
+
 
 _BY_MESSAGE_ID = """
 SELECT m.id FROM messages m JOIN accounts a ON a.number = m.account WHERE a.id = ? AND m.message_id = ?
   ORDER BY m.number DESC LIMIT 1"""
 
-_LABELS = """
+_KEYWORD_LABELS = """
 SELECT f.label FROM accounts a JOIN folders f ON f.account = a.number AND f.label IS NOT NULL WHERE a.id = ?"""
 
 
@@ -54,7 +237,9 @@ class Messages:
         numbers = self._search.find_numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
         page = numbers[:limit]
         contexts = self._search_contexts(page, wanted.text, reader) if wanted.text is not None else {}
-        rows = sorted(self._database.rows(f"{SELECT} WHERE {among('m.number', page)}", page), reverse=True)
+        rows = sorted(
+            self._database.rows(f"{SELECT_MESSAGES} WHERE {in_condition('m.number', page)}", page), reverse=True
+        )
         messages = tuple(to_message(row, contexts.get(row[0], UNSET)) for row in rows)
         return messages, page[-1] if len(numbers) > limit else None
 
@@ -66,14 +251,14 @@ class Messages:
         """
         sets = self._search.list_keyword_sets(account_id)
         # Beside the folder of all mail may lie others, such as chats, whose names are no labels of messages.
-        made = (label for (label,) in self._database.rows(_LABELS, (account_id,)) if is_nameable(label))
+        made = (label for (label,) in self._database.rows(_KEYWORD_LABELS, (account_id,)) if is_nameable(label))
         found = {*made, *(label for words in sets for label in json.loads(words))}
         names = sorted(filter(is_of_user, found), reverse=True)
         return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:
         """A whole message, and what a reader should know about how it was read. Raises NotFound."""
-        row = self._database.row(f"{SELECT_WHOLE} WHERE m.id = ? AND a.id = ?", (message_id, account_id))
+        row = self._database.row(f"{SELECT_WHOLE_MESSAGES} WHERE m.id = ? AND a.id = ?", (message_id, account_id))
         if row is None:
             raise NotFound(what="message")
         return to_whole_message(row), tuple(json.loads(row[-1] or "[]"))
@@ -118,7 +303,7 @@ class Messages:
     ) -> tuple[tuple[Message, ...], int | None]:
         """A page of a thread's messages, oldest first, and the position to go on from."""
         rows = self._database.rows(
-            f"{SELECT} JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? AND m.number > ?"
+            f"{SELECT_MESSAGES} JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? AND m.number > ?"
             " ORDER BY m.number LIMIT ?",
             (thread_id, account_id, after if after is not None else -(1 << 62), limit + 1),
         )
@@ -156,9 +341,254 @@ class Messages:
     def _search_contexts(self, numbers: Sequence[int], text: str, reader: HtmlReader) -> dict[int, SearchContext]:
         sql = (
             "SELECT m.number, b.text, b.html, m.body <> 0 FROM messages m LEFT JOIN bodies b USING (number)"
-            f" WHERE {among('m.number', numbers)}"
+            f" WHERE {in_condition('m.number', numbers)}"
         )
         excerpts = Excerpts(text, reader)
         # In the order of the page: what may be read of HTML is bounded, and the newest come first.
         rows = sorted(self._database.rows(sql, numbers), key=lambda row: row[0], reverse=True)
         return {number: excerpts.find(body, html, is_there=bool(there)) for number, body, html, there in rows}
+
+
+# --- Which messages belong together (RFC 5256): by the Message-IDs they have and name, else by base subject ---
+#
+#     links lead to threads ........ the message joins them; several become one, and the oldest keeps its id
+#     none, a reply or forward ..... joins the newest thread of its subject that was there before it; one that waits for
+#                                    its beginning only where it names no messages, for those may still come
+#     none, an original ............ is the beginning that threads of its subject wait for, those of later replies
+#     else ......................... begins a thread, and waits for the beginning where it is a reply or forward
+#
+# Subjects join within 30 days only: this month's invoice is no reply to the last one.
+#
+# Where the provider says to which of its threads a message belongs, that alone counts, and such threads never become
+# one.
+
+
+# A message may name any number of others; more than this tells no more about where it belongs.
+_MAX_LINKS = 100
+_SUBJECT_WINDOW = 30 * 86_400_000  # milliseconds
+_MAX_CANDIDATES = 20
+
+_THREAD_COLUMNS = "t.number, t.base_subject, t.newest, t.began_as_reply, t.provider_id"
+_LINKED_THREADS = f"""
+SELECT l.message_id, {_THREAD_COLUMNS} FROM json_each(?) j CROSS JOIN thread_links l
+  ON l.account = ? AND l.message_id = j.value JOIN threads t ON t.number = l.thread"""
+_WAITING_THREADS = f"""
+SELECT {_THREAD_COLUMNS} FROM json_each(?) j CROSS JOIN threads t
+  ON t.account = ? AND t.base_subject = j.value AND t.newest >= ? AND t.began_as_reply = 1 LIMIT 2000"""
+_THREADS_OF_SUBJECT = f"""
+SELECT {_THREAD_COLUMNS} FROM threads t WHERE t.account = ? AND t.base_subject = ? AND t.newest >= ?
+  ORDER BY t.newest DESC LIMIT ?"""
+_THREADS_BY_PROVIDER = f"""
+SELECT {_THREAD_COLUMNS} FROM json_each(?) j CROSS JOIN threads t INDEXED BY threads_provider
+  ON t.account = ? AND t.provider_id = j.value"""
+_INSERT_THREAD = """
+INSERT INTO threads (number, id, account, base_subject, newest, began_as_reply, provider_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?)"""
+
+
+@dataclass(frozen=True, slots=True)
+class JoiningMessage:
+    """What tells where a message belongs. `named`: the canonical Message-IDs that it has and names.
+
+    `proposed` is the id of the thread it begins where it belongs to none, whether that is there already or not.
+    `provided` is the provider's own id of its thread.
+    """
+
+    own: str | None
+    named: tuple[str, ...]
+    subject: str
+    millis: int
+    proposed: str | None = None
+    provided: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Thread:
+    """A thread while a batch joins. It `waits` for its beginning where the first message that came was a reply."""
+
+    number: int
+    base: str | None
+    newest: int
+    waits: bool
+    first: int | None  # the first moment of what joined in this batch
+    provided: str | None  # the provider's id
+    identity: str = ""  # of a new one
+    part_of: "_Thread | None" = None
+
+    @property
+    def root(self) -> "_Thread":
+        """The thread that this one has become part of, or itself."""
+        thread = self
+        while thread.part_of is not None:
+            thread = thread.part_of
+        return thread
+
+
+class ThreadAssigner:
+    """Finds the threads of a batch of messages. Made inside a transaction, asked once."""
+
+    def __init__(self, database: Database, account: int, batch: Sequence[JoiningMessage]) -> None:
+        self._database, self._account, self._batch = database, account, batch
+        self._keys = [subject_key(one.subject) for one in batch]
+        self._last_number = int(database.value("SELECT coalesce(max(number), 0) FROM threads"))
+        self._threads: dict[int, _Thread] = {}
+        self._links: dict[str, _Thread] = {}
+        self._new_links: list[tuple[str, _Thread]] = []
+        self._provided: dict[str, _Thread] = {}  # by the provider's id
+        self._waiting: dict[str, list[_Thread]] = {}  # by base subject
+        self._new: list[_Thread] = []  # not written yet
+        self._changed: dict[_Thread, None] = {}
+
+    def assign(self) -> list[int]:
+        """The number of the thread of each message, which is there when this returns."""
+        self._load_linked()
+        joined = [self._assign_one(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
+        self._write()
+        rows = [(self._account, message_id, thread.root.number) for message_id, thread in self._new_links]
+        self._database.change_many("INSERT INTO thread_links VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+        return [thread.root.number for thread in joined]
+
+    def _load_linked(self) -> None:
+        provided = {one.provided for one in self._batch if one.provided}
+        if provided:
+            for thread in map(
+                self._add_loaded, self._database.rows(_THREADS_BY_PROVIDER, (as_json(provided), self._account))
+            ):
+                self._provided[thread.provided or ""] = thread
+        named = {message_id for one in self._batch if not one.provided for message_id in one.named}
+        for message_id, *row in self._database.rows(_LINKED_THREADS, (as_json(named), self._account)):
+            self._links[message_id] = self._add_loaded(row)
+        pairs = zip(self._batch, self._keys, strict=True)
+        originals = {base for one, (base, is_reply) in pairs if base and not is_reply and not one.provided}
+        if originals:
+            asked = (as_json(originals), self._account, min(one.millis for one in self._batch))
+            for thread in map(self._add_loaded, self._database.rows(_WAITING_THREADS, asked)):
+                self._waiting.setdefault(thread.base or "", []).append(thread)
+
+    def _add_loaded(self, row: Sequence[Any]) -> _Thread:
+        number, base, newest, began_as_reply, provided = row
+        if number not in self._threads:
+            self._threads[number] = _Thread(number, base, newest, bool(began_as_reply), None, provided)
+        return self._threads[number]
+
+    def _assign_one(self, one: JoiningMessage, base: str, is_reply: bool) -> _Thread:
+        if one.provided is not None:
+            return self._assign_by_provider(one, base, one.provided)
+        named = one.named[:_MAX_LINKS]
+        found = _prefer_provider_threads([self._links[each].root for each in named if each in self._links])
+        if not found and one.proposed:
+            found = self._find_proposed(one.proposed)
+        if not found and base:
+            found = self._find_by_subject(one, base) if is_reply else self._find_waiting_for(one, base)
+        thread = self._merge(found) if found else self._begin_thread(one, base, is_reply)
+        self._note_arrival(thread, one.millis, is_reply)
+        self._link(thread, named)
+        return thread
+
+    def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
+        """The provider's own thread; the proposed one becomes it where nobody knew yet which that is."""
+        thread = self._provided.get(provided)
+        if thread is None:
+            thread = self._find_unclaimed(one.proposed, provided) if one.proposed else None
+            # The id of a thread that is another one of the provider's is not given twice.
+            thread = thread or self._begin_thread(replace(one, proposed=None), base, is_reply=False)
+            self._provided[provided] = thread
+        self._note_arrival(thread, one.millis, is_reply=False)
+        self._link(thread, [one.own] if one.own else [])
+        return thread
+
+    def _find_unclaimed(self, identity: str, provided: str) -> _Thread | None:
+        """A thread of ours of which it was not known yet which of the provider's it is."""
+        for thread in self._find_proposed(identity):
+            if thread.provided is None:
+                thread.provided = provided
+                self._database.change("UPDATE threads SET provider_id = ? WHERE number = ?", (provided, thread.number))
+                return thread
+        return None
+
+    def _link(self, thread: _Thread, message_ids: Sequence[str]) -> None:
+        for message_id in message_ids:
+            if message_id not in self._links:
+                self._links[message_id] = thread
+                self._new_links.append((message_id, thread))
+
+    def _note_arrival(self, thread: _Thread, millis: int, is_reply: bool) -> None:
+        thread.first = millis if thread.first is None else min(thread.first, millis)
+        if millis > thread.newest or (thread.waits and not is_reply):
+            thread.newest, thread.waits = max(millis, thread.newest), thread.waits and is_reply
+            self._changed[thread] = None
+
+    def _find_proposed(self, identity: str) -> set[_Thread]:
+        sql = f"SELECT {_THREAD_COLUMNS} FROM threads t WHERE t.id = ? AND t.account = ?"
+        return {self._add_loaded(row).root for row in self._database.rows(sql, (identity, self._account))}
+
+    def _find_by_subject(self, one: JoiningMessage, base: str) -> set[_Thread]:
+        """The newest thread of this subject that a reply may join which nothing else leads anywhere."""
+        self._write()
+        names_others = any(each != one.own for each in one.named)
+        rows = self._database.rows(
+            _THREADS_OF_SUBJECT, (self._account, base, one.millis - _SUBJECT_WINDOW, _MAX_CANDIDATES)
+        )
+        for thread in map(self._add_loaded, rows):
+            # Where the beginning of a thread is here, what is earlier is no reply to it.
+            latest = one.millis + (_SUBJECT_WINDOW if thread.waits else 0)
+            if not (thread.waits and names_others) and self._first_moment(thread) <= latest:
+                return {thread}
+        return set()
+
+    def _find_waiting_for(self, one: JoiningMessage, base: str) -> set[_Thread]:
+        """The threads that this original may be the beginning of."""
+        waiting = {thread.root for thread in self._waiting.get(base, ())}
+        later = [
+            each for each in waiting if each.waits and 0 <= self._first_moment(each) - one.millis <= _SUBJECT_WINDOW
+        ]
+        return set(sorted(later, key=lambda thread: thread.number)[:_MAX_CANDIDATES])
+
+    def _first_moment(self, thread: _Thread) -> int:
+        """When its first message came."""
+        number = self._database.value("SELECT min(number) FROM messages WHERE thread = ?", (thread.number,))
+        moments = ([] if number is None else [(number >> 4) * 1000]) + ([] if thread.first is None else [thread.first])
+        return min(moments, default=thread.newest)
+
+    def _begin_thread(self, one: JoiningMessage, base: str, is_reply: bool) -> _Thread:
+        self._last_number += 1
+        identity = one.proposed or new_id("thr")
+        thread = _Thread(self._last_number, base or None, one.millis, is_reply, None, one.provided, identity)
+        self._threads[thread.number] = thread
+        if is_reply and base:
+            self._waiting.setdefault(base, []).append(thread)
+        self._new.append(thread)
+        return thread
+
+    def _merge(self, threads: set[_Thread]) -> _Thread:
+        """Make several threads one. The oldest keeps its id, so that it stays what clients know."""
+        kept, *others = sorted(threads, key=lambda thread: thread.number)
+        if others:
+            self._write()
+        for other in others:
+            for table in ("messages", "thread_links"):
+                self._database.change(f"UPDATE {table} SET thread = ? WHERE thread = ?", (kept.number, other.number))
+            self._database.change("DELETE FROM threads WHERE number = ?", (other.number,))
+            other.part_of = kept
+            self._changed[kept] = None
+            kept.newest, kept.waits = max(kept.newest, other.newest), kept.waits and other.waits
+            kept.first = min((each.first for each in (kept, other) if each.first is not None), default=None)
+        return kept
+
+    def _write(self) -> None:
+        """Write the threads that are new or have changed, so that the database can be asked about all of them."""
+        new, self._new = self._new, []
+        changed, self._changed = self._changed, {}
+        self._database.change_many(
+            _INSERT_THREAD, [(t.number, t.identity, self._account, t.base, t.newest, t.waits, t.provided) for t in new]
+        )
+        self._database.change_many(
+            "UPDATE threads SET newest = ?, began_as_reply = ? WHERE number = ?",
+            [(t.newest, t.waits, t.number) for t in changed],
+        )
+
+
+def _prefer_provider_threads(threads: Sequence[_Thread]) -> set[_Thread]:
+    """Of the threads that a message names those it joins: with a provider's among them, the one it named last."""
+    provided = [thread for thread in threads if thread.provided is not None]
+    return {provided[-1]} if provided else set(threads)

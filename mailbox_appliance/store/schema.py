@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import apsw
 
-from mailbox_appliance.store.database import FAILED, Database
+from mailbox_appliance.store.database import DATABASE_ERRORS, Database
 from mailbox_appliance.store.formats import format_5
 
 log = logging.getLogger(__name__)
@@ -30,16 +30,16 @@ TRIGGERS = {
 }
 
 
-def missing_table(there: Iterable[str]) -> str | None:
+def find_missing_table(there: Iterable[str]) -> str | None:
     """A table that should be there and is not; None where all are."""
     names = frozenset(there)
     return next((table for table in TABLES if table not in names), None)
 
 
-def differences(database: Database) -> Iterator[str]:
+def find_schema_differences(database: Database) -> Iterator[str]:
     """What of the schema is not as this format has it: a sentence each."""
     there: dict[tuple[str, str], str | None] = {(kind, name): sql for kind, name, sql in database.rows(_OBJECTS)}
-    expected = _expected()
+    expected = _expected_schema()
     for (kind, name), sql in expected.items():
         if (kind, name) not in there:
             yield f"The {kind} {name} is missing."
@@ -50,13 +50,13 @@ def differences(database: Database) -> Iterator[str]:
 
 
 @lru_cache(1)
-def _expected() -> dict[tuple[str, str], str | None]:
+def _expected_schema() -> dict[tuple[str, str], str | None]:
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(format_5.SCHEMA)
         return {(kind, name): sql for kind, name, sql in connection.execute(_OBJECTS)}
 
 
-def put_back_triggers(database: Database) -> None:
+def restore_triggers(database: Database) -> None:
     """Triggers that somebody dropped or changed are as they should be again; without them rows of the audit log could
     be changed through the store.
 
@@ -68,7 +68,7 @@ def put_back_triggers(database: Database) -> None:
             with database.transaction(durable=True):
                 database.change(f"DROP TRIGGER IF EXISTS {name}")
                 database.change(TRIGGERS[name])
-        except FAILED:
+        except DATABASE_ERRORS:
             log.exception(
                 "a trigger of the store is gone or changed, and could not be put back", extra={"trigger": name}
             )

@@ -1,7 +1,7 @@
 """Which messages a filter means: their numbers, newest first, a page at a time.
 
-Without words the numbers come from one index (see `sources`). With words the full-text index gives what it finds in the
-order of the numbers and stops when a page is full; of that is kept what the other conditions allow:
+Without words the numbers come from one index (`QueryPlanner`). With words the full-text index gives what it finds in
+the order of the numbers and stops when a page is full; of that is kept what the other conditions allow:
 
     few can be meant (a small folder, a label)   their numbers are gathered first, each find is looked up among them
     else                                         each find is looked up in the index of the mailbox, which is dense
@@ -11,26 +11,364 @@ A small mailbox in a large store is part of the search (`scope`); of a large one
 quicker than walking along all its messages.
 """
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import apsw
 
 from mailbox_appliance.mail import words
+from mailbox_appliance.mail.labels import is_of_user
+from mailbox_appliance.mail.words import Beginning
 from mailbox_appliance.model.records import MessageFilter, SearchTerm
-from mailbox_appliance.store import label_sources
-from mailbox_appliance.store.beginnings import Beginnings
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.sources import DEFAULT, Bounds, Place, Source, Sources, among, dates, marks
 
-_END = 1 << 62
+# ---
+# The messages that a folder shows by its label, as a list asks for them: from `message_labels`, in their order.
+#
+# That table holds the flags as well. Other labels that a message must have too are looked up in it, dates in the
+# index of the mailbox. Of several labels the rarest is gone through.
+
+
+_LABEL_FOLDERS = "SELECT number, label FROM folders WHERE account = ? AND label IS NOT NULL"
+_COUNT_LABELED = "SELECT count(*) FROM (SELECT 1 FROM message_labels WHERE folder = ? LIMIT ?)"
+_MAX_COUNTED = 10_000  # that it has more is all that is asked of a folder
+
+Condition = tuple[str, tuple[object, ...]]
+
+
+def find_label_folders(database: Database, account: int, names: Sequence[str]) -> tuple[int, ...] | None:
+    """The folders that show these labels of a user, by number; None where one has no folder. Case does not count."""
+    found = {
+        label.casefold(): number for number, label in database.rows(_LABEL_FOLDERS, (account,)) if is_of_user(label)
+    }
+    numbers = tuple(dict.fromkeys(found.get(name.casefold(), 0) for name in names))
+    return numbers if 0 not in numbers else None
+
+
+def sort_rarest_first(database: Database, folders: Sequence[int]) -> tuple[int, ...]:
+    """These folders, the one that shows the fewest messages first."""
+    if len(folders) < 2:
+        return tuple(folders)
+    return tuple(sorted(folders, key=lambda number: int(database.value(_COUNT_LABELED, (number, _MAX_COUNTED)))))
+
+
+def label_condition(folders: Sequence[int], number: str) -> Condition:
+    """The condition that a message is shown by one of these folders; `number`: the column of its number."""
+    marks = ", ".join("?" * len(folders))
+    sql = f"EXISTS (SELECT 1 FROM message_labels o WHERE o.folder IN ({marks}) AND o.number = {number})"
+    return sql, tuple(folders)
+
+
+def select_labeled(
+    account: int, folder: int, others: Sequence[int], marks: Sequence[str], dates: Condition
+) -> Condition:
+    """A SELECT of the numbers that a folder shows, of those that the others show too."""
+    conditions = ["folder = ?", *marks]
+    parameters: list[object] = [folder]
+    for other in others:
+        sql, numbers = label_condition([other], "message_labels.number")
+        conditions.append(sql)
+        parameters += numbers
+    if dates[0]:
+        conditions.append(
+            "EXISTS (SELECT 1 FROM messages m INDEXED BY messages_account WHERE m.account = ?"
+            f" AND m.number = message_labels.number AND {dates[0]})"
+        )
+        parameters += [account, *dates[1]]
+    return f"SELECT number FROM message_labels WHERE {' AND '.join(conditions)}", tuple(parameters)
+
+
+# ---
+# From which index the messages of a filter come, in their order. There is one for every question of one filter.
+#
+# A source is a SELECT of numbers without ORDER BY and LIMIT. Where several are needed (folders, sets of keywords), a
+# page is put together from a page of each. What an index does not hold is looked up in the row (RFC 9051 2.3.2:
+# flags).
+
+
+_FLAG_CONDITIONS: Mapping[str, Mapping[bool, str]] = {
+    # Written exactly as in the partial indexes of formats/format_5.py, or these are not used.
+    "unread": {True: "flags & 1 = 0", False: "flags & 1 <> 0"},
+    "starred": {True: "flags & 2 <> 0", False: "flags & 2 = 0"},
+    "has_attachment": {True: "flags & 64 <> 0", False: "flags & 64 = 0"},
+}
+
+
+_FIRST_KEYWORDS = """
+SELECT min(keywords) FROM messages INDEXED BY messages_labeled WHERE account = :account AND keywords <> '[]'"""
+# One step in the index for each set.
+_KEYWORD_SETS = f"""
+WITH RECURSIVE sets (words) AS ({_FIRST_KEYWORDS} UNION ALL
+  SELECT ({_FIRST_KEYWORDS} AND keywords > sets.words) FROM sets WHERE sets.words IS NOT NULL)
+SELECT words FROM sets WHERE words IS NOT NULL"""
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """Up to how many messages one way is quicker than another; the answers are the same."""
+
+    #: A range of dates is sorted; of a larger one each message is looked at in its order.
+    dates: int = 50_000
+    #: Of folders each row may be looked at.
+    folders: int = 10_000
+    #: A mailbox is part of a search for words; the finds of a larger one are looked up.
+    mailboxes: int = 10_000
+    #: All that can be meant is gathered before words are searched, from so many sources.
+    gathered: int = 20_000
+    sources: int = 100
+
+
+DEFAULT_LIMITS = SearchLimits()
+
+
+@dataclass(frozen=True)
+class SearchPlace:
+    """Where messages are looked for: a mailbox, and of that these folders, or all but the excluded ones.
+
+    `shown`: the folders, in place of those in which messages lie, that show them by a label.
+    """
+
+    account: int
+    folders: tuple[int, ...]
+    excluded: tuple[int, ...]
+    is_named: bool
+    shown: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class NumberQuery:
+    """A SELECT of the numbers of messages, with its parameters."""
+
+    sql: str
+    parameters: tuple[object, ...]
+
+
+class QueryPlanner:
+    """Chooses among the indexes."""
+
+    def __init__(self, database: Database, bounds: SearchLimits) -> None:
+        self._database = database
+        self._limits = bounds
+
+    def plan(self, place: SearchPlace, wanted: MessageFilter) -> list[NumberQuery]:
+        """The sources of what a filter means in one place; its words are not among it."""
+        needed = self.find_label_folders(place, wanted)
+        if wanted.labels and needed is None:
+            return self._keyword_queries(place, wanted)
+        if place.shown or needed:
+            return self._label_queries(place, wanted, needed or ())
+        is_plain = not (flag_conditions(wanted) or date_condition(wanted)[0])
+        if place.is_named and (is_plain or self.has_few_in_folders(place)):
+            return [_index_query("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
+        if self.has_few_by_date(place.account, wanted):
+            return [_index_query("messages_date", ("account = ?", place.account), place, wanted)]
+        if wanted.starred:
+            return [_index_query("messages_starred", ("account = ?", place.account), place, wanted)]
+        if wanted.unread:
+            return [_index_query("messages_unread", ("folder = ?", folder), None, wanted) for folder in place.folders]
+        if wanted.has_attachment:
+            return [_index_query("messages_with_attachment", ("account = ?", place.account), place, wanted)]
+        if place.is_named and not date_condition(wanted)[0]:
+            return [_index_query("messages_folder", ("folder = ?", folder), None, wanted) for folder in place.folders]
+        return [_index_query("messages_account", ("account = ?", place.account), place, wanted)]
+
+    def has_few_in_folders(self, place: SearchPlace) -> bool:
+        """Whether there is little in the folders of a place."""
+        if place.shown:
+            sql = f"SELECT 1 FROM message_labels WHERE {in_condition('folder', place.shown)} LIMIT ?"
+            count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._limits.folders + 1))
+            return bool(count <= self._limits.folders)
+        within = (
+            f"SELECT 1 FROM messages INDEXED BY messages_folder WHERE {in_condition('folder', place.folders)} LIMIT ?"
+        )
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (*place.folders, self._limits.folders + 1))
+        return bool(count <= self._limits.folders)
+
+    def has_few_by_date(self, account: int, wanted: MessageFilter) -> bool:
+        """Whether there are dates, and little between them in a mailbox."""
+        sql, parameters = date_condition(wanted)
+        if not sql:
+            return False
+        within = f"SELECT 1 FROM messages INDEXED BY messages_date WHERE account = ? AND {sql} LIMIT ?"
+        count = self._database.value(f"SELECT count(*) FROM ({within})", (account, *parameters, self._limits.dates + 1))
+        return bool(count <= self._limits.dates)
+
+    def find_newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
+        """The highest number of a mailbox's messages within the dates."""
+        sql, parameters = date_condition(wanted)
+        within = f"SELECT max(number) FROM messages INDEXED BY messages_date WHERE account = ? AND {sql}"
+        found: int | None = self._database.value(within, (account, *parameters))
+        return found
+
+    def list_keyword_sets(self, account: int) -> tuple[str, ...]:
+        """The different sets of keywords in a mailbox, as they are stored."""
+        return tuple(words for (words,) in self._database.rows(_KEYWORD_SETS, {"account": account}))
+
+    def list_keyword_sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
+        """Those of the sets that hold all these labels. Case does not count (RFC 9051 2.3.2)."""
+        wanted = {label.casefold() for label in labels}
+        return tuple(
+            words
+            for words in self.list_keyword_sets(account)
+            if wanted <= {word.casefold() for word in json.loads(words) if is_of_user(word)}
+        )
+
+    def find_label_folders(self, place: SearchPlace, wanted: MessageFilter) -> tuple[int, ...] | None:
+        """The folders that all show what has the labels of a filter; None where these are to be looked up as keywords.
+
+        What lies in spam or trash no folder shows.
+        """
+        if not wanted.labels or (place.is_named and not place.shown):
+            return None
+        return find_label_folders(self._database, place.account, wanted.labels)
+
+    def _label_queries(self, place: SearchPlace, wanted: MessageFilter, needed: Sequence[int]) -> list[NumberQuery]:
+        if self.has_few_by_date(place.account, wanted):
+            source = _index_query("messages_date", ("account = ?", place.account), place, wanted)
+            return [_narrow_query(source, [[number] for number in needed])]
+        if not place.shown:
+            folder, *others = sort_rarest_first(self._database, needed)
+            return [_label_query(place.account, folder, others, wanted)]
+        sources = []
+        for one in place.shown:
+            folder, *others = sort_rarest_first(self._database, (one, *needed))
+            sources.append(_label_query(place.account, folder, others, wanted))
+        return sources
+
+    def _keyword_queries(self, place: SearchPlace, wanted: MessageFilter) -> list[NumberQuery]:
+        return [
+            _index_query(
+                "messages_labeled",
+                ("keywords <> '[]' AND keywords = ? AND account = ?", words, place.account),
+                place,
+                wanted,
+            )
+            for words in self.list_keyword_sets_with(place.account, wanted.labels)
+        ]
+
+
+def flag_conditions(wanted: MessageFilter, table: str = "") -> list[str]:
+    """The conditions on flags."""
+    given = {"unread": wanted.unread, "starred": wanted.starred, "has_attachment": wanted.has_attachment}
+    return [table + _FLAG_CONDITIONS[name][value] for name, value in given.items() if value is not None]
+
+
+def date_condition(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[int, ...]]:
+    """The condition on the date that a message shows, and its parameters; empty without dates."""
+    given = [(f"{table}date >= ?", wanted.after), (f"{table}date < ?", wanted.before)]
+    return " AND ".join(sql for sql, at in given if at is not None), tuple(at for _, at in given if at is not None)
+
+
+def in_condition(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
+    """The condition that a column is one of these numbers, or none of them."""
+    return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
+
+
+def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None, wanted: MessageFilter) -> NumberQuery:
+    """Messages by an index and its key; of the place's folders, unless the key is one of them (place: None)."""
+    condition, *values = key
+    conditions, parameters = [str(condition)], list(values)
+    if place is not None and place.shown:
+        shown, numbers = label_condition(place.shown, "messages.number")
+        conditions.append(shown)
+        parameters += numbers
+    elif place is not None:
+        folders = place.folders if place.is_named else place.excluded
+        if folders:
+            conditions.append(in_condition("folder", folders, not_in=not place.is_named))
+            parameters += folders
+    sql, moments = date_condition(wanted)
+    conditions += [*flag_conditions(wanted), *filter(None, [sql])]
+    return NumberQuery(
+        f"SELECT number FROM messages INDEXED BY {index} WHERE {' AND '.join(conditions)}", (*parameters, *moments)
+    )
+
+
+def _narrow_query(source: NumberQuery, needed: Sequence[Sequence[int]]) -> NumberQuery:
+    """A source of `messages`, of what all of these show as well."""
+    conditions = [label_condition(folders, "messages.number") for folders in needed]
+    sql = "".join(f" AND {sql}" for sql, _ in conditions)
+    return NumberQuery(source.sql + sql, (*source.parameters, *(value for _, values in conditions for value in values)))
+
+
+def _label_query(account: int, folder: int, others: Sequence[int], wanted: MessageFilter) -> NumberQuery:
+    return NumberQuery(*select_labeled(account, folder, others, flag_conditions(wanted), date_condition(wanted, "m.")))
+
+
+# --- Beginnings of words, as the index can find them quickly ---
+#
+# The index holds the beginnings of four characters (`prefix='4'` in formats/format_5.py). A shorter one is all those
+# of four that begin with it, and a longer one is the words themselves:
+#
+# `in`  ->  `in` or `inbo*` or `info*` or ...        `invo`  ->  `invo*`        `invoic`  ->  `invoice` or `invoices`
+#
+# FTS5 by itself would read everything that stands under any of these words before it answers: at a million messages
+# up to half a second, where this takes some milliseconds.
+
+
+INDEXED_PREFIX = 4
+#: As many alternatives as are quicker than reading everything.
+_MAX_WORDS, _MAX_PREFIXES = 300, 2000
+_NEXT_WORD = "SELECT term FROM message_words WHERE term >= ? LIMIT 1"
+
+
+class PrefixIndex:
+    """Looks up in the index which words begin so."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def expand(self, typed: str) -> Sequence[Beginning] | None:
+        """What stands for the beginning of a word; None where FTS5 does best by itself."""
+        start = self._fold(typed)
+        if start is None or len(start) == INDEXED_PREFIX:
+            return None
+        most = _MAX_WORDS if len(start) > INDEXED_PREFIX else _MAX_PREFIXES
+        found: list[Beginning] = []
+        at: str | None = start
+        while (
+            at is not None and (word := self._database.value(_NEXT_WORD, (at,))) is not None and word.startswith(start)
+        ):
+            if len(found) == most:
+                return None
+            is_word = len(start) > INDEXED_PREFIX or len(word) < INDEXED_PREFIX
+            found.append(
+                Beginning(word, is_whole=True) if is_word else Beginning(word[:INDEXED_PREFIX], is_whole=False)
+            )
+            at = f"{word}\0" if is_word else _next_prefix(word[:INDEXED_PREFIX])
+        return found or None
+
+    def _fold(self, typed: str) -> str | None:
+        """As the index writes it: without case and diacritics. None where the index sees not one word."""
+        with suppress(apsw.Error, UnicodeEncodeError):
+            words = self._database.tokenize(typed)
+            return words[0] if len(words) == 1 else None
+        return None
+
+
+def _next_prefix(start: str) -> str | None:
+    """The first text, by code points, that comes after everything that begins so."""
+    for at in range(len(start) - 1, -1, -1):
+        following = ord(start[at]) + 1
+        if following <= 0x10FFFF:
+            # The surrogates are no characters of a text.
+            return start[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
+    return None
+
+
+_AFTER_ALL = 1 << 62
 
 
 class Search:
     """Finds numbers of messages."""
 
-    def __init__(self, database: Database, bounds: Bounds = DEFAULT) -> None:
+    def __init__(self, database: Database, bounds: SearchLimits = DEFAULT_LIMITS) -> None:
         self._database = database
         self._limits = bounds
-        self._planner = Sources(database, bounds)
-        self._prefixes = Beginnings(database)
+        self._planner = QueryPlanner(database, bounds)
+        self._prefixes = PrefixIndex(database)
 
     def find_numbers(
         self,
@@ -46,7 +384,7 @@ class Search:
         if wanted.is_impossible or (wanted.text is not None and not terms):
             return []
         places = self._places(account_ids, folders)
-        below = _END if before is None else before
+        below = _AFTER_ALL if before is None else before
         if not places:
             return []
         if terms:
@@ -61,7 +399,7 @@ class Search:
             self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         )
 
-    def _places(self, account_ids: Sequence[str], folders: Collection[int] | None) -> list[Place]:
+    def _places(self, account_ids: Sequence[str], folders: Collection[int] | None) -> list[SearchPlace]:
         sql = (
             "SELECT f.account, f.number, f.role IN ('spam', 'trash'), f.label IS NOT NULL FROM accounts a"
             " JOIN folders f ON f.account = a.number WHERE a.id = ?"
@@ -74,19 +412,24 @@ class Search:
             meant = tuple(n for n, _ in lying if (n not in excluded if folders is None else n in folders))
             shown = tuple(n for _, n, _, is_label in rows if is_label and folders is not None and n in folders)
             if meant:
-                places.append(Place(rows[0][0], meant, excluded, is_named=folders is not None))
+                places.append(SearchPlace(rows[0][0], meant, excluded, is_named=folders is not None))
             if shown:
-                places.append(Place(rows[0][0], (), (), is_named=True, shown=shown))
+                places.append(SearchPlace(rows[0][0], (), (), is_named=True, shown=shown))
         return places
 
-    def _newest(self, source: Source, below: int, limit: int) -> list[int]:
+    def _newest(self, source: NumberQuery, below: int, limit: int) -> list[int]:
         sql = f"{source.sql} AND number < ? ORDER BY number DESC LIMIT ?"
         return [number for (number,) in self._database.rows(sql, (*source.parameters, below, limit))]
 
     # --- with words ---
 
     def _find_by_words(
-        self, places: Sequence[Place], terms: Collection[SearchTerm], wanted: MessageFilter, below: int, limit: int
+        self,
+        places: Sequence[SearchPlace],
+        terms: Collection[SearchTerm],
+        wanted: MessageFilter,
+        below: int,
+        limit: int,
     ) -> list[int]:
         scopes = self._scopes([place.account for place in places])
         match = words.match(terms, scopes, self._prefixes.expand)
@@ -112,7 +455,7 @@ class Search:
                 return []
         return [f"a{account}" for account in accounts]
 
-    def _is_narrow(self, place: Place, wanted: MessageFilter) -> bool:
+    def _is_narrow(self, place: SearchPlace, wanted: MessageFilter) -> bool:
         """Whether one of the conditions may leave little, and an index tells quickly how much."""
         return bool(
             wanted.labels
@@ -122,7 +465,7 @@ class Search:
             or (place.is_named and self._planner.has_few_in_folders(place))
         )
 
-    def _are_few(self, sources: Sequence[Source]) -> bool:
+    def _are_few(self, sources: Sequence[NumberQuery]) -> bool:
         if len(sources) > self._limits.sources:
             return False
         left = self._limits.gathered
@@ -132,7 +475,7 @@ class Search:
                 return False
         return True
 
-    def _find_among_few(self, sources: Sequence[Source], match: str, below: int, limit: int) -> list[int]:
+    def _find_among_few(self, sources: Sequence[NumberQuery], match: str, below: int, limit: int) -> list[int]:
         few = " UNION ALL ".join(source.sql for source in sources)
         values = [value for source in sources for value in source.parameters]
         lowest, highest = self._database.row(f"SELECT min(number), max(number) FROM ({few})", values) or (None, None)
@@ -146,7 +489,7 @@ class Search:
         return [number for (number,) in rows]
 
     def _find_by_lookup(
-        self, places: Sequence[Place], match: str, wanted: MessageFilter, below: int, limit: int
+        self, places: Sequence[SearchPlace], match: str, wanted: MessageFilter, below: int, limit: int
     ) -> list[int]:
         accounts = [place.account for place in places]
         conditions, values = self._conditions(places, wanted)
@@ -156,38 +499,41 @@ class Search:
                 accounts,
             )
         else:
-            join, joined = "CROSS JOIN messages m ON m.number = x.rowid AND " + among("m.account", accounts), accounts
+            join, joined = (
+                "CROSS JOIN messages m ON m.number = x.rowid AND " + in_condition("m.account", accounts),
+                accounts,
+            )
         sql = (
             f"SELECT x.rowid FROM message_index x {join} WHERE x.message_index MATCH ? AND x.rowid < ?"
             f"{''.join(f' AND {one}' for one in conditions)} ORDER BY x.rowid DESC LIMIT ?"
         )
         return [number for (number,) in self._database.rows(sql, (*joined, match, below, *values, limit))]
 
-    def _conditions(self, places: Sequence[Place], wanted: MessageFilter) -> tuple[list[str], list[object]]:
-        conditions, values = marks(wanted, "m."), list[object]()
-        moments = dates(wanted, "m.")
+    def _conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> tuple[list[str], list[object]]:
+        conditions, values = flag_conditions(wanted, "m."), list[object]()
+        moments = date_condition(wanted, "m.")
         if moments[0]:
             conditions.append(moments[0])
             values += moments[1]
         is_named = places[0].is_named
         folders = [number for place in places for number in (place.folders if is_named else place.excluded)]
-        lying = [(among("m.folder", folders, not_in=not is_named), folders)] if folders else []
+        lying = [(in_condition("m.folder", folders, not_in=not is_named), folders)] if folders else []
         shown = [number for place in places for number in place.shown]
-        _add_any(conditions, values, [*lying, *([label_sources.shown_by(shown, "m.number")] if shown else [])])
+        _add_any(conditions, values, [*lying, *([label_condition(shown, "m.number")] if shown else [])])
         if wanted.labels:
             _add_any(conditions, values, self._label_conditions(places, wanted))
         return conditions, values
 
-    def _label_conditions(self, places: Sequence[Place], wanted: MessageFilter) -> list[label_sources.Condition]:
+    def _label_conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> list[Condition]:
         """Each of these conditions says that a message has the labels: by its keywords, or by who shows it."""
-        found: list[label_sources.Condition] = []
+        found: list[Condition] = []
         sets: list[object] = []
         for place in places:
             needed = self._planner.find_label_folders(place, wanted)
             if needed is None:
                 sets += self._planner.list_keyword_sets_with(place.account, wanted.labels)
             else:
-                all_of = [label_sources.shown_by([number], "m.number") for number in needed]
+                all_of = [label_condition([number], "m.number") for number in needed]
                 found.append((" AND ".join(sql for sql, _ in all_of), needed))
         return [*found, (f"m.keywords IN ({', '.join('?' * len(sets))})", tuple(sets))]
 

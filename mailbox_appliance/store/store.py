@@ -13,41 +13,44 @@ from pathlib import Path
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
 from mailbox_appliance.model.records import Progress
-from mailbox_appliance.store import accepted, key_place, room, swap
-from mailbox_appliance.store.accounts import Accounts
-from mailbox_appliance.store.api_keys import ApiKeys
-from mailbox_appliance.store.attempts import Attempts
+from mailbox_appliance.store import files
+from mailbox_appliance.store import key as store_key
+from mailbox_appliance.store.accounts import Accounts, OAuthApps, OAuthLogins, SenderAddresses
+from mailbox_appliance.store.attachment_cache import PartCache
 from mailbox_appliance.store.audit import Audit
-from mailbox_appliance.store.backup_files import remove_unfinished
-from mailbox_appliance.store.backups import Backups
-from mailbox_appliance.store.credentials import Credentials
+from mailbox_appliance.store.backup.backups import Backups
+from mailbox_appliance.store.backup.files import remove_unfinished_backups
+from mailbox_appliance.store.credentials import ApiKeys, Credentials, LoginAttempts, OneTimeTokens
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.deliveries import Deliveries
-from mailbox_appliance.store.delivery_lists import DeliveryLists
-from mailbox_appliance.store.delivery_timelines import DeliveryTimelines
-from mailbox_appliance.store.due import Due
-from mailbox_appliance.store.failing import failures_as_unusable as failures_as_unusable
-from mailbox_appliance.store.files import DATABASE, KEY, remove_database, remove_half_written, unfinished
+from mailbox_appliance.store.delivery_queries import (
+    DeliveryLists,
+    DeliveryTimelines,
+    LegacyIdempotencyKeys,
+    TrafficHistory,
+)
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, remove_database, remove_half_written, unfinished_path
+from mailbox_appliance.store.files import failures_as_unusable as failures_as_unusable
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
-from mailbox_appliance.store.history import History
-from mailbox_appliance.store.invitations import Invitations
-from mailbox_appliance.store.keyfile import StoreKey, drop_half_written, keep_key, new_key, write_key
-from mailbox_appliance.store.legacy_keys import LegacyKeys
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.key import StoreKey, new_key, remove_half_written_key, write_key, write_key_if_allowed
+from mailbox_appliance.store.mailbox_writer import MailboxWriter
+from mailbox_appliance.store.maintenance.cleanup import StoreCleaner
 from mailbox_appliance.store.members import Members
 from mailbox_appliance.store.messages import Messages
-from mailbox_appliance.store.mirror import Mirror
-from mailbox_appliance.store.oauth_apps import OAuthApps
-from mailbox_appliance.store.oauth_logins import OAuthLogins
-from mailbox_appliance.store.opening import format_of, key_in, log_of, look_with, open_database
-from mailbox_appliance.store.part_cache import PartCache
-from mailbox_appliance.store.schema import put_back_triggers
-from mailbox_appliance.store.sender_addresses import SenderAddresses
-from mailbox_appliance.store.sent_copies import SentCopies
-from mailbox_appliance.store.stored_settings import StoredSettings
-from mailbox_appliance.store.upgrade import OLDER, Upgraded, upgrade
-from mailbox_appliance.store.upkeep import Upkeep
+from mailbox_appliance.store.open_file import (
+    DirectoryLock,
+    check_opens_with,
+    detect_plain_format,
+    load_store_key,
+    open_database,
+    wal_path,
+)
+from mailbox_appliance.store.restore import pending, swap
+from mailbox_appliance.store.schedule import DeliverySchedule, SentCopies
+from mailbox_appliance.store.schema import restore_triggers
+from mailbox_appliance.store.settings import StoredSettings
+from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeResult, upgrade_store
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file, sync_folder
 from mailbox_appliance.version import __version__
@@ -64,12 +67,12 @@ class Store:
         self.key, self.key_file = key, key_file
         self.lock = lock
         #: Where opening it brought it to this format: what that did.
-        self.upgraded: Upgraded | None = None
+        self.upgraded: UpgradeResult | None = None
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
-        self.one_time_tokens = Invitations(database, clock)
+        self.one_time_tokens = OneTimeTokens(database, clock)
         self.credentials = Credentials(database, clock)
-        self.login_attempts = Attempts(database, clock)
+        self.login_attempts = LoginAttempts(database, clock)
         self.api_keys = ApiKeys(database, clock)
         self.oauth_apps = OAuthApps(database, clock)
         self.stored_settings = StoredSettings(database)
@@ -78,16 +81,16 @@ class Store:
         self.sender_addresses = SenderAddresses(database)
         self.folders = Folders(database)
         self.messages = Messages(database)
-        self.mailbox_writer = Mirror(database, self.folders)
+        self.mailbox_writer = MailboxWriter(database, self.folders)
         self.part_cache = PartCache(database, clock)
         self.delivery_lists = DeliveryLists(database, clock)
         self.deliveries = Deliveries(database, self.delivery_lists, self.mailbox_writer, clock)
         self.sent_copies = SentCopies(database, clock)
-        self.schedule = Due(database)
+        self.schedule = DeliverySchedule(database)
         self.delivery_timelines = DeliveryTimelines(database)
-        self.history = History(database)
-        self.legacy_keys = LegacyKeys(database, clock)
-        self.cleaner = Upkeep(database, clock, self.part_cache)
+        self.history = TrafficHistory(database)
+        self.legacy_keys = LegacyIdempotencyKeys(database, clock)
+        self.cleaner = StoreCleaner(database, clock, self.part_cache)
         self.backups = Backups(folder, database, key, key_file, clock)
 
     @classmethod
@@ -105,7 +108,7 @@ class Store:
         The key may be kept elsewhere, and be locked by a passphrase. `progress` is told of an upgrade. Raises a
         StoreUnusable that says what is wrong, NotEnoughRoom; then nothing on the disk was changed but `lock`.
         """
-        clock, key_file = clock or SystemClock(), key_file or folder / KEY
+        clock, key_file = clock or SystemClock(), key_file or folder / KEY_FILE
         with failures_as_unusable(folder):
             ownership.make_folder(folder)
             lock = DirectoryLock(folder)
@@ -127,36 +130,36 @@ class Store:
         progress: Progress | None = None,
     ) -> "Store":
         """The same under a lock that is held already, and stays so whatever comes of it; the store takes it over."""
-        file, upgraded = folder / DATABASE, None
+        file, upgraded = folder / DATABASE_FILE, None
         ownership.close_to_other_writers(folder)
         swap.finish(folder, key_file)
-        _drop_unfinished(file)
-        remove_unfinished(folder)
+        _remove_unfinished(file)
+        remove_unfinished_backups(folder)
         # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
         if not os.path.lexists(file):
-            _create(file, key_file, clock, passphrase)
-        elif format_of(file) in OLDER:
-            upgraded = upgrade(folder, key_file, clock, progress, passphrase=passphrase)
+            _create_store(file, key_file, clock, passphrase)
+        elif detect_plain_format(file) in UPGRADABLE_FORMATS:
+            upgraded = upgrade_store(folder, key_file, clock, progress, passphrase=passphrase)
         database, key = open_database(file, key_file, passphrase)
-        _keep_key(file, key_file, key)
-        drop_half_written(key_file)
-        put_back_triggers(database)
+        _rewrite_bare_key_file(file, key_file, key)
+        remove_half_written_key(key_file)
+        restore_triggers(database)
         ownership.restrict_modes(folder, key_file)
-        key_place.note_place(folder, key_file, os.environ)
+        store_key.write_key_note(folder, key_file, os.environ)
         store = cls(folder, lock, database, key, clock, key_file)
         store.upgraded = upgraded
-        accepted.settle(folder, database, store.audit)
+        pending.record_failed_restore(folder, database, store.audit)
         return store
 
     @property
     def size_bytes(self) -> int:
         """How much the database and its log take on the disk."""
-        return room.bytes_on_disk(self.folder / DATABASE)
+        return files.database_size(self.folder / DATABASE_FILE)
 
     @property
     def free_bytes(self) -> int:
         """How much room is left on that disk."""
-        return room.free_bytes(self.folder)
+        return files.free_bytes(self.folder)
 
     def close(self) -> None:
         """Fold the log into the file, close it, and let others have the directory."""
@@ -177,13 +180,13 @@ class Store:
         return is_closed
 
 
-def _drop_unfinished(file: Path) -> None:
+def _remove_unfinished(file: Path) -> None:
     """Throw away a store that was being made when we were stopped."""
-    remove_database(unfinished(file))
+    remove_database(unfinished_path(file))
     remove_half_written(file.parent)
 
 
-def _keep_key(file: Path, key_file: Path, key: StoreKey) -> None:
+def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
     """Give a key file that holds nothing but the key the form that tells damage from a wrong key.
 
     One that lies where we may not write stays as it is: it opens the store as well.
@@ -195,30 +198,30 @@ def _keep_key(file: Path, key_file: Path, key: StoreKey) -> None:
             write_key(key_file, replace(new_key(), master=key.master, cipher=key.cipher, salt=salt))
 
 
-def _create(file: Path, key_file: Path, clock: Clock, passphrase: str | None) -> None:
+def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | None) -> None:
     """Make a new store: complete under another name, then renamed. An old key is kept, never replaced."""
-    if log_of(file).exists():
+    if wal_path(file).exists():
         # A new file under this name would have the old one's log written into it.
         raise StoreDamaged(file=file, reason="it is gone, and only its log is left")
-    key = key_in(key_file, file, passphrase) if os.path.lexists(key_file) else new_key()
+    key = load_store_key(key_file, file, passphrase) if os.path.lexists(key_file) else new_key()
     key = replace(new_key(), master=key.master) if key.is_bare else key
     file.parent.chmod(0o700)
     if not key_file.exists():
         write_key(key_file, key)
-    made = unfinished(file)
+    made = unfinished_path(file)
     made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of the file they belong to
-    _fill(Database(made, key.cipher, key.derive("database")), key, clock)
-    look_with(made, key)
+    _write_schema(Database(made, key.cipher, key.derive("database")), key, clock)
+    check_opens_with(made, key)
     with made.open("r+b") as handle:  # Windows syncs nothing that is open for reading alone
         os.fsync(handle.fileno())
         salt = handle.read(16).hex()
     # The key file learns how the store begins first: a crash in between leaves a key without a store, which is fine.
-    keep_key(key_file, key.with_salt(salt))
+    write_key_if_allowed(key_file, key.with_salt(salt))
     replace_file(made, file)
     sync_folder(file.parent)
 
 
-def _fill(database: Database, key: StoreKey, clock: Clock) -> None:
+def _write_schema(database: Database, key: StoreKey, clock: Clock) -> None:
     with database.transaction(durable=True):
         for statement in format_5.SCHEMA.split(";\n"):
             if statement.strip():

@@ -17,7 +17,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.failing import is_full
+from mailbox_appliance.store.files import is_disk_full
 from mailbox_appliance.web import console_files, oauth_callback, pages, responses
 from mailbox_appliance.web.answers import HAND_OVER
 from mailbox_appliance.web.assistants import PATH, Assistants, answer_post
@@ -126,7 +126,7 @@ class App:
         except bottle.HTTPError as fault:
             return template, _not_routed(fault, environ, request_id)
         except Exception as error:  # a fault of ours: it must leave as an error object, and be found in the log
-            if is_full(error, appliance.folder):
+            if is_disk_full(error, appliance.folder):
                 log.error("the disk of the store is full, so a request failed", extra={"route": template})
                 return template, responses.disk_full(request_id)
             log.exception("request failed", extra={"route": template})

@@ -7,7 +7,7 @@ mailboxes.
 from dataclasses import dataclass
 from typing import Literal
 
-from mailbox_appliance.store.census import MOST_MISSING
+from mailbox_appliance.store.stats import MOST_MISSING
 
 PREFIX = "mailbox_appliance_"
 

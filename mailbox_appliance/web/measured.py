@@ -14,9 +14,9 @@ from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.metrics import COUNTED_OUTCOMES, Counters
 from mailbox_appliance.model.records import AccountStatus
 from mailbox_appliance.operations.status import warnings
-from mailbox_appliance.store.backup_files import FOLDER
-from mailbox_appliance.store.census import Census, census
-from mailbox_appliance.store.retention import is_ahead
+from mailbox_appliance.store.backup.backups import is_in_future
+from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
+from mailbox_appliance.store.stats import StoreStats, collect_stats
 from mailbox_appliance.system import crashes
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.tally import BOUNDS, Tallied, Tally
@@ -63,14 +63,14 @@ class Measured:
         yield Value("http_requests_in_progress", in_progress)
         yield from (Value(name, told[key], labels) for key, name, labels in _TOLD if key in told)
         yield from _of_appliance(appliance)
-        yield from _of_store(census(appliance.store.database))
+        yield from _of_store(collect_stats(appliance.store.database))
         if (newest := self._newest_backup_time(appliance)) is not None:
             yield Value("backup_last_success_timestamp_seconds", newest)
         yield Value("threads", threading.active_count())
 
     def _newest_backup_time(self, appliance: Appliance) -> float | None:
         """When the newest backup was made. The files are looked into only where there are others than before."""
-        folder = appliance.folder / FOLDER
+        folder = appliance.folder / BACKUPS_FOLDER
         try:
             state = folder, folder.stat().st_mtime_ns
         except OSError:
@@ -79,7 +79,7 @@ class Measured:
         if known != state:
             now = appliance.clock.now()
             made = (from_timestamp(one.created_at) for one in appliance.store.backups.list())
-            newest = max((moment.timestamp() for moment in made if not is_ahead(moment, now)), default=None)
+            newest = max((moment.timestamp() for moment in made if not is_in_future(moment, now)), default=None)
             self._newest_backup = state, newest
         return newest
 
@@ -118,7 +118,7 @@ def _counted(meters: Counters, name: str, label: str, known: Iterable[str]) -> I
     yield from (Value(f"{name}_total", count, {label: value}) for value, count in counts.items())
 
 
-def _of_store(found: Census) -> Iterator[Value]:
+def _of_store(found: StoreStats) -> Iterator[Value]:
     mailboxes = dict.fromkeys(get_args(AccountStatus), 0)
     for one in found.mailboxes:
         mailboxes[one.status] = mailboxes.get(one.status, 0) + 1

@@ -25,7 +25,7 @@ from mailbox_appliance.errors import (
     WrongMedia,
 )
 from mailbox_appliance.model.records import Download, OperationResult
-from mailbox_appliance.store.failing import DISK_FULL
+from mailbox_appliance.store.files import DISK_FULL_MESSAGE
 
 JSON = "application/json; charset=utf-8"
 #: Bytes of a streamed body that are handed over at once: small beside what a connection may hold of its own.
@@ -175,7 +175,7 @@ def internal_error(request_id: str) -> Response:
 
 def disk_full(request_id: str) -> Response:
     """The same where the disk of the store is full."""
-    return error(500, "internal_error", DISK_FULL, request_id)
+    return error(500, "internal_error", DISK_FULL_MESSAGE, request_id)
 
 
 def _listed(status: int, problem: Problem) -> tuple[int, Problem]:

@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 from mailbox_appliance.service import main
-from mailbox_appliance.store import database, opening
+from mailbox_appliance.store import database, open_file
 
 ARGV = (sys.executable, "-m", "benchmarks.plain")
 
 
 def leave_out_encryption() -> None:
     """From now on this process reads and writes plain files."""
-    database.give_key = opening.give_key = _give_none  # type: ignore[attr-defined]
+    database.set_cipher_key = open_file.set_cipher_key = _give_none  # type: ignore[attr-defined]
     # The header of a plain file is what tells an older release's store, which is refused.
-    opening._PLAIN_HEADER = b"never"
+    open_file._PLAIN_HEADER = b"never"
 
 
 def _give_none(connection: object, cipher: str, key: bytes) -> None:

@@ -14,7 +14,7 @@ import pytest
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.making import make
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
-from mailbox_appliance.store import own_certificate
+from mailbox_appliance.store.backup import backups
 from tests.certificates.issued import NOW, authority, issued
 from tests.certificates.mounts import mounted
 
@@ -419,8 +419,8 @@ def test_who_keeps_both_has_a_pair_whenever_they_look(files: CertificateFiles, p
     replacing.start()
     seen = set()
     while not is_over.is_set():
-        seen.add(tuple(own_certificate.contents(files.folder.parent).values()))
+        seen.add(tuple(backups.read_certificate(files.folder.parent).values()))
     replacing.join()
     assert seen <= set(pairs)
     files.key.unlink()
-    assert own_certificate.contents(files.folder.parent) == {"tls/cert.pem": pairs[1][0]}
+    assert backups.read_certificate(files.folder.parent) == {"tls/cert.pem": pairs[1][0]}

@@ -18,7 +18,7 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.on_files.setup import setup_on_files
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.open_file import DirectoryLock
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned

@@ -12,7 +12,7 @@ import pytest
 
 from mailbox_appliance.cli.main import root
 from mailbox_appliance.cli.tree import walk
-from mailbox_appliance.store import key_slots
+from mailbox_appliance.store import key
 from tests.cli.golden_rows import ROWS, SERVING, Row
 from tests.cli.golden_stage import Outcome, Serving, Stage, opened, play, surroundings
 from tests.cli.golden_text import fixed, shortened
@@ -30,8 +30,8 @@ def played(mail_server: MailServer) -> Iterator[dict[str, str]]:
         for name, value in surroundings(stage.folder).items():
             patch.setenv(name, value) if value is not None else patch.delenv(name, raising=False)
         for name in ("_T", "_P"):
-            patch.setattr(key_slots, name, 1)
-        patch.setattr(key_slots, "_M", 8)  # keys made of passphrases in no time
+            patch.setattr(key, name, 1)
+        patch.setattr(key, "_ARGON2_KIB", 8)  # keys made of passphrases in no time
         serving = {name: Serving(line, stage.surroundings_of(name)) for name, (line, _, _) in SERVING.items()}
         told = {row.command: "\n".join(_parts(stage, row)) for row in ROWS}
         for name, (line, asked, mark) in SERVING.items():

@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.certificates.reading import fingerprint
-from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.store import Store
 from tests.certificates.issued import FAR, NOW, Issued, issued
 from tests.cli.conftest import CommandLine, Outcome
@@ -184,7 +184,7 @@ def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> Non
     Store.open(files.data_dir).close()
     file = files.data_dir / "encryption.key"
     key = read_key(file)
-    file.write_bytes(render(key, (quickly_sealed(key, "twelve geese fly"),)))
+    file.write_bytes(render_key_file(key, (quickly_sealed(key, "twelve geese fly"),)))
     missing = files("https", "enable")
     assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
     for words in (("enable",), ("status",), ("rotate",), ("disable",)):

@@ -14,10 +14,9 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.errors import KeychainLocked, PassphraseNeeded
-from mailbox_appliance.store.files import KEY
-from mailbox_appliance.store.key_slots import wrap_keyring
-from mailbox_appliance.store.keyfile import read_file, read_key, render
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.files import KEY_FILE
+from mailbox_appliance.store.key import read_key, read_key_file, render_key_file, wrap_with_keyring
+from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.servers.running import RunningAppliance
@@ -74,13 +73,13 @@ def keychain(desktop: SecretService, monkeypatch: pytest.MonkeyPatch) -> SecretS
 
 
 def kinds(folder: Path) -> list[str]:
-    return [slot["type"] for slot in json.loads((folder / KEY).read_bytes())["slots"]]
+    return [slot["type"] for slot in json.loads((folder / KEY_FILE).read_bytes())["slots"]]
 
 
 def only_passphrase(folder: Path) -> None:
     """The store opens by its passphrase and in no other way."""
-    key = read_key(folder / KEY)
-    (folder / KEY).write_bytes(render(key, (quickly_sealed(key, PASSPHRASE),)))
+    key = read_key(folder / KEY_FILE)
+    (folder / KEY_FILE).write_bytes(render_key_file(key, (quickly_sealed(key, PASSPHRASE),)))
 
 
 def changes_of_key(folder: Path, passphrase: str | None = None) -> list[str | None]:
@@ -105,10 +104,10 @@ def content(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_show_tells_the_slots_and_nothing_of_the_key(key_cli: CommandLine) -> None:
     key_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode())
-    made = json.loads((key_cli.data_dir / KEY).read_bytes())
+    made = json.loads((key_cli.data_dir / KEY_FILE).read_bytes())
     shown = key_cli("key", "show")
     assert shown.data == {
-        "file": str(key_cli.data_dir / KEY),
+        "file": str(key_cli.data_dir / KEY_FILE),
         "storeId": made["storeId"],
         "cipher": made["cipher"],
         "slots": [{"type": "file"}, {"type": "passphrase", "kdf": "argon2id", "t": 3, "m": 65536, "p": 4}],
@@ -122,7 +121,7 @@ def test_show_tells_the_slots_and_nothing_of_the_key(key_cli: CommandLine) -> No
 def test_show_unlocks_nothing(key_cli: CommandLine) -> None:
     only_passphrase(key_cli.data_dir)
     assert [slot["type"] for slot in key_cli("key", "show").data["slots"]] == ["passphrase"]
-    (key_cli.data_dir / KEY).write_text(base64.b64encode(bytes(32)).decode())
+    (key_cli.data_dir / KEY_FILE).write_text(base64.b64encode(bytes(32)).decode())
     assert key_cli("key", "show").data["slots"] == [{"type": "file"}]
 
 
@@ -154,15 +153,15 @@ def test_a_passphrase_is_no_short_one_and_no_argument(key_cli: CommandLine) -> N
 
 
 def test_the_passphrase_can_be_the_only_way_in(key_cli: CommandLine) -> None:
-    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY).master
+    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY_FILE).master
     only = key_cli("key", "add-passphrase", "--only", STDIN, stdin=PASSPHRASE.encode())
     assert (only.code, [slot["type"] for slot in only.data["slots"]]) == (0, ["passphrase"])
     (warning,) = json.loads(only.out)["warnings"]
     assert "by this passphrase alone" in warning
     assert "`serve` takes it from" in warning
-    assert base64.b64encode(master).decode() not in (folder / KEY).read_text()
+    assert base64.b64encode(master).decode() not in (folder / KEY_FILE).read_text()
     assert key_cli("key", "use-file").error["code"] == "passphrase_needed"
-    assert read_key(folder / KEY, PASSPHRASE).master == master
+    assert read_key(folder / KEY_FILE, PASSPHRASE).master == master
     assert key_cli("key", "use-file", STDIN, stdin=PASSPHRASE.encode()).code == 0
     assert kinds(folder) == ["file", "passphrase"]
 
@@ -170,7 +169,7 @@ def test_the_passphrase_can_be_the_only_way_in(key_cli: CommandLine) -> None:
 def test_a_key_that_came_as_a_credential_is_not_changed(key_cli: CommandLine, tmp_path: Path) -> None:
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (key_cli.data_dir / KEY).rename(credentials / "db-key")
+    (key_cli.data_dir / KEY_FILE).rename(credentials / "db-key")
     (key_cli.data_dir / "key-place").write_text("the systemd credential db-key\n")
     (key_cli.data_dir / "key-place").chmod(0o600)
     before = content(key_cli.data_dir) | content(credentials)
@@ -184,8 +183,8 @@ def test_a_key_that_came_as_a_credential_is_not_changed(key_cli: CommandLine, tm
 
 
 def test_a_pipe_in_place_of_the_key_is_told(key_cli: CommandLine) -> None:
-    (key_cli.data_dir / KEY).unlink()
-    os.mkfifo(key_cli.data_dir / KEY)
+    (key_cli.data_dir / KEY_FILE).unlink()
+    os.mkfifo(key_cli.data_dir / KEY_FILE)
     for words in (("key", "show"), ("key", "use-file"), ("store", "check"), ("store", "status"), ("backup", "create")):
         refused = key_cli(*words)
         if words != ("store", "status"):
@@ -196,7 +195,7 @@ def test_a_pipe_in_place_of_the_key_is_told(key_cli: CommandLine) -> None:
 def test_a_key_is_missing_only_where_a_store_is(key_cli: CommandLine) -> None:
     missing = key_cli("key", "show", "--data-dir", str(key_cli.data_dir / "none"))
     assert (missing.code, missing.error["code"]) == (1, "store_unusable")
-    (key_cli.data_dir / KEY).unlink()
+    (key_cli.data_dir / KEY_FILE).unlink()
     gone = key_cli("key", "show")
     assert (gone.code, gone.error["code"]) == (4, "key_missing")
 
@@ -213,7 +212,7 @@ def test_a_passphrase_of_other_bytes_than_utf_8_is_refused(key_cli: CommandLine)
 def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tmp_path: Path) -> None:
     folder, credentials = key_cli.data_dir, tmp_path / "credentials"
     only_passphrase(folder)
-    (folder / KEY).rename(tmp_path / "db-key")
+    (folder / KEY_FILE).rename(tmp_path / "db-key")
     credentials.mkdir()
     shutil.copy(tmp_path / "db-key", credentials)
     (credentials / "passphrase").write_text(PASSPHRASE + "\n")
@@ -224,7 +223,7 @@ def test_serve_takes_the_passphrase_from_wherever_it_is(key_cli: CommandLine, tm
     }
     for environment in (by_systemd, by_environment):
         assert RunningAppliance(folder, environment).start().stop() == 0
-    assert not (folder / KEY).exists()
+    assert not (folder / KEY_FILE).exists()
 
 
 def test_serve_without_a_passphrase_says_what_is_missing(key_cli: CommandLine) -> None:
@@ -243,11 +242,11 @@ def test_serve_without_a_passphrase_says_what_is_missing(key_cli: CommandLine) -
 def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
     key_cli: CommandLine, keychain: SecretService
 ) -> None:
-    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY).master
+    folder, master = key_cli.data_dir, read_key(key_cli.data_dir / KEY_FILE).master
     answer = key_cli("key", "use-keyring").data
     recovery = answer["recoveryPassphrase"]
     assert kinds(folder) == ["keyring", "passphrase"]
-    assert base64.b64encode(master).decode() not in (folder / KEY).read_text()
+    assert base64.b64encode(master).decode() not in (folder / KEY_FILE).read_text()
     assert answer["slots"][0]["user"] == f"store-{answer['storeId']}"
     assert RunningAppliance(folder).start().stop() == 0
 
@@ -265,9 +264,11 @@ def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
     keychain.unlock()
     again = key_cli("key", "use-keyring").data
     assert (again["recoveryPassphrase"], kinds(folder)) == (None, ["keyring", "passphrase"])
-    assert read_key(folder / KEY).master == master
-    (folder / KEY).write_bytes(before[str(folder / KEY)][1])  # as in a backup of then: the keychain still opens it
-    assert read_key(folder / KEY).master == master
+    assert read_key(folder / KEY_FILE).master == master
+    (folder / KEY_FILE).write_bytes(
+        before[str(folder / KEY_FILE)][1]
+    )  # as in a backup of then: the keychain still opens it
+    assert read_key(folder / KEY_FILE).master == master
     assert changes_of_key(folder) == ["local"] * 3
 
 
@@ -333,9 +334,9 @@ def test_a_keychain_that_lost_the_key_is_no_reason_for_a_new_one(
     lost: str, key_cli: CommandLine, backends: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "made_up_keychains.InFile")
-    key, kek = read_key(key_cli.data_dir / KEY), os.urandom(32)
-    slots = (wrap_keyring(key, kek), quickly_sealed(key, PASSPHRASE))
-    (key_cli.data_dir / KEY).write_bytes(render(key, slots))
+    key, kek = read_key(key_cli.data_dir / KEY_FILE), os.urandom(32)
+    slots = (wrap_with_keyring(key, kek), quickly_sealed(key, PASSPHRASE))
+    (key_cli.data_dir / KEY_FILE).write_bytes(render_key_file(key, slots))
     name = f"mailbox-appliance store-{key.store_id}"
     held = {"nothing there": {}, "no key": {name: "?"}, "another key": {name: base64.b64encode(bytes(32)).decode()}}
     (backends / "secrets.json").write_text(json.dumps(held[lost]))
@@ -377,7 +378,7 @@ def test_where_there_is_no_store_none_is_made(cli: CommandLine) -> None:
 
 def test_a_key_that_does_not_open_the_store_is_not_given_slots(key_cli: CommandLine, tmp_path: Path) -> None:
     Store.open(tmp_path / "other").close()
-    shutil.copy(tmp_path / "other" / KEY, key_cli.data_dir / KEY)
+    shutil.copy(tmp_path / "other" / KEY_FILE, key_cli.data_dir / KEY_FILE)
     before = content(key_cli.data_dir)
     for words in CHANGES:
         refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
@@ -390,25 +391,25 @@ def test_a_key_that_is_kept_elsewhere_is_changed_there(
 ) -> None:
     stick, link = tmp_path / "stick", tmp_path / "link"
     stick.mkdir()
-    (key_cli.data_dir / KEY).rename(stick / "key")
+    (key_cli.data_dir / KEY_FILE).rename(stick / "key")
     link.symlink_to(stick / "key")
     monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(link))
     assert key_cli("key", "add-passphrase", STDIN, stdin=PASSPHRASE.encode()).data["file"] == str(link)
-    there = read_file(stick / "key")
+    there = read_key_file(stick / "key")
     assert there is not None
     assert len(there.slots) == 2
-    assert (link.is_symlink(), (key_cli.data_dir / KEY).exists()) == (True, False)
+    assert (link.is_symlink(), (key_cli.data_dir / KEY_FILE).exists()) == (True, False)
     (stick / "key").rename(stick / "away")
     for words in (("show",), *CHANGES):
         refused = key_cli("key", *words, stdin=PASSPHRASE.encode())
         assert (refused.code, refused.error["code"]) == (4, "key_missing")
-    assert (link.is_symlink(), link.exists(), (key_cli.data_dir / KEY).exists()) == (True, False, False)
+    assert (link.is_symlink(), link.exists(), (key_cli.data_dir / KEY_FILE).exists()) == (True, False, False)
 
 
 def test_half_a_key_file_that_a_crash_left_is_thrown_away(key_cli: CommandLine, tmp_path: Path) -> None:
     stick = tmp_path / "stick"
     stick.mkdir()
-    (key_cli.data_dir / KEY).rename(stick / "key")
+    (key_cli.data_dir / KEY_FILE).rename(stick / "key")
     (tmp_path / "link").symlink_to(stick / "key")
     for left in (stick / ".key.new", stick / ".letter.new"):
         left.write_bytes(b"half of")
@@ -436,7 +437,7 @@ def test_a_key_file_that_cannot_be_written_opens_the_store_and_stays(
 ) -> None:
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (key_cli.data_dir / KEY).rename(credentials / "db-key")
+    (key_cli.data_dir / KEY_FILE).rename(credentials / "db-key")
     if form == "one line":
         (credentials / "db-key").write_text(base64.b64encode(read_key(credentials / "db-key").master).decode())
     environment, before = {"MAILBOX_APPLIANCE_KEY_FILE": str(credentials / "db-key")}, content(tmp_path)
@@ -462,7 +463,7 @@ def test_a_new_store_takes_a_credential_of_one_line(cli: CommandLine, tmp_path: 
     code, answer = in_a_read_only(credentials, *words, environment=environment, stdin=b"correct horse battery")
     assert (code, "token" in answer["data"]) == (0, True)
     assert content(credentials) == before
-    assert not (cli.data_dir / KEY).exists()
+    assert not (cli.data_dir / KEY_FILE).exists()
     store = Store.open(cli.data_dir, key_file=credentials / "db-key")
     store.close()
     assert read_key(credentials / "db-key").master == master

@@ -10,7 +10,7 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.on_files.setup import setup_on_files
-from mailbox_appliance.store.keyfile import read_key, render
+from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
@@ -159,7 +159,7 @@ def test_a_new_key_on_the_files(files: CommandLine) -> None:
 def test_a_passphrase_is_asked_for_where_there_is_one(files: CommandLine) -> None:
     file = files.data_dir / "encryption.key"
     key = read_key(file)
-    file.write_bytes(render(key, (quickly_sealed(key, PASSPHRASE),)))
+    file.write_bytes(render_key_file(key, (quickly_sealed(key, PASSPHRASE),)))
     missing = files("store", "rekey")
     assert (missing.code, missing.error["code"]) == (4, "passphrase_needed")
     wrong = files("store", "check", "--passphrase-stdin", stdin=b"another one altogether\n")

@@ -9,7 +9,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.room import MIB
+from mailbox_appliance.store.files import MIB
 from mailbox_appliance.store.store import Store
 from tests.servers.mailboxes import wait_until
 

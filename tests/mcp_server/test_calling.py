@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.store.failing import DISK_FULL
+from mailbox_appliance.store.files import DISK_FULL_MESSAGE
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called
 from tests.operations.filled import FilledMailbox
@@ -21,7 +21,7 @@ def test_a_tool_on_a_full_disk_says_so_in_one_line(timed: Appliance, caplog: pyt
     timed.store.database.row(f"{PAGES}1")  # as many as there are: SQLite may take no page more
     caplog.set_level(logging.INFO)
     error = tools.error("send_email", **send)
-    assert (error["code"], error["message"]) == ("internal_error", DISK_FULL)
+    assert (error["code"], error["message"]) == ("internal_error", DISK_FULL_MESSAGE)
     (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert "the disk of the store is full" in told.getMessage()
     assert told.exc_info is None

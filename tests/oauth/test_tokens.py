@@ -503,7 +503,7 @@ import os, signal, sys
 from pathlib import Path
 from mailbox_appliance import settings
 from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.store.oauth_logins import OAuthLogins
+from mailbox_appliance.store.accounts import OAuthLogins
 from mailbox_appliance.store.store import Store
 folder, file, ca_file, account, moment = sys.argv[1:]
 die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -24,11 +24,11 @@ from mailbox_appliance.errors import (
     StoreUnusable,
 )
 from mailbox_appliance.on_files import backups, restores
-from mailbox_appliance.store import room
-from mailbox_appliance.store.backup_listing import list_backups
-from mailbox_appliance.store.files import DATABASE, KEY
-from mailbox_appliance.store.keyfile import read_key, render
-from mailbox_appliance.store.rekey import rekey
+from mailbox_appliance.store import files
+from mailbox_appliance.store.backup.backups import list_backups
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.key import read_key, render_key_file
+from mailbox_appliance.store.maintenance.rewrite import rekey_closed_store
 from mailbox_appliance.store.store import Store
 from tests.cli.test_backup import at_a_terminal, read_until
 from tests.servers.fake_clock import FakeClock
@@ -100,7 +100,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(folder: Path, people: Peop
 
 
 def test_where_the_present_store_does_not_open(folder: Path, people: People) -> None:
-    (folder / DATABASE).write_bytes((folder / DATABASE).read_bytes()[: 40 << 10])
+    (folder / DATABASE_FILE).write_bytes((folder / DATABASE_FILE).read_bytes()[: 40 << 10])
     before = contents(folder)
     told = restores.restore(folder, people.more["backup"], dry_run=True)
     assert contents(folder) == before
@@ -127,7 +127,7 @@ def test_a_damaged_page_that_is_found_on_the_way_only(folder: Path, people: Peop
         store.database.change("CREATE TABLE padding (content BLOB)")
         store.database.change("INSERT INTO padding VALUES (zeroblob(70000000))")
     store.close()
-    with (folder / DATABASE).open("r+b") as file:
+    with (folder / DATABASE_FILE).open("r+b") as file:
         file.seek((root - 1) * 4096 + 100)
         file.write(b"damage")
     answer = restores.restore(folder, people.more["backup"])
@@ -141,8 +141,8 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
     folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a shell that does not know what the unit file says: the store was good."""
-    rekey(folder, folder / KEY)
-    (folder / KEY).rename(tmp_path / "key")
+    rekey_closed_store(folder, folder / KEY_FILE)
+    (folder / KEY_FILE).rename(tmp_path / "key")
     before = contents(folder)
     told = restores.restore(folder, people.more["backup"], dry_run=True)
     assert contents(folder) == before
@@ -170,7 +170,7 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
     assert told == unpacked
     assert unpacked["data"]["ok"] is False
     assert "does not open with the key of the backup" in unpacked["warnings"][0]
-    assert (tmp_path / "back" / DATABASE).read_bytes() == before[DATABASE]
+    assert (tmp_path / "back" / DATABASE_FILE).read_bytes() == before[DATABASE_FILE]
     monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(tmp_path / "key"))
     store = Store.open(tmp_path / "back", key_file=tmp_path / "key")
     assert lets_in(store, "1") is None, "it was revoked"
@@ -180,7 +180,7 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
 def test_a_store_whose_key_is_noted_to_be_elsewhere_is_not_given_up(
     folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / KEY).rename(tmp_path / "key")
+    (folder / KEY_FILE).rename(tmp_path / "key")
     Store.open(folder, key_file=tmp_path / "key").close()
     before = contents(folder)
     for dry_run in (True, False):
@@ -212,8 +212,8 @@ def test_what_is_refused_leaves_no_directory(tmp_path: Path, named: str | Path) 
 
 
 def test_a_present_store_whose_passphrase_is_not_given_is_not_given_up(folder: Path, people: People) -> None:
-    key = read_key(folder / KEY)
-    (folder / KEY).write_bytes(render(key, (quickly_sealed(key, SECRET),)))
+    key = read_key(folder / KEY_FILE)
+    (folder / KEY_FILE).write_bytes(render_key_file(key, (quickly_sealed(key, SECRET),)))
     before = contents(folder)
     with pytest.raises(PassphraseNeeded):
         restores.restore(folder, people.more["backup"])
@@ -288,7 +288,7 @@ def test_a_migration_backup_elsewhere_is_byte_for_byte_what_was_there(
     (migration,) = list_backups(old)
     for dry_run in (True, False):
         with monkeypatch.context() as full:
-            full.setattr(room, "free_bytes", lambda _: 1 << 10)
+            full.setattr(files, "free_bytes", lambda _: 1 << 10)
             with pytest.raises(NotEnoughRoom):
                 restores.unpack(old, migration.id, tmp_path / "old", dry_run=dry_run)
     told = restores.unpack(old, migration.id, tmp_path / "old", dry_run=True)
@@ -297,7 +297,7 @@ def test_a_migration_backup_elsewhere_is_byte_for_byte_what_was_there(
     assert told == answer
     assert (answer["data"]["format"], len(answer["warnings"])) == (3, 1)
     assert contents(tmp_path / "old") == contents(copied(3, tmp_path / "original")[0])
-    connection = sqlite3.connect(tmp_path / "old" / DATABASE)
+    connection = sqlite3.connect(tmp_path / "old" / DATABASE_FILE)
     assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
 
@@ -327,7 +327,7 @@ def test_a_dry_run_elsewhere_is_refused_where_nothing_could_be(
 def test_a_dry_run_elsewhere_asks_for_room(
     folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "free_bytes", lambda _: 1 << 10)
+    monkeypatch.setattr(files, "free_bytes", lambda _: 1 << 10)
     with pytest.raises(NotEnoughRoom):
         restores.unpack(folder, people.more["backup"], tmp_path / "new", dry_run=True)
     assert [one.name for one in tmp_path.iterdir()] == ["data"]
@@ -366,7 +366,7 @@ def test_the_command(folder: Path, people: People, tmp_path: Path) -> None:
     code, restored = command(folder, str(next((folder / "backups").iterdir())))
     assert (code, restored["data"]) == (0, told["data"])
     assert command(folder, f"bak_{'0' * 26}")[0] == 2
-    assert command(folder, str(folder / DATABASE))[1]["error"]["code"] == "not_a_backup"
+    assert command(folder, str(folder / DATABASE_FILE))[1]["error"]["code"] == "not_a_backup"
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "nothing/there"])
@@ -383,7 +383,7 @@ def test_a_file_that_is_no_file(folder: Path, people: People, tmp_path: Path) ->
 
 
 def test_at_a_terminal_it_is_asked_before_a_store_is_given_up(folder: Path, people: People) -> None:
-    (folder / KEY).unlink()
+    (folder / KEY_FILE).unlink()
     before = contents(folder)
     line = ("--data-dir", str(folder), "backup", "restore", people.more["backup"])
     code, refused = command(folder, people.more["backup"])  # nobody can be asked
@@ -396,7 +396,7 @@ def test_at_a_terminal_it_is_asked_before_a_store_is_given_up(folder: Path, peop
             assert process.wait(60) == code
         assert b"MAILBOX_APPLIANCE_KEY_FILE" in shown
     Store.open(folder).close()
-    (folder / KEY).unlink()
+    (folder / KEY_FILE).unlink()
     with at_a_terminal(*line, "--yes", environment={}) as (process, terminal):
         assert process.wait(60) == 0
 

@@ -9,7 +9,7 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.on_files import stores, upgrades
-from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store_proof.directories import snapshot
@@ -17,22 +17,22 @@ from tests.stores.opening import copied
 
 
 def no_format(folder: Path) -> None:
-    connection = sqlite3.connect(folder / DATABASE)
+    connection = sqlite3.connect(folder / DATABASE_FILE)
     connection.execute("PRAGMA user_version = 0")
     connection.close()
 
 
 def zeros(folder: Path) -> None:
-    content = (folder / DATABASE).read_bytes()
-    (folder / DATABASE).write_bytes(bytes(16) + content[16:])
+    content = (folder / DATABASE_FILE).read_bytes()
+    (folder / DATABASE_FILE).write_bytes(bytes(16) + content[16:])
 
 
 def empty(folder: Path) -> None:
-    (folder / DATABASE).write_bytes(b"")
+    (folder / DATABASE_FILE).write_bytes(b"")
 
 
 def text(folder: Path) -> None:
-    (folder / DATABASE).write_bytes(b"nothing that we know\n" * 400)
+    (folder / DATABASE_FILE).write_bytes(b"nothing that we know\n" * 400)
 
 
 @pytest.mark.parametrize("spoil", [no_format, zeros, empty, text])
@@ -55,14 +55,14 @@ def test_a_store_that_would_not_open_says_why(tmp_path: Path, clock: FakeClock) 
     folder = tmp_path / "data"
     Store.open(folder, clock).close()
     assert told(folder) == (5, None)
-    content = bytearray((folder / DATABASE).read_bytes())
+    content = bytearray((folder / DATABASE_FILE).read_bytes())
     content[9 * 4096 + 77] ^= 1
-    (folder / DATABASE).write_bytes(content)
+    (folder / DATABASE_FILE).write_bytes(content)
     assert told(folder) == (5, problem(folder))
     Store.open(tmp_path / "other", clock).close()
-    (folder / KEY).write_bytes((tmp_path / "other" / KEY).read_bytes())
+    (folder / KEY_FILE).write_bytes((tmp_path / "other" / KEY_FILE).read_bytes())
     assert told(folder) == (None, problem(folder))
-    (folder / KEY).unlink()  # which the key's own problem tells
+    (folder / KEY_FILE).unlink()  # which the key's own problem tells
     assert told(folder) == (5, None)
     with pytest.raises(errors.KeyMissing):
         upgrades.surveyed(folder)

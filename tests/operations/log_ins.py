@@ -7,12 +7,12 @@ from datetime import timedelta
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.security.tokens import Kind as Prefix
 from mailbox_appliance.security.tokens import hash_token, new_token
-from mailbox_appliance.store.invitations import Kind
+from mailbox_appliance.store.credentials import TokenKind
 from tests.checked_client import PASSWORD, Answer, CheckedClient
 
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "laptop"}
 WRONG = LOGIN | {"password": "not the password"}
-_PREFIXES: dict[Kind, Prefix] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
+_PREFIXES: dict[TokenKind, Prefix] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
 
 
 def log_in(client: CheckedClient, body: object = LOGIN, peer: str = "127.0.0.1") -> Answer:
@@ -29,7 +29,7 @@ def insist(ask: Callable[[], Answer]) -> Answer:
     return answer
 
 
-def issue(appliance: Appliance, kind: Kind, member_id: str, lives_for: timedelta = timedelta(days=1)) -> str:
+def issue(appliance: Appliance, kind: TokenKind, member_id: str, lives_for: timedelta = timedelta(days=1)) -> str:
     """A token that is good once, as an administrator would hand it over."""
     token = new_token(_PREFIXES[kind])
     with appliance.store.database.transaction(durable=True):

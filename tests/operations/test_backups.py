@@ -13,9 +13,9 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.model.records import Backup
 from mailbox_appliance.operations.backups import FileReading, page_of
-from mailbox_appliance.store.backup_files import bundle
-from mailbox_appliance.store.container import Source
-from mailbox_appliance.store.key_slots import wrap_file
+from mailbox_appliance.store.backup.container import SectionSource
+from mailbox_appliance.store.backup.files import stage_backup
+from mailbox_appliance.store.key import wrap_in_file
 from tests.checked_client import Answer, CheckedClient
 
 PATH = "/admin/backups"
@@ -84,8 +84,10 @@ def test_what_lies_beside_them_is_told_of_and_hinders_nothing(ada: CheckedClient
 
 def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedClient) -> None:
     store = ada.appliance.store
-    sources = [Source("mailbox.db", b"as it lay there, damaged")]
-    with bundle(store.folder, "pre-restore", sources, store.key, (wrap_file(store.key.master),), 5, SystemClock()) as b:
+    sources = [SectionSource("mailbox.db", b"as it lay there, damaged")]
+    with stage_backup(
+        store.folder, "pre-restore", sources, store.key, (wrap_in_file(store.key.master),), 5, SystemClock()
+    ) as b:
         backup_id, _ = b.manifest.id, b.publish()
     answer = ada.ask("POST", f"{PATH}/{backup_id}/verify", {})
     assert answer.refusal == (409, "conflict")

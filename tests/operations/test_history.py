@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.store import history
+from mailbox_appliance.store import delivery_queries
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
 from tests.servers.fake_clock import FakeClock
@@ -131,7 +131,12 @@ def test_only_what_the_caller_sees_counts(timed: Appliance, box: FilledMailbox) 
 
 def test_it_is_asked_of_indexes(box: FilledMailbox) -> None:
     values = dict.fromkeys(("accounts", "from", "step", "member", "first", "since", "until", "low", "high"), "[1]")
-    plan = [str(row[3]) for row in box.store.database.rows(f"EXPLAIN QUERY PLAN {history._ARRIVED}", values)]
+    plan = [
+        str(row[3]) for row in box.store.database.rows(f"EXPLAIN QUERY PLAN {delivery_queries._COUNT_ARRIVALS}", values)
+    ]
     assert any("COVERING INDEX messages_account (account=? AND number>? AND number<?)" in step for step in plan), plan
-    plan = [str(row[3]) for row in box.store.database.rows(f"EXPLAIN QUERY PLAN {history._ENDED}", values)]
+    plan = [
+        str(row[3])
+        for row in box.store.database.rows(f"EXPLAIN QUERY PLAN {delivery_queries._COUNT_DELIVERIES}", values)
+    ]
     assert any("delivery_operations_account (account_id=? AND number>?)" in step for step in plan), plan

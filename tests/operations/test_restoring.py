@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.errors import StoreAtWork
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.restore import Prepared
+from mailbox_appliance.store.restore.restore import PreparedRestore
 from tests.checked_client import CheckedClient
 
 PATH = "/admin/restore"
@@ -20,7 +20,7 @@ class Served:
 
     def __init__(self, client: CheckedClient) -> None:
         self.client, self.appliance = client, client.appliance
-        self.taken = list[tuple[Prepared, Actor]]()
+        self.taken = list[tuple[PreparedRestore, Actor]]()
         self.appliance.start_restore = lambda prepared, actor: self.taken.append((prepared, actor))
 
     def back_up(self, **body: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.store.delivery_timelines import _NUMBERS
+from mailbox_appliance.store.delivery_queries import _ENTRY_NUMBERS
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import FilledMailbox, add_key, add_member
@@ -152,6 +152,6 @@ def test_a_scheduled_one_keeps_its_subject(timed: Appliance, ada: CheckedClient)
 def test_a_page_is_asked_of_indexes(asking: CheckedClient) -> None:
     values = {"accounts": "[]", "member": "m", "before": 1, "most": 1}
     for whose, index in (("member_id = :member", "_member"), ("kind = 'scheduled'", "_of_all")):
-        sql = f"EXPLAIN QUERY PLAN {_NUMBERS.format(whose=whose, status='')}"
+        sql = f"EXPLAIN QUERY PLAN {_ENTRY_NUMBERS.format(whose=whose, status='')}"
         plan = [str(row[3]) for row in asking.appliance.store.database.rows(sql, values)]
         assert any(f"delivery_operations{index} (account_id=?" in step for step in plan), plan

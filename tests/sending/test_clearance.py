@@ -14,7 +14,7 @@ from mailbox_appliance.store.store import Store
 from tests.sending.contexts import context_of
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
-from tests.store.test_due import accept
+from tests.store.test_schedule import accept
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -17,7 +17,7 @@ from tests.sending.contexts import context_of
 from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until
 from tests.store.mail import Mailbox
-from tests.store.test_due import accept
+from tests.store.test_schedule import accept
 
 
 class Errand:

@@ -13,7 +13,7 @@ from mailbox_appliance.remote import https
 from mailbox_appliance.remote.graph import Graph, Said
 from mailbox_appliance.remote.providers import OUTLOOK
 from mailbox_appliance.sending.outcome import Outcome, Recorder
-from mailbox_appliance.store import carried_sends
+from mailbox_appliance.store.restore import merge
 from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
 from tests.servers.desk import a_key, a_message
 from tests.servers.fake_clock import FakeClock
@@ -78,7 +78,7 @@ def test_a_draft_that_we_removed_is_no_evidence_after_a_restore(tmp_path: Path, 
         operation = refused_once(box, clock)
         database = box.desk.appliance.store.database
         with database.transaction(durable=True):
-            carried_sends.hold(database, clock.now())
+            merge.hold_sends(database, clock.now())
         assert status(box, operation) == "uncertain"
         assert look(box, clock, operation) == "uncertain"
         assert not box.graph.messages

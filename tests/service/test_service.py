@@ -24,10 +24,10 @@ from mailbox_appliance.service import service as serving_module
 from mailbox_appliance.service.bootstrap import Bootstrap
 from mailbox_appliance.service.service import Service
 from mailbox_appliance.settings import Value
-from mailbox_appliance.store import swap
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.files import KEY
-from mailbox_appliance.store.restore import complete
+from mailbox_appliance.store.files import KEY_FILE
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.restore.restore import complete_restore
 from mailbox_appliance.store.store import Store
 from tests.servers.desk import ADMIN, a_message
 from tests.servers.dovecot import MailServer
@@ -100,7 +100,7 @@ def test_the_service_goes_on_with_what_was_restored(running: RunningAppliance) -
     assert running.ask("GET", "/admin/audit-events/verify").data["ok"]
     assert running.stop() == 0
     left = {path.name for path in running.folder.iterdir()}
-    assert left == {KEY, "backups", "lock", "logs", "mailbox.db"}
+    assert left == {KEY_FILE, "backups", "lock", "logs", "mailbox.db"}
 
 
 def test_https_stays_through_a_restore(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ class Served:
     """A service in a thread of this process, set up, and what it was prepared with."""
 
     def __init__(self, folder: Path, prepare: Callable[[Appliance], None]) -> None:
-        opening = Bootstrap(folder, folder / KEY, flags=_FLAGS, prepare=prepare)
+        opening = Bootstrap(folder, folder / KEY_FILE, flags=_FLAGS, prepare=prepare)
         appliance = opening.open(opening.load_settings())
         self.token = add_first_admin(appliance, convert_body(ADMIN, SetUp), Actor("local")).token
         self.appliance, self.service = appliance, Service(opening, appliance)
@@ -305,10 +305,10 @@ def test_the_configuration_is_that_of_the_backup_or_of_before(tmp_path: Path) ->
 
 def test_a_configuration_that_a_restore_has_decided_counts_from_the_first_start_on(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
-    opening = Bootstrap(tmp_path, tmp_path / KEY)
+    opening = Bootstrap(tmp_path, tmp_path / KEY_FILE)
     (tmp_path / "config.toml").write_text("broken = ")
     (swap.begin(tmp_path) / "config.toml").write_text("[backup]\nkeep_daily = 3\n")
-    swap.decide(tmp_path, tmp_path / KEY)
+    swap.commit(tmp_path, tmp_path / KEY_FILE)
     opening.finish_pending_restore()
     assert opening.load_settings().number("backup.keep_daily") == 3
 
@@ -414,14 +414,14 @@ def test_a_restore_that_was_accepted_and_then_given_up_is_told(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = Served(tmp_path, lambda _: None)
-    completed = complete
+    completed = complete_restore
 
     def stopped_then(*handed: Any) -> object:
         served.service.stop()
         return completed(*handed)
 
     if at == "while it is made ready":
-        monkeypatch.setattr(serving_module, "complete", stopped_then)
+        monkeypatch.setattr(serving_module, "complete_restore", stopped_then)
     served.start()
     backup = served.ask("POST", "/admin/backups", {}).data["id"]
     if at == "before it begins":
@@ -456,7 +456,7 @@ def test_a_restore_that_a_kill_left_behind_is_told_at_the_next_start(tmp_path: P
         assert served.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
     shutil.copytree(tmp_path, tmp_path.with_name("undecided"))
     assert given_up(tmp_path.with_name("undecided")) == [("session", backup, "failure")]
-    complete(handed[0][0], SystemClock(), handed[0][1])
+    complete_restore(handed[0][0], SystemClock(), handed[0][1])
     assert given_up(tmp_path) == [("session", backup, "success")]
 
 

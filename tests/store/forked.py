@@ -5,10 +5,10 @@ from pathlib import Path
 
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.records import BackupReason
-from mailbox_appliance.store.audit import SYSTEM, Actor
-from mailbox_appliance.store.carry_over import Carried, carry_over
-from mailbox_appliance.store.files import DATABASE
-from mailbox_appliance.store.kinship import Made
+from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.restore.kinship import BackupOrigin
+from mailbox_appliance.store.restore.merge import MergeResult, merge_present
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.restored import Act, People, populate
@@ -25,8 +25,8 @@ class Parting:
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.folder, self.present = folder / "backup", folder / "present"
-        self.carried = Carried(is_known=False)
-        self.made = Made("", "manual")
+        self.carried = MergeResult(is_known=False)
+        self.made = BackupOrigin("", "manual")
 
     def run(
         self, together: Act, ours: Act, theirs: Act, *, is_told: bool = True, reason: BackupReason = "manual"
@@ -42,13 +42,13 @@ class Parting:
         shutil.copytree(self.folder, self.present)
         self.clock.advance(HOUR)
         self._go_on(self.folder, people, ours, is_told=is_told)
-        self.made = Made(self.now, reason)
+        self.made = BackupOrigin(self.now, reason)
         self.clock.advance(HOUR)
         self._go_on(self.present, people, theirs, is_told=is_told)
         self.clock.advance(HOUR)
         store = Store.open(self.folder, self.clock)
-        present = self.present / DATABASE
-        self.carried = carry_over(store.database, present, store.key, self.clock.now(), made=self.made)
+        present = self.present / DATABASE_FILE
+        self.carried = merge_present(store.database, present, store.key, self.clock.now(), made=self.made)
         return store, people
 
     @property
@@ -58,7 +58,7 @@ class Parting:
     def _go_on(self, folder: Path, people: People, act: Act, *, is_told: bool) -> None:
         store = Store.open(folder, self.clock)
         if is_told:
-            store.audit.record(SYSTEM, "settings.update", ("setting", folder.name))
+            store.audit.record(SYSTEM_ACTOR, "settings.update", ("setting", folder.name))
         act(store, people, self.clock)
         store.close()
 

@@ -4,10 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mailbox_appliance.store.audit import SYSTEM
-from mailbox_appliance.store.check_files import check_files
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.database import Database, Row
-from mailbox_appliance.store.files import KEY
+from mailbox_appliance.store.files import KEY_FILE
+from mailbox_appliance.store.maintenance.check import check_closed_store
 from mailbox_appliance.store.schema import TABLES
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
@@ -34,7 +34,7 @@ def fill(store: Store, messages: int = 40) -> None:
     batch = [(fetched(uid, after=uid), parsed(f"<{uid}@x>", text=f"word{uid} " * 200)) for uid in range(1, messages)]
     store.mailbox_writer.add(mailbox.folder(), batch)
     for action in ("start", "stop"):
-        store.audit.record(SYSTEM, action)
+        store.audit.record(SYSTEM_ACTOR, action)
 
 
 def facts(database: Database) -> dict[str, list[Row]]:
@@ -47,7 +47,7 @@ def facts(database: Database) -> dict[str, list[Row]]:
 
 def opened_facts(folder: Path, passphrase: str | None = None) -> dict[str, list[Row]]:
     """The same of a directory, which must be whole in every respect."""
-    answer = check_files(folder, folder / KEY, full=True, passphrase=passphrase)
+    answer = check_closed_store(folder, folder / KEY_FILE, full=True, passphrase=passphrase)
     assert answer.problems == ()
     store = Store.open(folder, passphrase=passphrase)
     try:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.model.records import Address, DeliveryKind, KeyPermissions, NewDelivery, OutgoingMessage
-from mailbox_appliance.store.audit import SYSTEM
-from mailbox_appliance.store.carry_over import Carried, carry_nothing, carry_over
-from mailbox_appliance.store.files import DATABASE
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.restore.merge import MergeResult, merge_nothing, merge_present
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
@@ -44,7 +44,7 @@ def populate(store: Store) -> People:
     with store.database.transaction():
         people.ada = store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash="ada-1").id
         people.bob = store.members.add(name="Bob", email="bob@example.org", role="member", password_hash="bob-1").id
-        store.audit.record(SYSTEM, "member.create", ("member", people.ada))
+        store.audit.record(SYSTEM_ACTOR, "member.create", ("member", people.ada))
     people.box, people.others_box = Mailbox(store, people.ada).id, Mailbox(store, people.bob).id
     with store.database.transaction():
         store.accounts.set_access(people.box, shared_with_all=True, member_ids=[people.bob])
@@ -103,7 +103,7 @@ class Restoring:
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.folder, self.present = folder / "restored", folder / "present"
-        self.carried = Carried(is_known=False)
+        self.carried = MergeResult(is_known=False)
 
     def run(self, before: Act, since: Act, *, with_present: bool = True) -> tuple[Store, People]:
         """Fill a store, back it up, let time pass and things happen, and restore; answers the store, open."""
@@ -123,7 +123,7 @@ class Restoring:
         store = Store.open(self.folder, self.clock)
         now, key = self.clock.now(), store.key
         if with_present:
-            self.carried = carry_over(store.database, self.present / DATABASE, key, now)
+            self.carried = merge_present(store.database, self.present / DATABASE_FILE, key, now)
         else:
-            self.carried = carry_nothing(store.database, now)
+            self.carried = merge_nothing(store.database, now)
         return store

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from mailbox_appliance.errors import LogBeingChecked
-from mailbox_appliance.store.audit import SYSTEM, Actor, Audit, AuditBreak, AuditCheck, Deed
+from mailbox_appliance.store.audit import SYSTEM_ACTOR, ActByOther, Actor, Audit, AuditBreak, AuditCheck
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
@@ -17,11 +17,11 @@ SOMEBODY = Actor("session", "ses_1", "mem_1", "192.0.2.7")
 @pytest.fixture
 def audit(store: Store) -> Audit:
     """A log of five rows; the third is full, the others have gaps."""
-    store.audit.record(SYSTEM, "start")
+    store.audit.record(SYSTEM_ACTOR, "start")
     store.audit.record(Actor("local"), "setup", ("member", "mem_1"))
     store.audit.record(SOMEBODY, "session.create", ("session", "ses_1"), "failure")
     store.audit.record(SOMEBODY, "account.remove", ("account", "acc_1"), "denied")
-    store.audit.record(SYSTEM, "stop")
+    store.audit.record(SYSTEM_ACTOR, "stop")
     return store.audit
 
 
@@ -60,7 +60,7 @@ def test_rows_that_were_written_elsewhere_follow_the_last_one(store: Store, audi
     with store.database.transaction():
         audit.append((f"aud_{number}", *told) for number in range(2_500))
         audit.append(())
-    audit.record(SYSTEM, "start")
+    audit.record(SYSTEM_ACTOR, "start")
     assert audit.verify() == AuditCheck(2_506, None)
     rows = store.database.rows("SELECT number, id FROM audit_events WHERE number IN (5, 6, 2505) ORDER BY number")
     assert [row[0] for row in rows] == [5, 6, 2505]
@@ -70,14 +70,14 @@ def test_rows_that_were_written_elsewhere_follow_the_last_one(store: Store, audi
 def test_a_row_is_there_only_with_what_it_tells_of(store: Store, audit: Audit) -> None:
     def fail() -> None:
         with store.database.transaction():
-            audit.record(SYSTEM, "nothing")
+            audit.record(SYSTEM_ACTOR, "nothing")
             raise ValueError
 
     with pytest.raises(ValueError):
         fail()
     assert store.database.value("SELECT count(*) FROM audit_events") == 5
     assert first_broken(audit) is None
-    audit.record(SYSTEM, "something")
+    audit.record(SYSTEM_ACTOR, "something")
     assert first_broken(audit) is None
 
 
@@ -218,14 +218,14 @@ def test_rows_that_follow_do_not_hide_those_that_were_cut_off(store: Store, audi
         "DELETE FROM audit_events WHERE number > 3",
         "UPDATE meta SET value = '3' WHERE name = 'audit_count'",
     )
-    audit.record(SYSTEM, "something")
-    audit.record(SYSTEM, "something else")
+    audit.record(SYSTEM_ACTOR, "something")
+    audit.record(SYSTEM_ACTOR, "something else")
     assert first_broken(audit) == 4
 
 
 def test_a_log_whose_count_is_wrong_goes_on(store: Store, audit: Audit) -> None:
     tamper(store, "UPDATE meta SET value = '2' WHERE name = 'audit_count'")
-    audit.record(SYSTEM, "something")
+    audit.record(SYSTEM_ACTOR, "something")
     assert store.database.value("SELECT action FROM audit_events WHERE number = 6") == "something"
     assert first_broken(audit) is None, "every row is there"
 
@@ -259,8 +259,8 @@ def test_what_others_did_to_a_member(store: Store, audit: Audit, clock: FakeCloc
     clock.advance(86400)
     audit.record(Actor("local"), "member.update", ("member", "mem_1"))
     audit.record(Actor("local"), "backup.restore")
-    revoked = Deed("2026-01-02", "session", "api_key.revoke")
-    since = [Deed("2026-01-03", "local", action) for action in ("backup.restore", "member.update")]
+    revoked = ActByOther("2026-01-02", "session", "api_key.revoke")
+    since = [ActByOther("2026-01-03", "local", action) for action in ("backup.restore", "member.update")]
     assert audit.list_acts_by_others("mem_1", "2026-01-02T04") == tuple(since)
     assert audit.list_acts_by_others("mem_1", "2026-01-02T03")[1:] == (revoked, *since)
     assert audit.list_acts_by_others("mem_9", "2026-01-02T03") == (since[0],)
@@ -271,7 +271,7 @@ def test_the_chain_is_looked_at_while_rows_are_written(store: Store, audit: Audi
 
     def write() -> None:
         while not stop.wait(0.001):  # without a pause the chain grows faster than it is looked at
-            audit.record(SYSTEM, "something")
+            audit.record(SYSTEM_ACTOR, "something")
 
     writer = threading.Thread(target=write, name="writer")
     writer.start()

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.store.database import UNREADABLE, Database, give_key
-from mailbox_appliance.store.keyfile import CIPHERS
+from mailbox_appliance.store.database import UNREADABLE_ERRORS, Database, set_cipher_key
+from mailbox_appliance.store.key import CIPHERS
 
 KEY = bytes(range(32))
 FULL, NORMAL = 2, 1
@@ -254,7 +254,7 @@ def test_a_damaged_page_is_an_error_and_never_other_rows(tmp_path: Path, cipher:
         spoilt[position] ^= 1
         file.write_bytes(spoilt)
         database = Database(file, cipher, KEY)
-        with pytest.raises(UNREADABLE):
+        with pytest.raises(UNREADABLE_ERRORS):
             database.rows("SELECT * FROM t")
         database.close_without_checkpoint()
     file.write_bytes(whole)
@@ -276,7 +276,7 @@ def test_nothing_readable_is_in_the_file_the_log_or_what_is_sorted_aside(databas
 def test_a_key_as_such_is_no_passphrase(database: Database, tmp_path: Path) -> None:
     database.close()
     connection = apsw.Connection(str(tmp_path / "some.db"))
-    give_key(connection, "aegis", KEY)
+    set_cipher_key(connection, "aegis", KEY)
     assert connection.pragma("user_version") == 0
     connection.close()
     connection = apsw.Connection(str(tmp_path / "some.db"))

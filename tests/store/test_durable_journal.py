@@ -9,7 +9,7 @@ from mailbox_appliance.model.records import FoundCopy, Phase
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox
-from tests.store.test_due import accept
+from tests.store.test_schedule import accept
 
 Act = Callable[[Store, Mailbox, str], object]
 OF_SENDING: dict[str, Act] = {

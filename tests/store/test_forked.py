@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.model.records import Phase
-from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.forked import HOUR, Parting, told
@@ -374,6 +374,6 @@ def test_somebody_can_administrate(parting: Parting) -> None:
 def test_the_log_is_that_of_the_backup(parting: Parting) -> None:
     store, _ = parting.run(nothing, nothing, nothing)
     assert [event.target and event.target.id for event in store.audit.list(None, 1)[0]] == ["backup"]
-    store.audit.record(SYSTEM, "backup.restore")
+    store.audit.record(SYSTEM_ACTOR, "backup.restore")
     assert store.audit.verify().broken is None
     store.close()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailbox_appliance.store.invitations import Kind
+from mailbox_appliance.store.credentials import TokenKind
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 
@@ -17,12 +17,12 @@ def add(store: Store, name: str, password: str | None = None) -> str:
         return store.members.add(name=name, email=email, role="member", password_hash=password).id
 
 
-def issue(store: Store, kind: Kind, member: str, token_hash: str) -> str:
+def issue(store: Store, kind: TokenKind, member: str, token_hash: str) -> str:
     with store.database.transaction():
         return store.one_time_tokens.issue(kind, member, token_hash, DAY)
 
 
-def redeem(store: Store, kind: Kind, token_hash: str) -> str | None:
+def redeem(store: Store, kind: TokenKind, token_hash: str) -> str | None:
     with store.database.transaction():
         return store.one_time_tokens.redeem(kind, token_hash)
 
@@ -48,14 +48,14 @@ def test_a_token_has_its_time(store: Store, clock: FakeClock) -> None:
 def test_a_token_has_one_use(store: Store) -> None:
     bob = add(store, "bob")
     issue(store, "invitation", bob, "a")
-    kinds: tuple[Kind, ...] = ("password_reset", "console_link")
+    kinds: tuple[TokenKind, ...] = ("password_reset", "console_link")
     assert [redeem(store, kind, "a") for kind in kinds] == [None, None]
     assert redeem(store, "invitation", "b") is None
     assert redeem(store, "invitation", "a") == bob
 
 
 @pytest.mark.parametrize(("kind", "stays"), [("invitation", False), ("password_reset", False), ("console_link", True)])
-def test_an_earlier_one_stops_working(store: Store, kind: Kind, *, stays: bool) -> None:
+def test_an_earlier_one_stops_working(store: Store, kind: TokenKind, *, stays: bool) -> None:
     bob, eve = add(store, "bob"), add(store, "eve")
     issue(store, kind, eve, "of another member")
     for token_hash in ("first", "second"):

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.errors import KeyElsewhere, KeyUnusable
-from mailbox_appliance.store.key_place import (
-    is_lent,
-    note_place,
-    noted_place,
-    passphrase_from,
-    place_of_key,
-    require_own,
+from mailbox_appliance.store.key import (
+    find_key_file,
+    is_credential,
+    load_passphrase,
+    read_key_note,
+    require_no_credential,
+    write_key_note,
 )
-from mailbox_appliance.store.opening import key_in
+from mailbox_appliance.store.open_file import load_store_key
 from mailbox_appliance.store.store import Store
 
 
@@ -28,13 +28,13 @@ def credentials(tmp_path: Path) -> Path:
 
 def test_the_key_lies_in_the_data_directory_unless_something_else_is_said(tmp_path: Path, credentials: Path) -> None:
     data, of_systemd = tmp_path / "data", {"CREDENTIALS_DIRECTORY": str(credentials)}
-    assert place_of_key(data, {}) == data / "encryption.key"
-    assert place_of_key(data, of_systemd) == data / "encryption.key"
+    assert find_key_file(data, {}) == data / "encryption.key"
+    assert find_key_file(data, of_systemd) == data / "encryption.key"
     (credentials / "db-key").touch()
-    assert place_of_key(data, of_systemd) == credentials / "db-key"
+    assert find_key_file(data, of_systemd) == credentials / "db-key"
     named = {**of_systemd, "MAILBOX_APPLIANCE_KEY_FILE": str(tmp_path / "stick" / "key")}
-    assert place_of_key(data, named) == tmp_path / "stick" / "key"  # that it is not there is told when it is opened
-    assert place_of_key(data, {**named, "MAILBOX_APPLIANCE_KEY_FILE": ""}) == credentials / "db-key"
+    assert find_key_file(data, named) == tmp_path / "stick" / "key"  # that it is not there is told when it is opened
+    assert find_key_file(data, {**named, "MAILBOX_APPLIANCE_KEY_FILE": ""}) == credentials / "db-key"
 
 
 # fmt: off
@@ -57,32 +57,32 @@ def test_a_credential_holds_the_passphrase(credentials: Path, content: bytes | N
     if content is not None:
         (credentials / "passphrase").write_bytes(content)
     environment = {"CREDENTIALS_DIRECTORY": str(credentials), "MAILBOX_APPLIANCE_PASSPHRASE": ""}
-    assert passphrase_from(environment) == passphrase
-    assert passphrase_from({**environment, "MAILBOX_APPLIANCE_PASSPHRASE": "nearer"}) == "nearer"
+    assert load_passphrase(environment) == passphrase
+    assert load_passphrase({**environment, "MAILBOX_APPLIANCE_PASSPHRASE": "nearer"}) == "nearer"
 
 
 def test_a_credential_that_is_none_is_told(credentials: Path) -> None:
     environment = {"CREDENTIALS_DIRECTORY": str(credentials)}
     (credentials / "passphrase").write_bytes(b"\xff\xfe")
     with pytest.raises(KeyUnusable, match="not valid UTF-8"):
-        passphrase_from(environment)
+        load_passphrase(environment)
     (credentials / "passphrase").unlink()
     (credentials / "passphrase").mkdir()
     with pytest.raises(KeyUnusable, match="cannot be read"):
-        passphrase_from(environment)
+        load_passphrase(environment)
 
 
 def test_a_key_that_came_as_a_credential_is_lent_however_it_is_named(tmp_path: Path, credentials: Path) -> None:
     environment = {"CREDENTIALS_DIRECTORY": str(credentials)}
     (credentials / "db-key").touch()
     (tmp_path / "link").symlink_to(credentials / "db-key")
-    for lent in (place_of_key(tmp_path, environment), tmp_path / "link", credentials / "other"):
-        assert is_lent(lent, environment)
+    for lent in (find_key_file(tmp_path, environment), tmp_path / "link", credentials / "other"):
+        assert is_credential(lent, environment)
         with pytest.raises(KeyUnusable, match=r"MAILBOX_APPLIANCE_KEY_FILE.*Nothing was changed"):
-            require_own(lent, environment)
-    assert not is_lent(tmp_path / "encryption.key", environment)
-    assert not is_lent(credentials / "db-key", {})
-    require_own(tmp_path / "encryption.key", environment)
+            require_no_credential(lent, environment)
+    assert not is_credential(tmp_path / "encryption.key", environment)
+    assert not is_credential(credentials / "db-key", {})
+    require_no_credential(tmp_path / "encryption.key", environment)
 
 
 @pytest.mark.parametrize("what", ["key", "passphrase"])
@@ -90,32 +90,32 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, credentials: Path, what: str) 
     os.mkfifo(credentials / "passphrase")
     if what == "passphrase":
         with pytest.raises(KeyUnusable, match="Not a regular file"):
-            passphrase_from({"CREDENTIALS_DIRECTORY": str(credentials)})
+            load_passphrase({"CREDENTIALS_DIRECTORY": str(credentials)})
     else:
         with pytest.raises(KeyUnusable, match="Not a regular file"):
-            key_in(credentials / "passphrase", tmp_path / "mailbox.db")
+            load_store_key(credentials / "passphrase", tmp_path / "mailbox.db")
 
 
 def test_where_a_key_is_kept_elsewhere_is_noted(tmp_path: Path) -> None:
     folder, key = tmp_path / "data", tmp_path / "key"
     Store.open(folder).close()
-    assert noted_place(folder) is None
+    assert read_key_note(folder) is None
     (folder / "encryption.key").rename(key)
     Store.open(folder, key_file=key).close()
-    assert noted_place(folder) == str(key)
+    assert read_key_note(folder) == str(key)
     with pytest.raises(KeyElsewhere, match=f"last read from {key}"):
         Store.open(folder)
     key.rename(folder / "encryption.key")
     Store.open(folder).close()
-    assert noted_place(folder) is None
+    assert read_key_note(folder) is None
 
 
 def test_a_lent_key_is_noted_by_its_name(tmp_path: Path, credentials: Path) -> None:
-    note_place(tmp_path, credentials / "db-key", {"CREDENTIALS_DIRECTORY": str(credentials)})
-    assert noted_place(tmp_path) == "the systemd credential db-key"
+    write_key_note(tmp_path, credentials / "db-key", {"CREDENTIALS_DIRECTORY": str(credentials)})
+    assert read_key_note(tmp_path) == "the systemd credential db-key"
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"\n"])
 def test_a_note_that_says_nothing_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key-place").write_bytes(content)
-    assert noted_place(tmp_path) is None
+    assert read_key_note(tmp_path) is None

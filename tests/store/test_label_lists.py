@@ -7,8 +7,7 @@ import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.model.records import MessageFilter, ParsedAttachment, SearchTerm
-from mailbox_appliance.store.search import Search
-from mailbox_appliance.store.sources import Bounds
+from mailbox_appliance.store.search import Search, SearchLimits
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import ALL, SPAM, TRASH, LabeledMailbox, listed
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
@@ -26,7 +25,12 @@ def _listed(box: LabeledMailbox, folder: str | None = None, **wanted: object) ->
     folders = None if folder is None else [box.folder(folder).number]
     message_filter = MessageFilter(**wanted)  # type: ignore[arg-type]
     page, _ = box.store.messages.list([box.id], message_filter, folders=folders, before=None, limit=50)
-    for bounds in (Bounds(0, 0, 0, 0, 0), Bounds(dates=0), Bounds(folders=0), Bounds(gathered=0)):
+    for bounds in (
+        SearchLimits(0, 0, 0, 0, 0),
+        SearchLimits(dates=0),
+        SearchLimits(folders=0),
+        SearchLimits(gathered=0),
+    ):
         numbers = Search(box.store.database, bounds).find_numbers(
             [box.id], message_filter, folders=folders, before=None, limit=50
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.model.records import FoundCopy, MessageIdentity, ParsedMessage
-from mailbox_appliance.store.mirror import PendingCopy
+from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import LabeledMailbox
 from tests.store.mail import MORNING, fetched, parsed

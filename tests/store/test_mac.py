@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from mailbox_appliance.store.mac import Mac
+from mailbox_appliance.store.audit import Mac
 
 
 @pytest.mark.parametrize("key", [b"", b"k", bytes(32), bytes(range(32)), bytes(range(100, 164))])

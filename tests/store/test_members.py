@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.errors import EmailTaken, LastAdmin, NotFound
-from mailbox_appliance.store.invitations import Kind
+from mailbox_appliance.store.credentials import TokenKind
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 
@@ -100,7 +100,7 @@ def test_the_last_administrator_who_can_log_in_stays(store: Store) -> None:
 
 #: what another administrator without a password was given, whether an API key was shown it, how many seconds ago
 #: -> whether they count as one who can get in
-OPEN: tuple[tuple[Kind, bool, float, bool], ...] = (
+OPEN: tuple[tuple[TokenKind, bool, float, bool], ...] = (
     ("invitation", False, 0, True),
     ("password_reset", False, 60, True),
     ("invitation", False, 23 * 3600, True),
@@ -113,7 +113,7 @@ OPEN: tuple[tuple[Kind, bool, float, bool], ...] = (
 
 @pytest.mark.parametrize(("kind", "by_key", "age", "counts"), OPEN)
 def test_an_administrator_with_an_open_link_is_another_one(
-    store: Store, clock: FakeClock, kind: Kind, age: float, *, by_key: bool, counts: bool
+    store: Store, clock: FakeClock, kind: TokenKind, age: float, *, by_key: bool, counts: bool
 ) -> None:
     ada = add(store, "ada@example.org")
     with store.database.transaction():

@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.records import Attachment, FlagChange, Flags, Message, MessageFilter, ParsedAttachment
-from mailbox_appliance.store.mirror import PendingCopy
+from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
 

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.store import swap
-from mailbox_appliance.store.carry_over import carry_over
-from mailbox_appliance.store.container import open_container
-from mailbox_appliance.store.files import DATABASE, KEY
-from mailbox_appliance.store.keyfile import read_key
-from mailbox_appliance.store.manifest import SectionName
-from mailbox_appliance.store.restore import complete, prepare, put_back
-from mailbox_appliance.store.restore_elsewhere import unpack_to
+from mailbox_appliance.store.backup.container import SectionName, open_container
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.key import read_key
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.restore.merge import merge_present
+from mailbox_appliance.store.restore.restore import complete_restore, prepare_restore, undo_restore, unpack_into_folder
+from mailbox_appliance.store.restore.unpack import PresentKey
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.store.unpacking import PresentKey
 from tests.servers.fake_clock import FakeClock
 from tests.store.forked import Parting
+from tests.store.restore.test_restore import LOCAL, back_up, contents, lose, restore
 from tests.store.restored import People, Restoring, closed_store
-from tests.store.test_restore import LOCAL, back_up, contents, lose, restore
 
 PAIR: tuple[SectionName, SectionName] = ("tls/cert.pem", "tls/key.pem")
 Files = dict[str, bytes]
@@ -74,7 +72,7 @@ def test_the_certificate_that_is_there_stays(
     file = back_up(folder, clock)
     put(folder, now)
     if how == "lost":
-        (folder / DATABASE).unlink()
+        (folder / DATABASE_FILE).unlink()
     elif how == "another":
         lose(folder, "no database")
     restore(folder, file, clock, is_known=how == "known")
@@ -124,14 +122,16 @@ def test_half_a_pair_that_was_left_over_does_not_count_beside_the_restored_one(
     (folder / "tls" / ".next").mkdir()
     for name in left:
         (folder / "tls" / ".next" / name).write_bytes(b"left")
-    prepared = prepare(folder, file, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
-    kept = complete(prepared, clock, LOCAL).kept
-    swap.finish(folder, folder / KEY)
+    prepared = prepare_restore(
+        folder, file, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
+    )
+    kept = complete_restore(prepared, clock, LOCAL).kept
+    swap.finish(folder, folder / KEY_FILE)
     assert certificate(folder) == THEN
     if is_back:
         assert kept is not None
-        put_back(prepared, kept)
-        swap.finish(folder, folder / KEY)
+        undo_restore(prepared, kept)
+        swap.finish(folder, folder / KEY_FILE)
         assert certificate(folder) == {f"tls/{name}": b"left" for name in left}
     assert not (folder / "tls" / ".next").exists()
 
@@ -144,8 +144,10 @@ def test_what_is_replaced_is_kept_with_the_pair_that_counts(folder: Path, clock:
     store = Store.open(folder, clock)
     made = store.backups.find(store.backups.create("manual").id)
     store.close()
-    prepared = prepare(folder, made, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
-    kept = complete(prepared, clock, LOCAL).kept
+    prepared = prepare_restore(
+        folder, made, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
+    )
+    kept = complete_restore(prepared, clock, LOCAL).kept
     assert kept is not None
     for file in (made, kept):
         found = open_container(file)
@@ -156,10 +158,12 @@ def test_one_that_is_made_while_the_restore_is_prepared_stays(folder: Path, cloc
     put(folder, THEN)
     file = back_up(folder, clock)
     put(folder, {})
-    prepared = prepare(folder, file, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
+    prepared = prepare_restore(
+        folder, file, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
+    )
     put(folder, NOW)
-    complete(prepared, clock, LOCAL)
-    swap.finish(folder, folder / KEY)
+    complete_restore(prepared, clock, LOCAL)
+    swap.finish(folder, folder / KEY_FILE)
     assert certificate(folder) == NOW
 
 
@@ -173,15 +177,17 @@ def test_what_the_restored_one_brought_goes_where_it_is_put_back(
     put(folder, then)
     file = back_up(folder, clock)
     put(folder, now)
-    prepared = prepare(folder, file, folder / KEY, PresentKey(read_key(folder / KEY), folder / KEY), clock)
-    kept = complete(prepared, clock, LOCAL).kept
-    swap.finish(folder, folder / KEY)
+    prepared = prepare_restore(
+        folder, file, folder / KEY_FILE, PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE), clock
+    )
+    kept = complete_restore(prepared, clock, LOCAL).kept
+    swap.finish(folder, folder / KEY_FILE)
     assert kept is not None
     rotated: Files = {PAIR[0]: b"rotated", PAIR[1]: b"rotated"}
     if is_rotated and len(now) == 2:
         put(folder, rotated)
-    put_back(prepared, kept)
-    swap.finish(folder, folder / KEY)
+    undo_restore(prepared, kept)
+    swap.finish(folder, folder / KEY_FILE)
     assert certificate(folder) == (rotated if is_rotated and len(now) == 2 else now)
 
 
@@ -189,7 +195,7 @@ def test_elsewhere_it_is_that_of_the_backup(folder: Path, clock: FakeClock, tmp_
     put(folder, THEN)
     file = back_up(folder, clock)
     put(folder, NOW)
-    unpack_to(file, tmp_path / "there", clock)
+    unpack_into_folder(file, tmp_path / "there", clock)
     assert certificate(tmp_path / "there") == THEN
 
 
@@ -252,7 +258,7 @@ def test_so_it_is_where_another_store_was_before(tmp_path: Path) -> None:
     other = Store.open(tmp_path / "other", restoring.clock, store.key_file)
     say(other, ON)
     other.close()
-    carried = carry_over(store.database, tmp_path / "other" / DATABASE, store.key, restoring.clock.now())
+    carried = merge_present(store.database, tmp_path / "other" / DATABASE_FILE, store.key, restoring.clock.now())
     assert carried.relation == "stranger"
     assert {name: value for name, value in store.stored_settings.get_all().items() if name in ON} == ON
     store.close()

@@ -10,21 +10,20 @@ import pytest
 
 from mailbox_appliance.model.records import Phase
 from mailbox_appliance.on_files import restores
-from mailbox_appliance.store.audit import SYSTEM
-from mailbox_appliance.store.carried_sends import NOT_KNOWN
-from mailbox_appliance.store.container import read_manifest
-from mailbox_appliance.store.endings import Ending, end
-from mailbox_appliance.store.files import DATABASE
-from mailbox_appliance.store.kinship import TOLD
-from mailbox_appliance.store.restore import Restored
-from mailbox_appliance.store.restore_elsewhere import unpack_to
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.backup.container import read_manifest
+from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.restore.kinship import RELATION_TEXTS
+from mailbox_appliance.store.restore.merge import OUTCOME_UNKNOWN
+from mailbox_appliance.store.restore.restore import RestoreResult, unpack_into_folder
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.forked import Parting, told
 from tests.store.mail import Mailbox
+from tests.store.restore.test_restore import back_up, restore
 from tests.store.restored import People, accept, add_key, add_session, lets_in, populate
 from tests.store.test_forked import ended
-from tests.store.test_restore import back_up, restore
 from tests.stores.opening import copied
 
 HOUR = 3600.0
@@ -108,7 +107,7 @@ def test_it_is_told_in_plain_words(folder: Path, tmp_path: Path) -> None:
     inside(folder, clock, lambda store: go_on(store, people))
     warnings = restores.restore(tmp_path / "old", back_up(folder, clock))["warnings"]
     assert warnings[:-1] == [
-        TOLD["forked"],
+        RELATION_TEXTS["forked"],
         "1 send may have gone out and is uncertain now.",
         "1 API key is not good any more.",
     ]
@@ -169,7 +168,7 @@ def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -
     first = back_up(folder, clock)
     inside(folder, clock, lambda store: go_on(store, people))
     newest = back_up(folder, clock)
-    (folder / DATABASE).unlink()
+    (folder / DATABASE_FILE).unlink()
     assert restore(folder, first, clock, is_known=False).carried.relation is None
     inside(folder, clock, lambda store: add_session(store, people.bob, "9"))
     carried = restore(folder, newest, clock).carried
@@ -199,7 +198,7 @@ def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeCloc
 
     schedule = inside(folder, clock, revoke)
     newest = back_up(folder, clock)
-    unpack_to(migration, tmp_path / "old", clock)
+    unpack_into_folder(migration, tmp_path / "old", clock)
     inside(tmp_path / "old", clock, lambda _: None)
     shutil.copytree(tmp_path / "old", tmp_path / "again")
     assert restore(tmp_path / "again", upgraded, clock).carried.relation == "forked", "each was upgraded by itself"
@@ -236,7 +235,7 @@ def add_eve(store: Store, people: People) -> None:
 
 def take_back(
     folder: Path, clock: FakeClock, since: Callable[[Store, People], None] = lambda _store, _people: None
-) -> tuple[People, Restored]:
+) -> tuple[People, RestoreResult]:
     """Restore an old backup by mistake, let something happen, and restore what that replaced."""
     people = begin(folder, clock)
     old = back_up(folder, clock)
@@ -256,7 +255,7 @@ def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
     people, restored = take_back(folder, clock)
     assert (restored.carried.relation, restored.carried.sends.ended, restored.carried.has_log) == ("undone", 0, True)
     assert (restored.carried.rights.revoked, restored.carried.rights.suspended) == (0, 0)
-    assert TOLD["undone"].startswith("This backup is what a restore replaced.")
+    assert RELATION_TEXTS["undone"].startswith("This backup is what a restore replaced.")
     store = Store.open(folder, clock)
     members = {one.name: (one.role, one.status) for one in store.members.list()}
     assert members == {"Ada": ("admin", "active"), "Bob": ("admin", "active"), "Eve": ("admin", "active")}
@@ -335,14 +334,14 @@ def test_what_the_restore_doubted_or_revoked_is_as_before(tmp_path: Path, *, is_
 
     def theirs(store: Store, people: People, clock: FakeClock) -> None:
         if not is_by_restore:
-            store.audit.record(SYSTEM, "backup.restore", ("backup", "bak_1"))
+            store.audit.record(SYSTEM_ACTOR, "backup.restore", ("backup", "bak_1"))
             clock.advance(HOUR)
         with store.database.transaction():
-            unknown = Ending("uncertain", warnings=(NOT_KNOWN,), came_from="queued")
-            end(store.database, people.more["op"], unknown, clock.now())
+            unknown = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from="queued")
+            end_delivery(store.database, people.more["op"], unknown, clock.now())
             store.api_keys.revoke(people.key)
         if is_by_restore:
-            store.audit.record(SYSTEM, "backup.restore", ("backup", "bak_1"))
+            store.audit.record(SYSTEM_ACTOR, "backup.restore", ("backup", "bak_1"))
 
     parting = Parting(tmp_path)
     store, people = parting.run(together, lambda *_: None, theirs, is_told=False, reason="pre-restore")
@@ -371,6 +370,6 @@ def test_a_present_log_that_has_no_end_is_not_gone_on_with(folder: Path, clock: 
     assert found_in(folder, clock, people) == (*KNOWN[:-1], None)
     store = Store.open(folder, clock)
     assert [event.action for event in store.audit.list(None, 1)[0]] == ["backup.restore"]
-    store.audit.record(SYSTEM, "settings.update")
+    store.audit.record(SYSTEM_ACTOR, "settings.update")
     assert store.audit.verify().broken is None
     store.close()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.errors import NotEnoughRoom
-from mailbox_appliance.store import room
-from mailbox_appliance.store.room import MIB, written
+from mailbox_appliance.store import files
+from mailbox_appliance.store.files import MIB, format_size
 
 
 @pytest.mark.parametrize(
@@ -21,33 +21,33 @@ from mailbox_appliance.store.room import MIB, written
     ],
 )
 def test_sizes_are_for_people(size: int, text: str) -> None:
-    assert written(size) == text
+    assert format_size(size) == text
 
 
 def test_what_does_not_fit_is_refused_with_both_numbers(tmp_path: Path) -> None:
-    room.require_room(tmp_path, 1)
+    files.require_room(tmp_path, 1)
     with pytest.raises(NotEnoughRoom, match=r"needs 8.0 TiB of room .*iB are free") as refused:
-        room.require_room(tmp_path, 8 << 40)
+        files.require_room(tmp_path, 8 << 40)
     assert str(tmp_path) in refused.value.message
 
 
 def test_a_log_counts_with_its_database(tmp_path: Path) -> None:
     database = tmp_path / "mailbox.db"
     database.write_bytes(bytes(1000))
-    assert room.bytes_on_disk(database) == 1000
+    assert files.database_size(database) == 1000
     (tmp_path / "mailbox.db-wal").write_bytes(bytes(500))
-    assert room.needed_for_backup(database) - room.needed_for_copy(database) == 1500
+    assert files.room_for_backup(database) - files.room_for_copy(database) == 1500
 
 
 def test_the_room_is_enough_low_or_not_enough_for_a_backup(tmp_path: Path) -> None:
     database = tmp_path / "mailbox.db"
     database.touch()
-    assert room.warning(database, 0) is None
-    assert "almost full" in (low := room.warning(database, 1 << 40) or "")
+    assert files.low_room_warning(database, 0) is None
+    assert "almost full" in (low := files.low_room_warning(database, 1 << 40) or "")
     assert "backup" not in low
     with database.open("wb") as sparse:
         sparse.truncate(4 << 40)  # takes no room itself
-    assert "backup takes 8.0 TiB and will not fit" in (room.warning(database, 0) or "")
-    both = room.warning(database, 1 << 40) or ""
+    assert "backup takes 8.0 TiB and will not fit" in (files.low_room_warning(database, 0) or "")
+    both = files.low_room_warning(database, 1 << 40) or ""
     assert "almost full" in both
     assert "will not fit" in both

@@ -25,9 +25,8 @@ from mailbox_appliance.model.records import (
     SearchUnavailable,
 )
 from mailbox_appliance.store.database import Database, Parameters, Row
-from mailbox_appliance.store.files import DATABASE
-from mailbox_appliance.store.search import Search
-from mailbox_appliance.store.sources import Bounds
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.search import Search, SearchLimits
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.parsing import BoundedReader
 from tests.servers.fake_clock import FakeClock
@@ -42,9 +41,9 @@ PEOPLE = [
 LABELS = ["$Important", "Work", "work-2"]
 PATHS = ["INBOX", "Sent", "Junk"]
 BOUNDS = {
-    "always": Bounds(1 << 40, 1 << 40, 1 << 40, 1 << 40),
-    "never": Bounds(-1, -1, -1, -1, -1),
-    "as it is": Bounds(),
+    "always": SearchLimits(1 << 40, 1 << 40, 1 << 40, 1 << 40),
+    "never": SearchLimits(-1, -1, -1, -1, -1),
+    "as it is": SearchLimits(),
 }
 
 
@@ -159,7 +158,7 @@ def _subjects(crowd: Crowd, numbers: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-def test_every_way_finds_what_reading_everything_finds(crowd: Crowd, bounds: Bounds) -> None:
+def test_every_way_finds_what_reading_everything_finds(crowd: Crowd, bounds: SearchLimits) -> None:
     search = Search(crowd.store.database, bounds)
     found = 0
     for _ in range(150):
@@ -301,13 +300,13 @@ class _Noting(Database):
 
 
 @pytest.fixture(scope="module")
-def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, Bounds], list[str]]]:
+def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, SearchLimits], list[str]]]:
     """The query plan of the last thing that a search asks."""
     store = crowd.store
-    noting = _Noting(Path(store.folder) / DATABASE, store.key.cipher, store.key.derive("database"))
+    noting = _Noting(Path(store.folder) / DATABASE_FILE, store.key.cipher, store.key.derive("database"))
     box = crowd.mailboxes[0]
 
-    def ask(wanted: MessageFilter, path: str | None, bounds: Bounds) -> list[str]:
+    def ask(wanted: MessageFilter, path: str | None, bounds: SearchLimits) -> list[str]:
         noting.asked = []
         folders = [box.folder(path).number] if path else None
         Search(noting, bounds).find_numbers([box.id], wanted, folders=folders, before=7 << 50, limit=50)
@@ -323,7 +322,7 @@ DATED = MessageFilter(after=to_millis(MORNING), before=to_millis(MORNING) + 99_0
 WORD = SearchTerm("red")
 # fmt: off
 #: filter, folder, bounds -> the steps of the plan, without `SEARCH messages USING`
-PLANS: list[tuple[MessageFilter, str | None, Bounds, list[str]]] = [
+PLANS: list[tuple[MessageFilter, str | None, SearchLimits, list[str]]] = [
     (EVERYTHING,                     None,    MANY, ["COVERING INDEX messages_account (account=? AND number<?)"]),
     (EVERYTHING,                     "INBOX", MANY, ["COVERING INDEX messages_folder (folder=? AND number<?)"]),
     (MessageFilter(unread=True),     None,    MANY, ["COVERING INDEX messages_unread (folder=? AND number<?)"]),
@@ -350,10 +349,10 @@ PLANS: list[tuple[MessageFilter, str | None, Bounds, list[str]]] = [
 
 @pytest.mark.parametrize(("wanted", "path", "bounds", "plan"), PLANS)
 def test_lists_and_searches_come_from_an_index_in_their_order(
-    plans: Callable[[MessageFilter, str | None, Bounds], list[str]],
+    plans: Callable[[MessageFilter, str | None, SearchLimits], list[str]],
     wanted: MessageFilter,
     path: str | None,
-    bounds: Bounds,
+    bounds: SearchLimits,
     plan: list[str],
 ) -> None:
     steps = [step.removeprefix("SEARCH messages USING ") for step in plans(wanted, path, bounds)]

@@ -17,8 +17,8 @@ import pytest
 
 from mailbox_appliance.errors import KeyDamaged, StoreInUse, StoreUnusable
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.files import DATABASE, KEY, write_private
-from mailbox_appliance.store.keyfile import CIPHERS, StoreKey, new_key, read_key, write_key
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private
+from mailbox_appliance.store.key import CIPHERS, StoreKey, new_key, read_key, write_key
 from mailbox_appliance.store.store import Store
 
 #: Opens the store in argv[1], says so, and waits for its input to end; with `write` it commits a row before.
@@ -79,32 +79,32 @@ def test_a_new_store_is_closed_to_others(tmp_path: Path) -> None:
         store.close()
     finally:
         os.umask(before)
-    private = dict.fromkeys((DATABASE, KEY, "lock"), "0o600") | {"data": "0o700"}
-    assert while_open == private | dict.fromkeys((DATABASE + "-wal", DATABASE + "-shm"), "0o600")
+    private = dict.fromkeys((DATABASE_FILE, KEY_FILE, "lock"), "0o600") | {"data": "0o700"}
+    assert while_open == private | dict.fromkeys((DATABASE_FILE + "-wal", DATABASE_FILE + "-shm"), "0o600")
     assert modes(folder) == private
 
 
 def test_what_others_could_read_is_closed_to_them_when_it_is_opened(tmp_path: Path) -> None:
     Store.open(tmp_path / "data").close()
     (tmp_path / "data").chmod(0o755)
-    for name in (DATABASE, KEY):
+    for name in (DATABASE_FILE, KEY_FILE):
         (tmp_path / "data" / name).chmod(0o644)
     Store.open(tmp_path / "data").close()
-    assert modes(tmp_path / "data") == {"data": "0o700", DATABASE: "0o600", KEY: "0o600", "lock": "0o600"}
+    assert modes(tmp_path / "data") == {"data": "0o700", DATABASE_FILE: "0o600", KEY_FILE: "0o600", "lock": "0o600"}
 
 
 def test_a_store_is_opened_again_with_what_was_in_it(tmp_path: Path) -> None:
     note(tmp_path / "data")
-    key = (tmp_path / "data" / KEY).read_bytes()
+    key = (tmp_path / "data" / KEY_FILE).read_bytes()
     assert value(tmp_path / "data", "note") == "mine"
-    assert (tmp_path / "data" / KEY).read_bytes() == key
+    assert (tmp_path / "data" / KEY_FILE).read_bytes() == key
 
 
 def test_the_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "stick").mkdir()
     elsewhere = tmp_path / "stick" / "key"
     Store.open(tmp_path / "data", key_file=elsewhere).close()
-    assert not (tmp_path / "data" / KEY).exists()
+    assert not (tmp_path / "data" / KEY_FILE).exists()
     assert modes(tmp_path / "stick")["key"] == "0o600"
     Store.open(tmp_path / "data", key_file=elsewhere).close()
 
@@ -112,10 +112,10 @@ def test_the_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cipher", CIPHERS)
 def test_a_key_of_one_line_opens_its_store_whatever_the_cipher(tmp_path: Path, cipher: str) -> None:
     (tmp_path / "data").mkdir()
-    write_key(tmp_path / "data" / KEY, StoreKey(bytes(range(32)), "an id", cipher))
+    write_key(tmp_path / "data" / KEY_FILE, StoreKey(bytes(range(32)), "an id", cipher))
     note(tmp_path / "data")
-    slot = json.loads((tmp_path / "data" / KEY).read_bytes())["slots"][0]
-    (tmp_path / "data" / KEY).write_text(slot["key"] + "\n")
+    slot = json.loads((tmp_path / "data" / KEY_FILE).read_bytes())["slots"][0]
+    (tmp_path / "data" / KEY_FILE).write_text(slot["key"] + "\n")
     assert value(tmp_path / "data", "note") == "mine"
 
 
@@ -140,11 +140,11 @@ def test_keys_for_different_purposes_have_nothing_in_common() -> None:
 
 def test_a_second_process_is_told_who_owns_the_directory(tmp_path: Path) -> None:
     with held(tmp_path / "data") as holder:
-        before = (tmp_path / "data" / DATABASE).stat().st_mtime_ns
+        before = (tmp_path / "data" / DATABASE_FILE).stat().st_mtime_ns
         with pytest.raises(StoreInUse, match=f"pid {holder.pid}"):
             Store.open(tmp_path / "data")
         assert (tmp_path / "data" / "lock").read_text() == f"{holder.pid}\n"
-        assert (tmp_path / "data" / DATABASE).stat().st_mtime_ns == before
+        assert (tmp_path / "data" / DATABASE_FILE).stat().st_mtime_ns == before
         _, _ = holder.communicate("")
     assert holder.returncode == 0
     Store.open(tmp_path / "data").close()
@@ -156,17 +156,17 @@ def test_a_lock_ends_with_the_process_that_is_killed(tmp_path: Path) -> None:
         holder.wait(10)
     assert (tmp_path / "data" / "lock").read_text() == f"{holder.pid}\n"
     assert value(tmp_path / "data", "note") == "of the killed"
-    assert not (tmp_path / "data" / (DATABASE + "-wal")).exists()
+    assert not (tmp_path / "data" / (DATABASE_FILE + "-wal")).exists()
 
 
 def test_a_refused_directory_is_free_again(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
-    key = (tmp_path / KEY).read_bytes()
-    (tmp_path / KEY).write_bytes(b"?")
+    key = (tmp_path / KEY_FILE).read_bytes()
+    (tmp_path / KEY_FILE).write_bytes(b"?")
     for _ in range(2):
         with pytest.raises(KeyDamaged):
             Store.open(tmp_path)
-    (tmp_path / KEY).write_bytes(key)
+    (tmp_path / KEY_FILE).write_bytes(key)
     Store.open(tmp_path).close()
 
 
@@ -183,10 +183,10 @@ def test_a_place_that_cannot_be_a_data_directory(tmp_path: Path, place: str) -> 
 def test_nothing_of_ours_holds_a_file_after_closing(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "data")
     opened = {Path(file.path).name for file in psutil.Process().open_files() if str(tmp_path) in file.path}
-    assert {DATABASE, "lock"} <= opened
+    assert {DATABASE_FILE, "lock"} <= opened
     store.close()
     assert not [file for file in psutil.Process().open_files() if str(tmp_path) in file.path]
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [KEY, "lock", DATABASE]
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [KEY_FILE, "lock", DATABASE_FILE]
 
 
 def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
 def test_sizes(store: Store) -> None:
     with store.database.transaction():
         store.database.change("INSERT INTO meta VALUES ('large', ?)", ("x" * 100_000,))
-    log = store.folder / (DATABASE + "-wal")
-    assert store.size_bytes == (store.folder / DATABASE).stat().st_size + log.stat().st_size
+    log = store.folder / (DATABASE_FILE + "-wal")
+    assert store.size_bytes == (store.folder / DATABASE_FILE).stat().st_size + log.stat().st_size
     assert log.stat().st_size > 100_000
     assert store.free_bytes > 0
 
@@ -209,32 +209,32 @@ def test_sizes(store: Store) -> None:
 
 
 def only_a_key(folder: Path) -> None:
-    write_key(folder / KEY, new_key())
+    write_key(folder / KEY_FILE, new_key())
 
 
 def half_a_key(folder: Path) -> None:
-    (folder / f".{KEY}.new").write_bytes(b'{"format"')
+    (folder / f".{KEY_FILE}.new").write_bytes(b'{"format"')
 
 
 def key_and_file_begun(folder: Path) -> None:
     only_a_key(folder)
-    (folder / f"{DATABASE}.new").touch()
+    (folder / f"{DATABASE_FILE}.new").touch()
 
 
 def key_and_file_half_written(folder: Path) -> None:
     only_a_key(folder)
     for suffix in (".new", ".new-wal", ".new-shm"):
-        (folder / (DATABASE + suffix)).write_bytes(os.urandom(12_345))
+        (folder / (DATABASE_FILE + suffix)).write_bytes(os.urandom(12_345))
 
 
 def file_complete_under_the_other_name(folder: Path) -> None:
     note(folder)
-    (folder / DATABASE).rename(folder / f"{DATABASE}.new")
+    (folder / DATABASE_FILE).rename(folder / f"{DATABASE_FILE}.new")
 
 
 def file_complete_and_its_key_not_told(folder: Path) -> None:
     file_complete_under_the_other_name(folder)
-    write_key(folder / KEY, StoreKey(read_key(folder / KEY).master, "an id", "aegis"))
+    write_key(folder / KEY_FILE, StoreKey(read_key(folder / KEY_FILE).master, "an id", "aegis"))
 
 
 CRASHES = (
@@ -250,27 +250,27 @@ CRASHES = (
 @pytest.mark.parametrize("crash", CRASHES, ids=lambda crash: str(crash.__name__))
 def test_making_a_store_is_taken_up_again_after_a_crash(tmp_path: Path, crash: Callable[[Path], None]) -> None:
     crash(tmp_path)
-    key = read_key(tmp_path / KEY) if (tmp_path / KEY).exists() else None
+    key = read_key(tmp_path / KEY_FILE) if (tmp_path / KEY_FILE).exists() else None
     assert value(tmp_path, "note") is None
     assert value(tmp_path, "release") is not None
-    made = read_key(tmp_path / KEY)
+    made = read_key(tmp_path / KEY_FILE)
     assert key is None or (made.master, made.store_id) == (key.master, key.store_id)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [KEY, "lock", DATABASE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [KEY_FILE, "lock", DATABASE_FILE]
 
 
 def test_a_damaged_key_without_a_store_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / KEY).write_bytes(b"half a k")
+    (tmp_path / KEY_FILE).write_bytes(b"half a k")
     with pytest.raises(KeyDamaged):
         Store.open(tmp_path)
-    assert (tmp_path / KEY).read_bytes() == b"half a k"
-    assert not (tmp_path / DATABASE).exists()
+    assert (tmp_path / KEY_FILE).read_bytes() == b"half a k"
+    assert not (tmp_path / DATABASE_FILE).exists()
 
 
 def test_a_store_that_was_moved_away_opens_again_when_it_is_back(tmp_path: Path) -> None:
     note(tmp_path / "data")
-    shutil.move(tmp_path / "data" / DATABASE, tmp_path / "away")
+    shutil.move(tmp_path / "data" / DATABASE_FILE, tmp_path / "away")
     assert value(tmp_path / "data", "note") is None, "a new store is made, with the old key"
-    shutil.move(tmp_path / "away", tmp_path / "data" / DATABASE)
+    shutil.move(tmp_path / "away", tmp_path / "data" / DATABASE_FILE)
     assert value(tmp_path / "data", "note") == "mine"
 
 

@@ -9,8 +9,8 @@ import pytest
 from mailbox_appliance.model.records import MessageFilter, MessageIdentity, Quota
 from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
-from mailbox_appliance.store.files import DATABASE
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.labeled import LabeledMailbox
@@ -42,7 +42,7 @@ class Noting(Database):
     """A database that notes what it is asked."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.folder / DATABASE, store.key.cipher, store.key.derive("database"))
+        super().__init__(store.folder / DATABASE_FILE, store.key.cipher, store.key.derive("database"))
         self.asked: list[tuple[str, Parameters]] = []
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:

@@ -12,10 +12,10 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.on_files import upgrades
-from mailbox_appliance.store.check_files import check_files
-from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.maintenance.check import check_closed_store
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.store.survey import survey
+from mailbox_appliance.store.upgrade.dry_run import preview_upgrade
 from tests.servers.fake_clock import FakeClock
 from tests.store_proof.directories import leave_log, snapshot
 from tests.stores.opening import FORMATS, copied
@@ -27,7 +27,7 @@ def sql(*statements: str) -> Spoil:
     """Somebody who may write the file carries this out."""
 
     def spoil(folder: Path) -> None:
-        connection = sqlite3.connect(folder / DATABASE)
+        connection = sqlite3.connect(folder / DATABASE_FILE)
         connection.execute("PRAGMA ignore_check_constraints = 1")
         for one in statements:
             connection.execute(one)
@@ -38,28 +38,28 @@ def sql(*statements: str) -> Spoil:
 
 
 def key_becomes(content: bytes) -> Spoil:
-    return lambda folder: (folder / KEY).write_bytes(content)
+    return lambda folder: (folder / KEY_FILE).write_bytes(content)
 
 
 def page_becomes_nonsense(folder: Path) -> None:
     """A page of the index of members' emails, say."""
-    content = bytearray((folder / DATABASE).read_bytes())
+    content = bytearray((folder / DATABASE_FILE).read_bytes())
     content[5 * 4096 : 6 * 4096] = b"\xa5" * 4096
-    (folder / DATABASE).write_bytes(content)
+    (folder / DATABASE_FILE).write_bytes(content)
 
 
 def cut(folder: Path) -> None:
-    os.truncate(folder / DATABASE, 10 * 4096)
+    os.truncate(folder / DATABASE_FILE, 10 * 4096)
 
 
 def cut_a_little(folder: Path) -> None:
     """Of the last page, which SQLite fills with zeros then, and calls whole."""
-    os.truncate(folder / DATABASE, (folder / DATABASE).stat().st_size - 4)
+    os.truncate(folder / DATABASE_FILE, (folder / DATABASE_FILE).stat().st_size - 4)
 
 
 def cut_by_a_free_page(folder: Path) -> None:
     sql("CREATE TABLE gone AS SELECT zeroblob(20000)", "DROP TABLE gone")(folder)
-    os.truncate(folder / DATABASE, (folder / DATABASE).stat().st_size - 4096)
+    os.truncate(folder / DATABASE_FILE, (folder / DATABASE_FILE).stat().st_size - 4096)
 
 
 def newer_in_the_log(folder: Path) -> None:
@@ -106,16 +106,21 @@ FAULTS: list[tuple[str, Spoil, type[errors.StoreUnusable], str]] = [
     *((name, spoil, errors.StoreDamaged, told) for name, spoil, told in DAMAGE),
     ("another key", key_becomes(base64.b64encode(bytes(range(32)))), errors.KeyWrong, "belongs to another store"),
     ("half a key", key_becomes(b"AAAA"), errors.KeyDamaged, "not 32 bytes"),
-    ("no key", lambda folder: (folder / KEY).unlink(), errors.KeyMissing, "is missing"),
+    ("no key", lambda folder: (folder / KEY_FILE).unlink(), errors.KeyMissing, "is missing"),
     ("format 6 in the log", newer_in_the_log, errors.StoreNewer, "format 6"),
-    ("a journal", lambda folder: (folder / f"{DATABASE}-journal").write_bytes(b"x"), errors.StoreDamaged, "-journal"),
+    (
+        "a journal",
+        lambda folder: (folder / f"{DATABASE_FILE}-journal").write_bytes(b"x"),
+        errors.StoreDamaged,
+        "-journal",
+    ),
 ]
 
 
 def problems(folder: Path) -> tuple[str, ...]:
     """What a dry run finds, or says instead."""
     try:
-        return survey(folder, folder / KEY).problems
+        return preview_upgrade(folder, folder / KEY_FILE).problems
     except errors.StoreUnusable as problem:
         return (problem.message,)
 
@@ -144,7 +149,7 @@ def test_a_fault_is_named_and_changes_nothing(
 def test_a_check_notices_what_is_cut_off(spoil: Spoil, tmp_path: Path) -> None:
     folder, _ = copied(3, tmp_path / "data")
     spoil(folder)
-    found = check_files(folder, folder / KEY, full=False)
+    found = check_closed_store(folder, folder / KEY_FILE, full=False)
     assert (found.ok, found.problems[0].code) == (False, "store_damaged")
     assert "it is cut off" in found.problems[0].message
 
@@ -155,11 +160,11 @@ def test_who_has_it_open_is_noticed(tmp_path: Path, clock: FakeClock) -> None:
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM members').fetchall();"
         " print('open', flush=True); sys.stdin.read()"
     )
-    command = (sys.executable, "-c", code, str(folder / DATABASE))
+    command = (sys.executable, "-c", code, str(folder / DATABASE_FILE))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
-        for attempt in (lambda: Store.open(folder, clock), lambda: survey(folder, folder / KEY)):
+        for attempt in (lambda: Store.open(folder, clock), lambda: preview_upgrade(folder, folder / KEY_FILE)):
             with pytest.raises(errors.StoreInUse):
                 attempt()
         other.communicate()
@@ -179,7 +184,7 @@ def test_without_room_nothing_is_begun(tmp_path: Path, clock: FakeClock, monkeyp
     monkeypatch.setattr(os, "statvfs", full)
     with pytest.raises(errors.NotEnoughRoom):
         Store.open(folder, clock)
-    found = survey(folder, folder / KEY)
+    found = preview_upgrade(folder, folder / KEY_FILE)
     assert (found.bytes_free < found.bytes_needed, len(found.problems)) == (True, 1)
     assert snapshot(folder) == before
 
@@ -187,7 +192,7 @@ def test_without_room_nothing_is_begun(tmp_path: Path, clock: FakeClock, monkeyp
 def test_what_a_crash_left_is_removed_by_the_next_start(tmp_path: Path, clock: FakeClock) -> None:
     folder, _ = copied(3, tmp_path / "data")
     (folder / "backups").mkdir()
-    left = [folder / f"{DATABASE}.new", folder / f"{DATABASE}.new-wal", folder / "backups" / ".making-1"]
+    left = [folder / f"{DATABASE_FILE}.new", folder / f"{DATABASE_FILE}.new-wal", folder / "backups" / ".making-1"]
     for file in left:
         file.write_bytes(b"half of it")
     Store.open(folder, clock).close()
@@ -199,13 +204,13 @@ def test_a_link_is_upgraded_where_it_leads(tmp_path: Path, clock: FakeClock) -> 
     folder, _ = copied(3, tmp_path / "data")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    for name in (DATABASE, KEY):
+    for name in (DATABASE_FILE, KEY_FILE):
         (folder / name).rename(elsewhere / name)
         (folder / name).symlink_to(elsewhere / name)
     Store.open(folder, clock).close()
-    assert (folder / DATABASE).is_symlink()
-    assert (folder / KEY).is_symlink()
-    assert (elsewhere / KEY).read_bytes().startswith(b"{")
+    assert (folder / DATABASE_FILE).is_symlink()
+    assert (folder / KEY_FILE).is_symlink()
+    assert (elsewhere / KEY_FILE).read_bytes().startswith(b"{")
     Store.open(folder, clock).close()
 
 
@@ -213,7 +218,7 @@ def test_a_key_file_that_cannot_be_written_stays(tmp_path: Path, clock: FakeCloc
     folder, _ = copied(3, tmp_path / "data")
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (folder / KEY).rename(credentials / "db-key")
+    (folder / KEY_FILE).rename(credentials / "db-key")
     before = (credentials / "db-key").read_bytes()
     credentials.chmod(0o500)
     try:

@@ -5,7 +5,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from mailbox_appliance.store.audit import SYSTEM
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, parsed
 from tests.store.restored import accept, populate
@@ -32,7 +32,7 @@ def make_store(folder: Path, *, spare: bool = False) -> Path:
             ("0" * 64,),
         )
     for number in range(6):
-        store.audit.record(SYSTEM, "member.update" if number % 2 else "start")
+        store.audit.record(SYSTEM_ACTOR, "member.update" if number % 2 else "start")
     for sql in _SPARE if spare else ():
         with store.database.transaction():
             store.database.change(sql)
@@ -70,7 +70,7 @@ def make_restorable(folder: Path) -> Path:
         store.database.change("UPDATE delivery_operations SET status = 'succeeded' WHERE id = ?", (sent,))
         store.database.change("UPDATE api_keys SET revoked_at = created_at WHERE id = ?", (people.key,))
         store.database.change("UPDATE members SET password_hash = 'ada-2' WHERE id = ?", (people.ada,))
-        store.audit.record(SYSTEM, "api_key.revoke", ("api_key", people.key))
+        store.audit.record(SYSTEM_ACTOR, "api_key.revoke", ("api_key", people.key))
         store.database.change("INSERT INTO settings VALUES ('made.since', '1')")
         store.database.change("DELETE FROM messages WHERE number = 3")
     accept(store, people, "accepted-since", send_at=soon)

@@ -23,8 +23,8 @@ from mailbox_appliance import (
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.store.files import DATABASE, KEY
-from mailbox_appliance.store.keyfile import read_file
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.key import read_key_file
 from mailbox_appliance.store.store import Store
 from tests.store_proof.children import Ended, environment
 from tests.store_proof.facts import Facts, facts_of
@@ -64,13 +64,13 @@ def look(folder: Path, without: Mapping[str, frozenset[str]]) -> Seen:
         key = hashlib.sha256(store.key.master).hexdigest()[:16]
     finally:
         store.close()
-    size = (folder / DATABASE).stat().st_size
+    size = (folder / DATABASE_FILE).stat().st_size
     return Seen("", facts, audit, key, slots_of(folder), backups_in(folder), leftovers_in(folder), size)
 
 
 def slots_of(folder: Path) -> tuple[str, ...]:
     """The kinds of slots in the key file; one that holds nothing but the key has none."""
-    found = read_file(folder / KEY)
+    found = read_key_file(folder / KEY_FILE)
     return () if found is None else tuple(type(slot).__name__ for slot in found.slots)
 
 

@@ -18,10 +18,10 @@ from mailbox_appliance import errors
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.store.backups import verify_file
-from mailbox_appliance.store.container import open_container
-from mailbox_appliance.store.files import DATABASE, KEY
-from mailbox_appliance.store.keyfile import StoreKey, read_key
+from mailbox_appliance.store.backup.backups import verify_file
+from mailbox_appliance.store.backup.container import open_container
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.key import StoreKey, read_key
 from mailbox_appliance.store.store import Store
 from tests.store_proof.children import command, environment, run
 from tests.store_proof.directories import copy, make_store, snapshot
@@ -71,7 +71,7 @@ def flipped(file: Path, position: int, mask: int = 0x40) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_every_flipped_byte_of_the_database_is_told(template: Path, folder: Path, facts: Facts) -> None:
-    file, size = folder / DATABASE, (folder / DATABASE).stat().st_size
+    file, size = folder / DATABASE_FILE, (folder / DATABASE_FILE).stat().st_size
     outcomes: Counter[str] = Counter()
     for position in range(0, size, STRIDE):
         with flipped(file, position):
@@ -107,10 +107,10 @@ def restore(template: Path, folder: Path) -> None:
 
 
 def test_every_flipped_byte_of_the_key_file_is_told(folder: Path) -> None:
-    before, size = snapshot(folder), (folder / KEY).stat().st_size
+    before, size = snapshot(folder), (folder / KEY_FILE).stat().st_size
     for position in range(size):  # all of them: it is small
         for mask in (0x01, 0x20, 0x80):
-            with flipped(folder / KEY, position, mask):
+            with flipped(folder / KEY_FILE, position, mask):
                 with pytest.raises(errors.KeyUnusable) as caught:
                     Store.open(folder)
                 assert caught.value.code in ("key_damaged", "key_wrong"), position
@@ -120,32 +120,32 @@ def test_every_flipped_byte_of_the_key_file_is_told(folder: Path) -> None:
 
 
 def swap_pages(folder: Path, _older: Path) -> None:
-    content = bytearray((folder / DATABASE).read_bytes())
+    content = bytearray((folder / DATABASE_FILE).read_bytes())
     one, other = slice(10 * PAGE, 11 * PAGE), slice(20 * PAGE, 21 * PAGE)
     content[one], content[other] = content[other], content[one]
-    (folder / DATABASE).write_bytes(content)
+    (folder / DATABASE_FILE).write_bytes(content)
 
 
 def truncate_to(size: int) -> Callable[[Path, Path], None]:
-    return lambda folder, _older: os.truncate(folder / DATABASE, size)
+    return lambda folder, _older: os.truncate(folder / DATABASE_FILE, size)
 
 
 def page_of_another_store(folder: Path, other: Path) -> None:
-    content = bytearray((folder / DATABASE).read_bytes())
-    content[12 * PAGE : 13 * PAGE] = (other / DATABASE).read_bytes()[12 * PAGE : 13 * PAGE]
-    (folder / DATABASE).write_bytes(content)
+    content = bytearray((folder / DATABASE_FILE).read_bytes())
+    content[12 * PAGE : 13 * PAGE] = (other / DATABASE_FILE).read_bytes()[12 * PAGE : 13 * PAGE]
+    (folder / DATABASE_FILE).write_bytes(content)
 
 
 def database_of_another_store(folder: Path, other: Path) -> None:
-    shutil.copy(other / DATABASE, folder / DATABASE)
+    shutil.copy(other / DATABASE_FILE, folder / DATABASE_FILE)
 
 
 def key_of_another_store(folder: Path, other: Path) -> None:
-    shutil.copy(other / KEY, folder / KEY)
+    shutil.copy(other / KEY_FILE, folder / KEY_FILE)
 
 
 def longer_file(folder: Path, _older: Path) -> None:
-    with (folder / DATABASE).open("ab") as handle:
+    with (folder / DATABASE_FILE).open("ab") as handle:
         handle.write(os.urandom(PAGE))
 
 
@@ -194,7 +194,7 @@ def backup(folder: Path) -> Path:
 
 
 def test_every_flipped_byte_of_a_backup_is_told(folder: Path, backup: Path) -> None:
-    key, before, outcomes = read_key(folder / KEY), snapshot(folder), Counter[str]()
+    key, before, outcomes = read_key(folder / KEY_FILE), snapshot(folder), Counter[str]()
     for number, position in enumerate(range(0, backup.stat().st_size, STRIDE)):
         read = verify_file if number % 100 == 0 else check  # all that is done with it takes longer
         with flipped(backup, position), pytest.raises(errors.BackupUnusable) as caught:
@@ -244,22 +244,22 @@ def left_by_a_crash(folder: Path, name: str) -> bytes:
     store = Store.open(folder)
     with store.database.transaction(durable=True):
         store.database.change("INSERT INTO meta VALUES (?, 'late')", (name,))
-    saved = {suffix: (folder / (DATABASE + suffix)).read_bytes() for suffix in ("", "-wal")}
+    saved = {suffix: (folder / (DATABASE_FILE + suffix)).read_bytes() for suffix in ("", "-wal")}
     store.close()
     for suffix, content in saved.items():
-        (folder / (DATABASE + suffix)).write_bytes(content)
+        (folder / (DATABASE_FILE + suffix)).write_bytes(content)
     return saved["-wal"]
 
 
 def test_a_log_of_another_store_is_never_taken_for_ours(folder: Path, facts: Facts, tmp_path: Path) -> None:
     other = make_store(tmp_path / "other")
     foreign = left_by_a_crash(other, "foreign")
-    (folder / (DATABASE + "-wal")).write_bytes(foreign)
+    (folder / (DATABASE_FILE + "-wal")).write_bytes(foreign)
     before = snapshot(folder)
     # SQLite takes any log that is whole in itself, and would fold it in; the pages in it do not open with our key.
     assert answer(folder, facts) == "store_damaged"
     after = snapshot(folder)
-    after.pop(DATABASE + "-shm", None)
+    after.pop(DATABASE_FILE + "-shm", None)
     assert after == before
 
 
@@ -267,14 +267,14 @@ def test_a_log_that_was_cut_or_spoilt_gives_a_prefix_of_what_was_committed(folde
     log = left_by_a_crash(folder, "late")
     late = facts_in(copy(folder, folder.with_name("late")))
     assert difference(facts, late).startswith("meta")
-    saved = {suffix: (folder / (DATABASE + suffix)).read_bytes() for suffix in ("", "-wal")}
+    saved = {suffix: (folder / (DATABASE_FILE + suffix)).read_bytes() for suffix in ("", "-wal")}
     outcomes: Counter[str] = Counter()
     cuts = [log[:size] for size in range(0, len(log), STRIDE * 7)]
     flips = [log[:at] + bytes((log[at] ^ 0x40,)) + log[at + 1 :] for at in range(0, len(log), STRIDE * 7)]
     for spoilt in (*cuts, *flips):
         for suffix, content in (("", saved[""]), ("-wal", spoilt)):
-            (folder / (DATABASE + suffix)).write_bytes(content)
-        (folder / (DATABASE + "-shm")).unlink(missing_ok=True)
+            (folder / (DATABASE_FILE + suffix)).write_bytes(content)
+        (folder / (DATABASE_FILE + "-shm")).unlink(missing_ok=True)
         found = facts_in(folder)
         outcomes["before" if not difference(facts, found) else "after"] += 1
         assert not difference(facts, found) or not difference(late, found)
@@ -286,12 +286,12 @@ def test_an_older_copy_of_a_page_cannot_be_told_by_the_page_alone(folder: Path) 
 
     This is said in the documentation; what is promised is that it is no crash and no made-up content.
     """
-    older = (folder / DATABASE).read_bytes()
+    older = (folder / DATABASE_FILE).read_bytes()
     store = Store.open(folder)
     with store.database.transaction():
         store.database.change("UPDATE members SET name = name || ' the second'")
     store.close()
-    newer = bytearray((folder / DATABASE).read_bytes())
+    newer = bytearray((folder / DATABASE_FILE).read_bytes())
     changed = [
         at for at in range(0, min(len(older), len(newer)), PAGE) if older[at : at + PAGE] != newer[at : at + PAGE]
     ]
@@ -301,7 +301,7 @@ def test_an_older_copy_of_a_page_cannot_be_told_by_the_page_alone(folder: Path) 
 
 
 def outcome_of_names(folder: Path, newer: bytes, older: bytes, at: int) -> str:
-    (folder / DATABASE).write_bytes(newer[:at] + older[at : at + PAGE] + newer[at + PAGE :])
+    (folder / DATABASE_FILE).write_bytes(newer[:at] + older[at : at + PAGE] + newer[at + PAGE :])
     try:
         store = Store.open(folder)
     except errors.StoreDamaged as error:

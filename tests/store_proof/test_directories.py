@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.store import Store
 from tests.servers.running import RunningAppliance
 from tests.store_proof.children import Ended, alone, can_mount, command, environment, run
@@ -170,7 +170,7 @@ def test_a_directory_of_somebody_else(folder: Path, mode: int, before: list[str]
 
 
 @as_root
-@pytest.mark.parametrize("name", [KEY, DATABASE, "config.toml"])
+@pytest.mark.parametrize("name", [KEY_FILE, DATABASE_FILE, "config.toml"])
 def test_a_file_of_somebody_else(folder: Path, name: str) -> None:
     os.chown(folder / name, NOBODY, NOBODY)
     (folder / name).chmod(0o600)
@@ -181,7 +181,8 @@ def test_a_file_of_somebody_else(folder: Path, name: str) -> None:
 
 @as_root
 @pytest.mark.parametrize(
-    ("name", "code"), [(KEY, "key_unusable"), (DATABASE, "store_unusable"), ("config.toml", "invalid_request")]
+    ("name", "code"),
+    [(KEY_FILE, "key_unusable"), (DATABASE_FILE, "store_unusable"), ("config.toml", "invalid_request")],
 )
 def test_a_file_that_may_not_be_read(folder: Path, name: str, code: str) -> None:
     (folder / name).chmod(0)
@@ -224,7 +225,7 @@ def test_a_full_disk(folder: Path, place: Path) -> None:
     ended, left = on_disk(FILL, folder, place)
     refused(ended, "store_unusable")
     assert any(words in ended.complaints for words in ("No space left", "disk is full", "full"))
-    assert DATABASE in left
+    assert DATABASE_FILE in left
 
 
 @mounting
@@ -239,31 +240,33 @@ def test_a_new_store_on_a_full_disk(place: Path) -> None:
 
 def test_a_key_file_that_is_a_link_works_and_stays_one(folder: Path, place: Path) -> None:
     (place / "kept").mkdir()
-    (folder / KEY).rename(place / "kept" / "the.key")
-    (folder / KEY).symlink_to("../kept/the.key")
+    (folder / KEY_FILE).rename(place / "kept" / "the.key")
+    (folder / KEY_FILE).symlink_to("../kept/the.key")
     works(served(folder))
-    assert (folder / KEY).is_symlink()
+    assert (folder / KEY_FILE).is_symlink()
     assert stat.S_IMODE((place / "kept" / "the.key").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("has_store", [True, False])
 def test_a_key_file_that_is_a_link_to_nowhere_is_missing(folder: Path, has_store: bool) -> None:
-    (folder / KEY).unlink()
-    (folder / KEY).symlink_to("../not-mounted/the.key")
+    (folder / KEY_FILE).unlink()
+    (folder / KEY_FILE).symlink_to("../not-mounted/the.key")
     if not has_store:
-        (folder / DATABASE).unlink()
+        (folder / DATABASE_FILE).unlink()
     before = snapshot(folder)
-    refused(served(folder), "key_missing", str(folder / KEY))
+    refused(served(folder), "key_missing", str(folder / KEY_FILE))
     assert snapshot(folder) == before
     assert not (folder.parent / "not-mounted").exists()
 
 
 def test_modes_that_are_too_wide_are_narrowed(folder: Path) -> None:
-    for path, mode in ((folder, 0o755), (folder / KEY, 0o644), (folder / DATABASE, 0o666)):
+    for path, mode in ((folder, 0o755), (folder / KEY_FILE, 0o644), (folder / DATABASE_FILE, 0o666)):
         path.chmod(mode)
     works(served(folder))
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / KEY, folder / DATABASE)}
-    assert modes == {"data": 0o700, KEY: 0o600, DATABASE: 0o600}
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / KEY_FILE, folder / DATABASE_FILE)
+    }
+    assert modes == {"data": 0o700, KEY_FILE: 0o600, DATABASE_FILE: 0o600}
 
 
 def test_a_directory_that_is_a_file(place: Path) -> None:
@@ -278,5 +281,5 @@ def test_a_directory_with_any_name_is_made_and_private(place: Path) -> None:
     works(served(folder))
     works(served(folder))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {path.name for path in folder.iterdir()} >= {DATABASE, KEY, "lock"}
-    assert [path.name for path in folder.iterdir() if path.name.startswith((".", DATABASE + "."))] == []
+    assert {path.name for path in folder.iterdir()} >= {DATABASE_FILE, KEY_FILE, "lock"}
+    assert [path.name for path in folder.iterdir() if path.name.startswith((".", DATABASE_FILE + "."))] == []

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.store import moving
+from mailbox_appliance.store import moves
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import listing
 from tests.servers.gmail import BYE, OVERQUOTA, Gmail
@@ -240,7 +240,7 @@ def _break_off(
     endpoint = endpoint_of(gmail, mirror.box)
     with ImapMailbox.open(endpoint, ca_file="", timeout=5) as mailbox, monkeypatch.context() as patch:
         for name in ("evacuate", "detach_untold"):
-            patch.setattr(moving, name, partial(_if_any_left, left, getattr(moving, name)))
+            patch.setattr(moves, name, partial(_if_any_left, left, getattr(moves, name)))
         if not is_noted:
             patch.setattr(mirror.store.folders, "forget_positions", lambda _: None)
         with suppress(_Stopped):

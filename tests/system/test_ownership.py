@@ -15,7 +15,7 @@ import pytest
 
 from mailbox_appliance.__main__ import SERVICES
 from mailbox_appliance.errors import StoreUnusable
-from mailbox_appliance.store.files import DATABASE, KEY
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.system import ownership
 from tests.cli.conftest import CommandLine
@@ -53,11 +53,11 @@ COMMANDS = (
 FOLDERS = ("tls", "logs", "backups", ".next", ".next.making")
 #: What a directory that was in use has.
 NAMES = (
-    DATABASE,
-    f"{DATABASE}-wal",
-    f"{DATABASE}-shm",
-    f"{DATABASE}-journal",
-    KEY,
+    DATABASE_FILE,
+    f"{DATABASE_FILE}-wal",
+    f"{DATABASE_FILE}-shm",
+    f"{DATABASE_FILE}-journal",
+    KEY_FILE,
     "config.toml",
     "run.json",
     "setup-code",
@@ -70,9 +70,9 @@ NAMES = (
     "logs/appliance.log",
     ".next/mailbox.db",
 )
-LINKED = (DATABASE, KEY, "config.toml", "tls/cert.pem", "tls/key.pem")
+LINKED = (DATABASE_FILE, KEY_FILE, "config.toml", "tls/cert.pem", "tls/key.pem")
 #: Root may own these: it reads everything anyhow, and often it is what brings them.
-READ = (KEY, "config.toml", "tls/cert.pem", "tls/key.pem", "logs/appliance.log")
+READ = (KEY_FILE, "config.toml", "tls/cert.pem", "tls/key.pem", "logs/appliance.log")
 
 
 @pytest.fixture
@@ -176,14 +176,14 @@ def test_a_file_with_a_second_name_is_refused(owned: CommandLine, tmp_path: Path
 
 
 def test_the_command_that_mends_a_second_name_does(owned: CommandLine, tmp_path: Path) -> None:
-    (tmp_path / "else where").hardlink_to(owned.data_dir / DATABASE)
+    (tmp_path / "else where").hardlink_to(owned.data_dir / DATABASE_FILE)
     message = owned("store", "check").error["message"]
     subprocess.run(message.partition("`")[2].partition("`")[0], shell=True, check=True)
     assert owned("store", "check").code == 0
-    assert (owned.data_dir / DATABASE).stat().st_mode & 0o777 == 0o600
+    assert (owned.data_dir / DATABASE_FILE).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", [f"{DATABASE}-wal", "lock", "run.json", "setup-code"])
+@pytest.mark.parametrize("name", [f"{DATABASE_FILE}-wal", "lock", "run.json", "setup-code"])
 def test_what_is_no_regular_file_is_refused(owned: CommandLine, name: str) -> None:
     (owned.data_dir / name).unlink(missing_ok=True)
     os.mkfifo(owned.data_dir / name)
@@ -195,7 +195,7 @@ def test_what_is_no_regular_file_is_refused(owned: CommandLine, name: str) -> No
 def test_a_link_in_place_of_what_is_written_is_refused_and_its_target_stays(owned: CommandLine, tmp_path: Path) -> None:
     victim = tmp_path / "diary"
     victim.write_text("Dear diary")
-    for name in ("lock", "run.json", "setup-code", f"{DATABASE}-wal"):
+    for name in ("lock", "run.json", "setup-code", f"{DATABASE_FILE}-wal"):
         (owned.data_dir / name).symlink_to(victim)
         require_refused(owned, ("store", "compact"), f"{owned.data_dir / name} is a link")
         (owned.data_dir / name).unlink()
@@ -223,8 +223,8 @@ def test_a_link_is_refused_if_another_user_owns_it_or_its_target(owned: CommandL
 
 @as_root
 def test_the_log_beside_a_linked_database_is_checked_as_well(owned: CommandLine, tmp_path: Path) -> None:
-    (owned.data_dir / DATABASE).rename(tmp_path / "real.db")
-    (owned.data_dir / DATABASE).symlink_to(tmp_path / "real.db")
+    (owned.data_dir / DATABASE_FILE).rename(tmp_path / "real.db")
+    (owned.data_dir / DATABASE_FILE).symlink_to(tmp_path / "real.db")
     (tmp_path / "real.db-wal").touch(mode=0o600)
     os.chown(tmp_path / "real.db-wal", FOREIGN, FOREIGN)
     require_refused(owned, ("store", "check"), str(tmp_path / "real.db-wal"))
@@ -238,7 +238,7 @@ def key(owned: CommandLine, tmp_path: Path) -> Path:
     """The key of the store, in a file elsewhere that is named."""
     place = tmp_path / "kept" / "the.key"
     place.parent.mkdir()
-    (owned.data_dir / KEY).rename(place)
+    (owned.data_dir / KEY_FILE).rename(place)
     owned.environment["MAILBOX_APPLIANCE_KEY_FILE"] = str(place)
     return place
 
@@ -307,20 +307,20 @@ def test_another_user_may_use_what_root_brings_for_reading(reachable: Path) -> N
         path.chmod(mode)
     theirs = reachable / "theirs"
     theirs.mkdir()
-    (put(theirs, DATABASE)).chmod(0o644)
+    (put(theirs, DATABASE_FILE)).chmod(0o644)
     os.chown(theirs, FOREIGN, FOREIGN)
     argv = [sys.executable, "-c", _AS_ANOTHER, *map(str, (data, key, wide, theirs))]
     told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     assert told[:2] == ["used", "used"]
     assert f"Other users may write to {wide}" in told[2]
-    assert f"{theirs / DATABASE} belongs to root (uid 0), but this process runs as uid {FOREIGN}" in told[3]
+    assert f"{theirs / DATABASE_FILE} belongs to root (uid 0), but this process runs as uid {FOREIGN}" in told[3]
 
 
 # --- modes ------------------------------------------------------------------------------------------------------------
 
 
 def test_wide_modes_are_narrowed_when_a_store_is_opened(owned: CommandLine) -> None:
-    names = (KEY, "config.toml", "setup-code", "tls/cert.pem", "logs/appliance.log", "backups/a.mbxbackup")
+    names = (KEY_FILE, "config.toml", "setup-code", "tls/cert.pem", "logs/appliance.log", "backups/a.mbxbackup")
     for name in names:
         put(owned.data_dir, name).chmod(0o666)
     (owned.data_dir / "mine.txt").touch(mode=0o644)
@@ -345,13 +345,13 @@ def test_what_a_certificate_links_to_keeps_its_mode(owned: CommandLine, tmp_path
 
 
 @as_root
-@pytest.mark.parametrize("name", [".", "tls", KEY])
+@pytest.mark.parametrize("name", [".", "tls", KEY_FILE])
 def test_what_is_exchanged_before_the_directory_is_closed_is_seen_after(owned: CommandLine, name: str) -> None:
     owned.data_dir.chmod(0o755)
     put(owned.data_dir, "tls")
     (owned.data_dir / name).chmod(0o777)
-    os.chown(owned.data_dir / DATABASE, FOREIGN, FOREIGN)
-    with pytest.raises(StoreUnusable, match=DATABASE):
+    os.chown(owned.data_dir / DATABASE_FILE, FOREIGN, FOREIGN)
+    with pytest.raises(StoreUnusable, match=DATABASE_FILE):
         ownership.close_to_other_writers(owned.data_dir)
     assert owned.data_dir.stat().st_mode & 0o777 == 0o700
 
@@ -459,7 +459,9 @@ def test_nothing_is_ever_open_to_others(tmp_path: Path) -> None:
         assert first == ("umask", "", 0o077), record  # before anything is made
         assert "umask" not in [call for call, _, _ in rest], record
         wide = {Path(path).name for _, path, mode in rest if mode & 0o077}
-        assert wide <= {DATABASE, f"{DATABASE}.new"}, record  # SQLite names 0644 when it opens what is there as well
+        assert wide <= {DATABASE_FILE, f"{DATABASE_FILE}.new"}, (
+            record
+        )  # SQLite names 0644 when it opens what is there as well
 
 
 _OPENING = """

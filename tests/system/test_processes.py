@@ -10,7 +10,7 @@ import pytest
 from mailbox_appliance.cli.commands.license import TOKEN_VARIABLE
 from mailbox_appliance.cli.commands.login import PASSWORD_VARIABLE
 from mailbox_appliance.cli.commands.oauth_apps import SECRET_VARIABLE
-from mailbox_appliance.store.key_place import PASSPHRASE_VARIABLE
+from mailbox_appliance.store.key import PASSPHRASE_VARIABLE
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray.log_in import TOKEN_VARIABLE as TOKEN
 

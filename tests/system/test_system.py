@@ -21,7 +21,7 @@ import pytest
 
 from mailbox_appliance.control import local
 from mailbox_appliance.errors import StoreInUse
-from mailbox_appliance.store import files, lock
+from mailbox_appliance.store import files, open_file
 from mailbox_appliance.system import files as system_files
 
 SOURCE = Path(str(system_files.__file__))
@@ -70,7 +70,7 @@ def windows(ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     with monkeypatch.context() as there:
         there.setattr(sys, "platform", "win32")
         spec.loader.exec_module(made)
-    for room in (lock, local, files):
+    for room in (open_file, local, files):
         for name in {"lock_file", "unlock_file", "is_locked", "read_at", "write_at", "move", "sync_folder"} & set(
             dir(room)
         ):
@@ -179,17 +179,21 @@ def test_one_at_a_time_changes_a_folder(room: ModuleType, tmp_path: Path) -> Non
 
 def test_a_data_directory_has_one_owner(room: ModuleType, tmp_path: Path) -> None:
     """The store's own lock, and who asks whether it is held."""
-    owner = lock.DirectoryLock(tmp_path)
+    owner = open_file.DirectoryLock(tmp_path)
     with pytest.raises(StoreInUse, match=f"pid {os.getpid()}"):
-        lock.DirectoryLock(tmp_path)
-    assert (lock.holder(tmp_path), local.is_owned(tmp_path)) == (os.getpid(), True)
+        open_file.DirectoryLock(tmp_path)
+    assert (open_file.find_lock_holder(tmp_path), local.is_owned(tmp_path)) == (os.getpid(), True)
     files.write_private(tmp_path / "run.json", b'{"pid": %d, "url": "http://x", "secret": "s"}' % os.getpid())
     assert local.find_running(tmp_path) == local.Running(os.getpid(), "http://x", "s")
     owner.release()
-    assert (lock.holder(tmp_path), local.is_owned(tmp_path), local.find_running(tmp_path)) == (None, False, None)
+    assert (open_file.find_lock_holder(tmp_path), local.is_owned(tmp_path), local.find_running(tmp_path)) == (
+        None,
+        False,
+        None,
+    )
     # The next owner may have the same number, as pid 1 of a container: where the one before answered is forgotten.
-    following = lock.DirectoryLock(tmp_path)
-    assert (lock.holder(tmp_path), local.find_running(tmp_path)) == (os.getpid(), None)
+    following = open_file.DirectoryLock(tmp_path)
+    assert (open_file.find_lock_holder(tmp_path), local.find_running(tmp_path)) == (os.getpid(), None)
     following.release()
 
 

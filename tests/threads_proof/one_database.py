@@ -15,9 +15,9 @@ import apsw
 import peewee
 
 from mailbox_appliance.errors import BackupNotMade, StoreUnusable
-from mailbox_appliance.store.database import FAILED, Database
-from mailbox_appliance.store.keyfile import CIPHERS, StoreKey
-from mailbox_appliance.store.online_copy import OnlineCopier
+from mailbox_appliance.store.backup.files import OnlineCopier
+from mailbox_appliance.store.database import DATABASE_ERRORS, Database
+from mailbox_appliance.store.key import CIPHERS, StoreKey
 from tests.threads_proof.together import run_together
 
 _LARGEST = 6 << 20
@@ -136,7 +136,7 @@ def _come_and_go(database: Database, folder: Path, key: StoreKey, chance: random
     left[0].itself = left[0]  # a cycle, so that whichever thread collects garbage finalizes its connections
 
     def use(one: Database) -> None:
-        with suppress(*FAILED, *_ENDED, _Enough):
+        with suppress(*DATABASE_ERRORS, *_ENDED, _Enough):
             _read(one, chance)
             next(one.iterate("SELECT content FROM t"), None)
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from mailbox_appliance.certificates import making
 from mailbox_appliance.security.passwords import hash_password, verify_password
-from mailbox_appliance.store.sealed_stream import Stream, new_nonce
+from mailbox_appliance.store.backup.container import Stream, new_nonce
 from tests.threads_proof.together import run_together
 
 _TURNS = 20

@@ -17,7 +17,7 @@ import pytest
 
 from mailbox_appliance.control import local
 from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.store.lock import DirectoryLock
+from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.system import files, processes
 from mailbox_appliance.tray import owner, service
 from mailbox_appliance.tray.last_words import LastWords

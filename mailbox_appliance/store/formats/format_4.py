@@ -1,15 +1,19 @@
-"""Formats 3 (release 0.10) and 4 (before 0.11.0), as they are read: what each promises, and format 3 told as format 4.
+"""Formats 3 (release 0.10) and 4 (before 0.11.0): how to read them and convert them to format 5.
 
-Both are plain SQLite files with single secrets sealed in their columns (store/sealed.py). They are never written. An
-older file is attached as `old`; its tables are read through views `older_...` that look as format 4 does, whichever it
-is:
+Both are plain SQLite files with single secrets encrypted in their columns. They are never written. An older file is
+attached as `old`; its tables are read through views `older_...` that look as format 4 does, whichever it is:
 
     scheduled_sends    one delivery_operations each, of kind `scheduled`; its id stays as `schedule_id`
     rest_idempotency   legacy_idempotency, which expires after 24 hours
     api_keys           supplemental_capabilities: the admin part of a named profile, empty for a custom key
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mailbox_appliance.store import credentials
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.members import email_key, exact_key
 
 NUMBER = 4
 
@@ -181,7 +185,7 @@ FORMAT_4: Mapping[str, Columns] = {
         "updated_at": TIME,
     },
 }
-PROMISED: Mapping[int, Mapping[str, Columns]] = {3: FORMAT_3, 4: FORMAT_4}
+COLUMNS_BY_FORMAT: Mapping[int, Mapping[str, Columns]] = {3: FORMAT_3, 4: FORMAT_4}
 
 #: Ids for the operations that scheduled sends of format 3 become; filled before their view is read.
 OPERATION_IDS = "CREATE TEMP TABLE operation_ids (schedule_id TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE) WITHOUT ROWID"
@@ -203,7 +207,222 @@ FROM old.scheduled_sends s JOIN temp.operation_ids i ON i.schedule_id = s.id""",
 }
 
 
-def views(number: int) -> Mapping[str, str]:
+def format_4_views(number: int) -> Mapping[str, str]:
     """How a file of this format is read as format 4: the name of each view, and its query."""
     ladder = _FROM_3 if number == 3 else {}
     return {f"older_{table}": ladder.get(table, f"SELECT * FROM old.{table}") for table in FORMAT_4}
+
+
+# --- From format 4 to format 5: which column comes of what, in SQL, and what is the same afterwards ---
+#
+# A connection has the old store's tables as `older_...` (format_4.views) and the new store as `main`. What only
+# Python can make stands in temporary tables meanwhile: the keys of emails, and unsealed secrets. Deliveries and the
+# audit log have files of their own (sends_from_4, audit_from_4).
+
+
+TEMPORARY_TABLES = (
+    "CREATE TEMP TABLE email_keys (id TEXT PRIMARY KEY, key TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TEMP TABLE secrets (place TEXT, row TEXT, secret TEXT, PRIMARY KEY (place, row)) WITHOUT ROWID",
+)
+
+
+@dataclass(frozen=True)
+class TableCopy:
+    """A table whose rows come from one of the old store's, each column from an expression on the old row `o`.
+
+    `keys` are the columns by which a row of the new table is found again. `made`: columns that stand for nothing in
+    the old row, or need more than it.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    keys: Sequence[str] = ("id",)
+    made: Mapping[str, str] = field(default_factory=dict)
+    where: str = "true"
+    where_new: str = "true"
+    order: str = "1"
+
+    @property
+    def insert_sql(self) -> str:
+        """The statement that fills the new table."""
+        columns = {**self.columns, **self.made}
+        return (
+            f"INSERT INTO main.{self.table} ({', '.join(columns)}) SELECT {', '.join(columns.values())}"
+            f" FROM older_{self.table} o WHERE {self.where} ORDER BY {self.order}"
+        )
+
+    @property
+    def count_old_sql(self) -> str:
+        """How many rows there should be."""
+        return f"SELECT count(*) FROM older_{self.table} o WHERE {self.where}"
+
+    @property
+    def count_new_sql(self) -> str:
+        """How many rows there are."""
+        return f"SELECT count(*) FROM main.{self.table} o WHERE {self.where_new}"
+
+    @property
+    def differing_sql(self) -> str:
+        """An old row whose new one is missing or differs: the new row's key."""
+        joined = " AND ".join(f"n.{key} = {self.columns[key]}" for key in self.keys)
+        differ = " OR ".join(f"n.{column} IS NOT {value}" for column, value in self.columns.items())
+        return (
+            f"SELECT {self.columns[self.keys[0]]} FROM older_{self.table} o LEFT JOIN main.{self.table} n ON {joined}"
+            f" WHERE {self.where} AND (n.{self.keys[0]} IS NULL OR {differ}) LIMIT 1"
+        )
+
+
+def _same_columns(*names: str, **others: str) -> Mapping[str, str]:
+    return {**{name: f"o.{name}" for name in names}, **others}
+
+
+def _unsealed_secret(table: str, row: str) -> str:
+    return f"(SELECT secret FROM temp.secrets WHERE place = '{table}' AND row = o.{row})"
+
+
+# Where the new log ends is known by itself.
+_NOT_OF_THE_LOG = "o.name NOT IN ('audit_count', 'audit_head')"
+# Older formats do not tell whom a link was shown. One that was used is taken for a person's: else nobody who has
+# enrolled would become an administrator without a reset of the password.
+_SHOWN_TO_KEY = f"CASE WHEN o.used_at IS NULL THEN {credentials.SHOWN_TO_UNKNOWN} ELSE 0 END"
+#: In this order: whom a row belongs to comes before it.
+TABLE_COPIES = (
+    TableCopy(
+        "meta",
+        _same_columns("name", "value"),
+        ("name",),
+        where=_NOT_OF_THE_LOG,
+        where_new=_NOT_OF_THE_LOG,
+    ),
+    TableCopy("settings", _same_columns("name", "value"), ("name",)),
+    TableCopy(
+        "members",
+        _same_columns(
+            *("id", "name", "email", "role", "status", "password_hash", "created_at", "updated_at", "last_login_at")
+        ),
+        made={"email_key": "(SELECT key FROM temp.email_keys k WHERE k.id = o.id)"},
+        order="o.created_at, o.id",
+    ),
+    TableCopy(
+        "sessions",
+        _same_columns(
+            *("id", "member_id", "token_hash", "device_name", "created_at", "last_used_at"),
+            logged_in_at="o.created_at",
+        ),
+        order="o.created_at, o.id",
+    ),
+    TableCopy(
+        "invitations",
+        _same_columns("id", "member_id", "kind", "token_hash", "expires_at", "used_at", by_key=_SHOWN_TO_KEY),
+    ),
+    TableCopy(
+        "api_keys",
+        _same_columns(
+            *("id", "name", "member_id", "token_hash", "permission_profile", "capabilities"),
+            *("supplemental_capabilities", "account_ids", "created_at", "last_used_at", "revoked_at"),
+        ),
+        order="o.created_at, o.id",
+    ),
+    TableCopy(
+        "accounts",
+        _same_columns(
+            *("id", "owner_member_id", "email", "display_name", "provider", "connection"),
+            mapped_folders="o.folders",
+            shared_with_all="o.shared_with_all",
+            created_at="o.created_at",
+        ),
+        made={"secret": _unsealed_secret("accounts", "id"), "status": "'connecting'"},
+        order="o.created_at, o.id",
+    ),
+    TableCopy("account_grants", _same_columns("account_id", "member_id"), ("account_id", "member_id")),
+    TableCopy(
+        "oauth_apps",
+        _same_columns("provider", "client_id", "tenant_id", "public_client", "updated_at"),
+        ("provider",),
+        made={"client_secret": _unsealed_secret("oauth_apps", "provider")},
+    ),
+    TableCopy(
+        "legacy_idempotency",
+        _same_columns(
+            *("credential_id", "request_hash", "status", "response_body", "expires_at"),
+            idempotency_key="o.key",
+        ),
+        ("credential_id", "idempotency_key"),
+        where="o.expires_at > :now",
+    ),
+)
+#: Where a secret stands afterwards.
+COMPARED_SECRETS = {
+    "accounts": "SELECT secret FROM main.accounts WHERE id = ?",
+    "oauth_apps": "SELECT client_secret FROM main.oauth_apps WHERE provider = ?",
+}
+
+
+def assign_email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """The key of each member's email, by id, and who has another one's, by id of both; `members`: the oldest first.
+
+    Release 0.10 told apart what is the same to us: the case of letters beyond ASCII, and spellings of one domain. The
+    older is found by every spelling; the younger only by their own, which is theirs alone.
+    """
+    keys: dict[str, str] = {}
+    known: dict[str, str] = {}
+    twins: dict[str, str] = {}
+    for member, email in members:
+        usual = email_key(email)
+        if usual in known:
+            twins[member] = known[usual]
+        # Nobody's email is a space and an id.
+        keys[member] = next(key for key in (usual, exact_key(email), f" {member}") if key not in known)
+        known[keys[member]] = member
+    return keys, twins
+
+
+# ---
+# The audit log of format 4 as rows of format 5's: in their order, counted from 1, and sealed by whoever appends them.
+#
+# A row's id is `aud_` and its old number. What was acted on was one text and is a kind and an id now; which member
+# acted, and whom a row concerns, is what the old store still knows of the credential, key, session or mailbox that it
+# names.
+
+
+_AUDIT_ROWS_AT_ONCE = 5_000
+#: What the ids of things begin with -> what they are called in the log.
+_TARGET_KINDS = {
+    "mem": "member",
+    "ses": "session",
+    "key": "api_key",
+    "acc": "account",
+    "inv": "invitation",
+    "sch": "schedule",
+    "dlv": "delivery",
+}
+_TARGET_KIND = " ".join(f"WHEN '{prefix}_' THEN '{kind}'" for prefix, kind in _TARGET_KINDS.items())
+_AUDIT_FACTS = f"""
+SELECT o.id AS number, 'aud_' || o.id AS id, o.at, o.actor_kind, o.actor_id,
+  CASE o.actor_kind WHEN 'session' THEN (SELECT member_id FROM older_sessions WHERE id = o.actor_id)
+    WHEN 'api_key' THEN (SELECT member_id FROM older_api_keys WHERE id = o.actor_id) END AS actor_member_id,
+  o.action, CASE WHEN o.target IS NOT NULL THEN CASE substr(o.target, 1, 4) {_TARGET_KIND} ELSE 'other' END END AS target_kind,
+  o.target AS target_id, o.outcome, o.client_address,
+  CASE substr(o.target, 1, 4) WHEN 'mem_' THEN o.target
+    WHEN 'ses_' THEN (SELECT member_id FROM older_sessions WHERE id = o.target)
+    WHEN 'key_' THEN (SELECT member_id FROM older_api_keys WHERE id = o.target)
+    WHEN 'acc_' THEN (SELECT owner_member_id FROM older_accounts WHERE id = o.target)
+    WHEN 'inv_' THEN (SELECT member_id FROM older_invitations WHERE id = o.target) END AS about_member_id
+FROM older_audit_events o"""
+AUDIT_COUNT = "SELECT count(*) FROM older_audit_events"
+#: The id of a row that is missing in the new log, or tells something else there.
+AUDIT_DIFFERING = f"""
+SELECT f.id FROM ({_AUDIT_FACTS}) f LEFT JOIN main.audit_events n ON n.id = f.id WHERE n.id IS NULL OR n.at IS NOT f.at
+  OR n.actor_kind IS NOT f.actor_kind OR n.actor_id IS NOT f.actor_id OR n.actor_member_id IS NOT f.actor_member_id
+  OR n.action IS NOT f.action OR n.target_kind IS NOT f.target_kind OR n.target_id IS NOT f.target_id
+  OR n.outcome IS NOT f.outcome OR n.client_address IS NOT f.client_address
+  OR n.about_member_id IS NOT f.about_member_id LIMIT 1"""
+
+
+def read_audit_rows(database: Database, tell: Callable[[int], None]) -> Iterator[Row]:
+    """The rows, as `audit.FACTS` has them, the oldest first; `tell` hears how many have been read."""
+    after, read = -(1 << 62), 0
+    while batch := database.rows(f"{_AUDIT_FACTS} WHERE o.id > ? ORDER BY o.id LIMIT {_AUDIT_ROWS_AT_ONCE}", (after,)):
+        tell(read)
+        yield from (row[1:] for row in batch)
+        after, read = batch[-1][0], read + len(batch)

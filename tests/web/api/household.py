@@ -31,7 +31,7 @@ from mailbox_appliance.model.records import (
 from mailbox_appliance.security import passwords
 from mailbox_appliance.security.tokens import Kind, hash_token, new_token
 from mailbox_appliance.settings import Value
-from mailbox_appliance.store.invitations import Kind as Invited
+from mailbox_appliance.store.credentials import TokenKind as Invited
 from mailbox_appliance.web.app import App
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import FOLDERS, FilledMailbox, letter

@@ -1,0 +1,197 @@
+"""What was fetched on demand: attachments decoded, and whole sources (part ''). Bounded; the least used go first.
+
+A part lies in chunks of at most CHUNK bytes. It is written in one transaction a chunk and can be read when it is
+complete; until then its `size` is -1. Reading holds no transaction open, however slow the reader is: the part stays
+while it is read, even over the bound.
+"""
+
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from mailbox_appliance.clock import Clock, to_millis
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.store.database import Database, Row
+
+CHUNK = 128 << 10
+_UNFINISHED = -1
+_USE_NOTED_AFTER = 60_000  # milliseconds: not every reading needs to write
+
+
+class PartCache:
+    """Keeps parts of messages, by the message's number and the part's. May be used from any thread."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._lock = threading.Lock()
+        self._read: Counter[int] = Counter()  # parts that are being read, and by how many
+        self._written: set[int] = set()
+
+    def open(self, message: int, part: str) -> "CachedPartReader | None":
+        """The part, to be read and closed; None where it is not here."""
+        with self._lock:
+            row = self._database.row(
+                "SELECT number, size, used_at FROM cached_parts WHERE message = ? AND part = ? AND size >= 0",
+                (message, part),
+            )
+            if row is None:
+                return None
+            number, size, used_at = row
+            self._read[number] += 1
+        reading = CachedPartReader(self, number, size)
+        now = to_millis(self._clock.now())
+        if now - used_at > _USE_NOTED_AFTER:
+            with self._database.transaction():
+                self._database.change("UPDATE cached_parts SET used_at = ? WHERE number = ?", (now, number))
+        return reading
+
+    def put(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "CachedPartReader":
+        """Keep a part, in place of what is here under its name, and forget others until all are within `limit` bytes.
+
+        Answers it, to be read and closed. Where `chunks` raises, nothing is kept. One at a time may write the same
+        part. Raises NotFound where the message is gone.
+        """
+        number = self._insert_unfinished(message, part)
+        reading = CachedPartReader(self, number, self._write(number, chunks))
+        self._evict(limit)
+        return reading
+
+    def _write(self, number: int, chunks: Iterable[bytes]) -> int:
+        """Write the chunks of a part, which has a reader from then on; answers its size."""
+        try:
+            size = 0
+            for position, chunk in enumerate(_rechunk(chunks)):
+                with self._database.transaction():
+                    if not self._exists(number):
+                        raise NotFound(what="message")
+                    self._database.change("INSERT INTO cached_chunks VALUES (?, ?, ?)", (number, position, chunk))
+                self._database.release_memory()
+                size += len(chunk)
+            with self._lock:
+                self._read[number] += 1  # before anybody may see it and forget it
+            with self._database.transaction():
+                if not self._database.change("UPDATE cached_parts SET size = ? WHERE number = ?", (size, number)):
+                    raise NotFound(what="message")
+        except BaseException:
+            with self._lock:
+                del self._read[number]
+            with self._database.transaction():
+                self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
+            raise
+        finally:
+            with self._lock:
+                self._written.discard(number)
+        return size
+
+    def read_chunk(self, number: int, position: int) -> bytes | None:
+        """One chunk of a part that is being read."""
+        sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
+        found: bytes | None = self._database.value(sql, (number, position))
+        self._database.release_memory()  # else each connection keeps pages that nobody reads again
+        return found
+
+    def release(self, number: int) -> None:
+        """One of those who read a part has ended."""
+        with self._lock:
+            self._read[number] -= 1
+            if not self._read[number]:
+                del self._read[number]
+
+    def _insert_unfinished(self, message: int, part: str) -> int:
+        with self._database.transaction(), self._lock:
+            if self._database.value("SELECT 1 FROM messages WHERE number = ?", (message,)) is None:
+                raise NotFound(what="message")
+            # Also what was left unfinished when the process was ended, which nobody else would ever look at.
+            left = self._database.rows("SELECT number FROM cached_parts WHERE size = ?", (_UNFINISHED,))
+            for (number,) in left:
+                if number not in self._written:
+                    self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
+            self._database.change("DELETE FROM cached_parts WHERE message = ? AND part = ?", (message, part))
+            # Never a number that was used before: whoever still reads what is gone must not get another part's chunks.
+            number = secrets.randbits(62)
+            self._database.change(
+                "INSERT INTO cached_parts (number, message, part, size, used_at) VALUES (?, ?, ?, ?, ?)",
+                (number, message, part, _UNFINISHED, to_millis(self._clock.now())),
+            )
+            self._written.add(number)
+        return number
+
+    def _exists(self, number: int) -> bool:
+        return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
+
+    def evict_one(self, limit: int) -> bool:
+        """Forget the least used part, where all together are over `limit` bytes; False where there is nothing to do.
+
+        Those being read stay.
+        """
+        with self._database.transaction(), self._lock:
+            if self._total_size() <= limit:
+                return False
+            for number, _ in self._least_used():
+                if number not in self._read:
+                    self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
+                    return True
+        return False
+
+    def _evict(self, limit: int) -> None:
+        """Forget the least used, but for those being read."""
+        with self._database.transaction(), self._lock:
+            total = self._total_size()
+            if total <= limit:
+                return
+            for number, size in self._least_used():
+                if total <= limit:
+                    return
+                if number not in self._read:
+                    self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
+                    total -= size
+
+    def _total_size(self) -> int:
+        return int(self._database.value("SELECT coalesce(sum(size), 0) FROM cached_parts WHERE size > 0"))
+
+    def _least_used(self) -> list[Row]:
+        return self._database.rows("SELECT number, size FROM cached_parts WHERE size >= 0 ORDER BY used_at, number")
+
+
+class CachedPartReader:
+    """A part that is being read, chunk by chunk. Close it, read or not: until then it stays."""
+
+    def __init__(self, cache: PartCache, number: int, size: int) -> None:
+        self._cache, self._number, self.size = cache, number, size
+        self._position = self._given = 0
+        self._is_closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Itself: what is read is read once."""
+        return self
+
+    def __next__(self) -> bytes:
+        """The next chunk. Raises NotFound where the message was removed meanwhile."""
+        if self._is_closed or self._given >= self.size:
+            self.close()
+            raise StopIteration
+        chunk = self._cache.read_chunk(self._number, self._position)
+        if chunk is None:
+            raise NotFound(what="message")
+        self._position += 1
+        self._given += len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Let the part go."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._cache.release(self._number)
+
+
+def _rechunk(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks of CHUNK, but for the last."""
+    held = bytearray()
+    for chunk in chunks:
+        held += chunk
+        while len(held) >= CHUNK:
+            yield bytes(held[:CHUNK])
+            del held[:CHUNK]
+    if held:
+        yield bytes(held)

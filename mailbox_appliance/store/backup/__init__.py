@@ -1,0 +1,1 @@
+"""Backups: the encrypted container, making, listing, thinning and verifying them."""

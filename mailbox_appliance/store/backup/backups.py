@@ -1,0 +1,528 @@
+"""Backups of a data directory: created from the open store, listed, verified and pruned.
+
+Listing reads only the readable beginning of each file. How many daily backups stay is decided by age (ISO 8601, UTC).
+The certificate of HTTPS and its key travel with a backup.
+"""
+
+import logging
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import apsw
+import msgspec
+
+from mailbox_appliance.clock import Clock, from_timestamp
+from mailbox_appliance.errors import (
+    BackupNotMade,
+    BackupUnusable,
+    BackupWrongPassphrase,
+    KeyUnusable,
+    NotFound,
+    ReplacedUnopened,
+    StoreAtWork,
+)
+from mailbox_appliance.model.records import Backup, BackupReason, BackupSummary, Progress
+from mailbox_appliance.store import files
+from mailbox_appliance.store.backup.container import (
+    Manifest,
+    SectionName,
+    SectionSource,
+    find_backup_id,
+    open_container,
+    read_manifest,
+)
+from mailbox_appliance.store.backup.files import (
+    BACKUP_SUFFIX,
+    BACKUPS_FOLDER,
+    COPYING,
+    HIDDEN_PREFIX,
+    OnlineCopier,
+    check_copy,
+    failures_as_backup_errors,
+    is_disk_full,
+    make_backups_folder,
+    new_hidden_path,
+    not_enough_room,
+    stage_backup,
+)
+from mailbox_appliance.store.backup.verify import summarize_backup
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import Slot, StoreKey, read_key_file, render_key_file, require_passphrase, wrap_in_file
+from mailbox_appliance.store.open_file import wal_path
+from mailbox_appliance.system.files import sync_folder
+
+# --- What lies in `backups/`, told by the readable beginning of each file; nothing is opened ---
+#
+# A backup is listed once: of copies the one that lies where it is known to, else the one with a name as it was given,
+# else the one whose name comes first; a link only where there is nothing else. What is not listed is told of: files
+# that are no backups or not whole, copies, and names that nobody could be shown.
+
+
+#: Where backups are known to lie, by their ids.
+KnownPlaces = Mapping[str, Path]
+NO_KNOWN_PLACES: KnownPlaces = {}
+_BACKUP_NAME = re.compile(rf"(\d{{8}}T\d{{6}}Z)-(.+){re.escape(BACKUP_SUFFIX)}")
+
+
+@dataclass(frozen=True)
+class UnlistedFile:
+    """A file that is not listed, its name as it can be shown: no backup or not whole, a copy of another one, or with a
+    name that is no UTF-8.
+    """
+
+    name: str
+    why: Literal["unusable", "copy", "name"]
+    copy_of: str = ""
+
+
+@dataclass(frozen=True)
+class BackupListing:
+    """The backups of a data directory, by their names, and what lies beside them."""
+
+    backups: tuple[tuple[Path, Backup], ...]
+    unlisted: tuple[UnlistedFile, ...]
+
+
+def scan_backups(folder: Path, known: KnownPlaces = NO_KNOWN_PLACES) -> BackupListing:
+    """What lies in the folder `backups` of a data directory."""
+    found: dict[str, list[tuple[Path, Manifest]]] = {}
+    strays: list[UnlistedFile] = []
+    for file in _backup_files(folder):
+        if not _is_utf_8(file.name):
+            strays.append(UnlistedFile(_printable_name(file.name), "name"))
+            continue
+        try:
+            manifest = read_manifest(file)
+        except BackupUnusable:
+            strays.append(UnlistedFile(_printable_name(file.name), "unusable"))
+            continue
+        found.setdefault(manifest.id, []).append((file, manifest))
+    listed: list[tuple[Path, Backup]] = []
+    for backup_id, copies in found.items():
+        (file, manifest), *others = sorted(copies, key=partial(_rank_copy, known.get(backup_id)))
+        listed.append((file, manifest.to_backup(file.name, verified=True)))
+        strays += (UnlistedFile(_printable_name(other.name), "copy", _printable_name(file.name)) for other, _ in others)
+    return BackupListing(tuple(listed), tuple(sorted(strays, key=lambda one: one.name)))
+
+
+def list_backups(folder: Path) -> tuple[Backup, ...]:
+    """The backups of a data directory, the newest first."""
+    return sort_newest_first(backup for _, backup in scan_backups(folder).backups)
+
+
+def list_unlisted(folder: Path) -> tuple[UnlistedFile, ...]:
+    """What looks like backups there and is not listed, by name."""
+    return scan_backups(folder).unlisted
+
+
+def find_backup(folder: Path, backup_id: str, known: KnownPlaces = NO_KNOWN_PLACES) -> Path:
+    """The file of one of them, or of one that is damaged; its id is told by it, or known of its place.
+
+    Raises NotFound.
+    """
+    whole = (file for file, backup in scan_backups(folder, known).backups if backup.id == backup_id)
+    damaged = (file for file in _backup_files(folder) if _is_utf_8(file.name) and find_backup_id(file) == backup_id)
+    found = next(chain(whole, damaged), known.get(backup_id))
+    if found is None or not os.path.lexists(found) or _has_other_id(found, backup_id):
+        raise NotFound(what="backup")
+    return found
+
+
+def sort_newest_first(found: Iterator[Backup]) -> tuple[Backup, ...]:
+    """Backups in the order in which they are shown."""
+    return tuple(sorted(found, key=lambda one: (one.created_at, one.id), reverse=True))
+
+
+def _rank_copy(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, bool, bool, str]:
+    """The one that is listed of copies has the least."""
+    file, manifest = copy
+    return file != known, file.is_symlink(), not _is_original_name(file.name, manifest), file.name
+
+
+def _is_original_name(name: str, manifest: Manifest) -> bool:
+    """Whether a backup may have got this name when it was made: that of its second, or of one soon after (`bundle`)."""
+    given = _BACKUP_NAME.fullmatch(name)
+    made = re.sub(r"[-:]|\.\d+", "", manifest.created_at)
+    return given is not None and given[2] == manifest.reason and given[1] >= made
+
+
+def _has_other_id(file: Path, backup_id: str) -> bool:
+    """Whether it has become a backup, and a whole one, with another id."""
+    with suppress(BackupUnusable):
+        return read_manifest(file).id != backup_id
+    return False
+
+
+def _backup_files(folder: Path) -> list[Path]:
+    try:
+        found = list((folder / BACKUPS_FOLDER).iterdir())
+    except OSError:  # there is none yet, or we may not look into it; who makes a backup is told
+        return []
+    return sorted(
+        file for file in found if file.name.endswith(BACKUP_SUFFIX) and not file.name.startswith(HIDDEN_PREFIX)
+    )
+
+
+def _is_utf_8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes of another encoding, which Python keeps as lone surrogates (PEP 383)
+        return False
+    return True
+
+
+def _printable_name(name: str) -> str:
+    """A file name in which nothing can be mistaken or does anything to a terminal."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+# ---
+# Which of the daily backups are kept: the newest of each of some days, and of each of some weeks (ISO 8601, UTC).
+#
+# Days and weeks are those that there is a backup of, so that a machine that was off for a month keeps as many as
+# another.
+#
+# A backup from the future is kept and counts for nothing: the clock was wrong then, or is wrong now.
+
+
+#: A clock may be corrected by a little at any time.
+_CLOCK_TOLERANCE = timedelta(minutes=5)
+
+
+def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, weeks: int) -> set[datetime]:
+    """The moments whose backups may go.
+
+    One from the future is kept and takes nobody's place: the clock was wrong then, or is now.
+    """
+    past = sorted((moment for moment in made if not is_in_future(moment, now)), reverse=True)
+    kept = {*_newest_of_each(past, days, _day_of), *_newest_of_each(past, weeks, _week_of)}
+    return set(past) - kept
+
+
+def is_in_future(moment: datetime, now: datetime) -> bool:
+    """Whether it lies in the future, so that one of the two was told by a wrong clock."""
+    return moment > now + _CLOCK_TOLERANCE
+
+
+def _newest_of_each(moments: Iterable[datetime], count: int, period: Callable[[datetime], Hashable]) -> list[datetime]:
+    """Of moments from the newest on, the first in each of so many periods."""
+    newest: dict[Hashable, datetime] = {}
+    for moment in moments:
+        newest.setdefault(period(moment), moment)
+    return list(newest.values())[:count]
+
+
+def _day_of(moment: datetime) -> Hashable:
+    return moment.astimezone(UTC).date()
+
+
+def _week_of(moment: datetime) -> Hashable:
+    return moment.astimezone(UTC).isocalendar()[:2]
+
+
+# --- Where the certificate of HTTPS and its key lie, for who keeps them in a backup or brings them back from one ---
+#
+# `certificates/files` replaces them, and says how: what lies in `tls/.next` counts, and is moved into place from
+# there.
+
+
+T = TypeVar("T")
+
+CERTIFICATE_FOLDER, NEXT_CERTIFICATE_FOLDER = "tls", ".next"
+CERTIFICATE_FILE, CERTIFICATE_KEY_FILE = "cert.pem", "key.pem"
+#: As they are named in a data directory, and in a backup of it.
+CERTIFICATE_FILES: "tuple[SectionName, SectionName]" = ("tls/cert.pem", "tls/key.pem")
+#: Files that change while they are looked at are looked at again, so often.
+_READ_TRIES = 5
+
+
+def certificate_paths(tls: Path) -> tuple[Path, Path]:
+    """Where the certificate and the key lie now that count, each whether it is there or not."""
+    certificate, key = (
+        tls / NEXT_CERTIFICATE_FOLDER / name if os.path.lexists(tls / NEXT_CERTIFICATE_FOLDER / name) else tls / name
+        for name in (CERTIFICATE_FILE, CERTIFICATE_KEY_FILE)
+    )
+    return certificate, key
+
+
+def certificate_state(tls: Path) -> tuple[object, ...]:
+    """Something that is another whenever one of the files, or what a link leads to, is another."""
+    return tuple(_path_state(path) for path in certificate_paths(tls))
+
+
+def read_unchanged(tls: Path, look: Callable[[Path, Path], T], unless: type[Exception]) -> T:
+    """What `look` finds in the two files, with no change between the one and the other.
+
+    Raises what it raises. `unless`: the files changed meanwhile; then it looks again.
+    """
+    tries_left = _READ_TRIES
+    while True:
+        before, tries_left = certificate_state(tls), tries_left - 1
+        try:
+            found = look(*certificate_paths(tls))
+        except unless:
+            if not tries_left or certificate_state(tls) == before:
+                raise
+        else:
+            if not tries_left or certificate_state(tls) == before:
+                return found
+
+
+def has_certificate(folder: Path) -> bool:
+    """Whether a data directory has both, readable or not."""
+    return all(os.path.lexists(path) for path in certificate_paths(folder / CERTIFICATE_FOLDER))
+
+
+def read_certificate(folder: Path) -> "dict[SectionName, bytes]":
+    """The content of those that a data directory has. Raises OSError."""
+
+    def read(*paths: Path) -> "dict[SectionName, bytes]":
+        return {name: path.read_bytes() for name, path in zip(CERTIFICATE_FILES, paths, strict=True) if path.is_file()}
+
+    return read_unchanged(folder / CERTIFICATE_FOLDER, read, OSError)
+
+
+def discard_next_certificate(folder: Path) -> None:
+    """Throw away what was begun to take their place, before others do: it would count. Raises OSError."""
+    if os.path.lexists(begun := folder / CERTIFICATE_FOLDER / NEXT_CERTIFICATE_FOLDER):
+        shutil.rmtree(begun)
+        sync_folder(folder / CERTIFICATE_FOLDER)
+
+
+def _path_state(path: Path) -> tuple[object, ...]:
+    try:
+        seen = path.stat()
+    except OSError as error:
+        return path, error.errno
+    return path, seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+log = logging.getLogger(__name__)
+
+_CONFIG: SectionName = "config.toml"
+
+
+class Backups:
+    """Those of an open store."""
+
+    def __init__(self, folder: Path, database: Database, key: StoreKey, key_file: Path, clock: Clock) -> None:
+        self._folder, self._key, self._key_file, self._clock = folder, key, key_file, clock
+        self._copier = OnlineCopier(folder / DATABASE_FILE, key, database)
+        self._making = threading.Lock()
+        self._stopping = threading.Event()
+        self._bad: set[tuple[str, int, int]] = set()
+        #: Of what was made, listed or found: a file that is overwritten does not tell its id any more.
+        self._places: KnownPlaces = NO_KNOWN_PLACES
+
+    def create(self, reason: BackupReason, passphrase: str | None = None, progress: Progress | None = None) -> Backup:
+        """Make a backup of the store as it is now, while it is in use, and read it back.
+
+        With a passphrase it opens nowhere without it. Raises Invalid for one that is too short, StoreAtWork while
+        another one is made, NotEnoughRoom, BackupNotMade; then nothing is left of it.
+        """
+        if passphrase is not None:
+            require_passphrase(passphrase)
+        if not self._making.acquire(blocking=False):
+            raise StoreAtWork(what="A backup")
+        try:
+            return self._create(reason, passphrase, self._stop_when_closing(progress))
+        finally:
+            self._making.release()
+
+    def list(self) -> tuple[Backup, ...]:
+        """Those that are there, the newest first. One that was found bad since it was made is not `verified`."""
+        return sort_newest_first(
+            msgspec.structs.replace(backup, verified=_file_state(file) not in self._bad)
+            for file, backup in self._scan().backups
+        )
+
+    def list_unlisted(self) -> tuple[UnlistedFile, ...]:
+        """The files among them that are not listed."""
+        return self._scan().unlisted
+
+    def find(self, backup_id: str) -> Path:
+        """The file of a backup, also where it was overwritten since it was seen here. Raises NotFound."""
+        file = find_backup(self._folder, backup_id, self._places)
+        self._remember_places({backup_id: file})
+        return file
+
+    def verify(self, backup_id: str, passphrase: str | None = None, progress: Progress | None = None) -> BackupSummary:
+        """Read all of a backup and check the database in it. Raises NotFound, BackupUnusable, NotEnoughRoom."""
+        file = self.find(backup_id)
+        state = _file_state(file)
+        try:
+            summary = verify_file(file, passphrase, self._key, self._stop_when_closing(progress), file.parent)
+        except BackupWrongPassphrase:
+            raise
+        except (BackupUnusable, ReplacedUnopened):
+            self._bad.add(state)
+            raise
+        self._bad.discard(state)
+        return summary
+
+    def prune(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
+        """Remove the daily backups beyond the newest of so many days and weeks; answers which.
+
+        One that was found bad stays to be looked at, and takes nobody's place.
+        """
+        daily_ones = (one for one in self.list() if one.reason == "daily" and one.verified)
+        made = {from_timestamp(one.created_at): one for one in daily_ones}
+        gone = [made[moment] for moment in select_superfluous(made, now, days=daily, weeks=weekly)]
+        for backup in gone:
+            (self._folder / BACKUPS_FOLDER / backup.file_name).unlink(missing_ok=True)
+            log.info("an old daily backup was removed", extra={"backup": backup.id, "made": backup.created_at})
+        return tuple(gone)
+
+    def stop(self, within: float = 5.0) -> None:
+        """Have whatever is under way end soon, and wait for it so many seconds. Nothing is made afterwards."""
+        self._stopping.set()
+        if self._making.acquire(timeout=within):
+            self._making.release()
+
+    def close(self) -> None:
+        """Let go of the database's file, after its last connection was closed."""
+        self._copier.close()
+
+    def _scan(self) -> BackupListing:
+        found = scan_backups(self._folder, self._places)
+        self._remember_places({backup.id: file for file, backup in found.backups})
+        return found
+
+    def _remember_places(self, places: KnownPlaces) -> None:
+        """Where these lie; what is not there any more is forgotten."""
+        kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
+        self._places = {**kept, **places}
+
+    def _create(self, reason: BackupReason, passphrase: str | None, progress: Progress) -> Backup:
+        progress(COPYING, 0, 1)
+        backups = make_backups_folder(self._folder)
+        key, slots = self._key_and_slots()
+        with failures_as_backup_errors(backups):
+            files.require_room(backups, files.room_for_backup(self._folder / DATABASE_FILE))
+        copy, began = new_hidden_path(backups), time.perf_counter()
+        try:
+            with failures_as_backup_errors(backups):
+                self._copier.copy(copy, progress)
+                copied = time.perf_counter()
+                audit = check_copy(copy, self._key, progress)
+                looked = time.perf_counter()
+                sources = _backup_sources(self._folder, copy, key, slots)
+            with (
+                stage_backup(
+                    self._folder,
+                    reason,
+                    sources,
+                    key,
+                    slots,
+                    format_5.NUMBER,
+                    self._clock,
+                    progress,
+                    passphrase=passphrase,
+                    audit=audit,
+                ) as made,
+                failures_as_backup_errors(backups),
+            ):
+                file = made.publish()
+        finally:
+            for left in (copy, wal_path(copy), copy.with_name(copy.name + "-shm")):
+                left.unlink(missing_ok=True)
+        self._remember_places({made.manifest.id: file})
+        backup = made.manifest.to_backup(file.name, verified=True)
+        seconds = {"copy": copied - began, "check": looked - copied, **made.seconds}
+        times = {f"{step}_ms": round(took * 1000) for step, took in seconds.items()}
+        log.info("a backup was made", extra={"backup": backup.id, "reason": reason, "size": backup.size_bytes, **times})
+        return backup
+
+    def _key_and_slots(self) -> tuple[StoreKey, tuple[Slot, ...]]:
+        """The store's key as its file has it now, and the slots it lies in."""
+        try:
+            there = read_key_file(self._key_file)
+        except (KeyUnusable, OSError) as error:
+            raise BackupNotMade(reason=f"the key file {self._key_file} cannot be read.") from error
+        if there is None:
+            return self._key, (wrap_in_file(self._key.master),)
+        key = there.find_key(self._key.master)
+        if key is None:
+            raise BackupNotMade(reason=f"the key in {self._key_file} is not the one that the store was opened with.")
+        return replace(key, cipher=self._key.cipher), there.slots
+
+    def _stop_when_closing(self, progress: Progress | None) -> Progress:
+        """What is told of the progress; it ends the work once the store is to be closed."""
+
+        def tell(what: str, done: int, total: int) -> None:
+            if self._stopping.is_set():
+                raise BackupNotMade(reason="the appliance is being stopped.")
+            if progress is not None:
+                progress(what, done, total)
+
+        return tell
+
+
+def verify_file(
+    file: Path,
+    passphrase: str | None = None,
+    key: StoreKey | None = None,
+    progress: Progress | None = None,
+    scratch: Path | None = None,
+) -> BackupSummary:
+    """Read all of a backup, wherever it lies, and check the database in it.
+
+    `key` is that of the store that it may be of. It is unpacked into `scratch`, encrypted as it is, else beside the
+    file where one can write there. Raises BackupUnusable, NotEnoughRoom.
+    """
+    container = open_container(file, passphrase=passphrase, key=key)
+    with _scratch_folder(file, scratch) as folder:
+        try:
+            return summarize_backup(container, folder, progress)
+        except (OSError, apsw.FullError) as error:
+            if is_disk_full(error):
+                raise not_enough_room(folder) from error
+            raise BackupUnusable(reason=f"{file.name} cannot be unpacked in {folder} ({error}).") from error
+
+
+@contextmanager
+def _scratch_folder(file: Path, scratch: Path | None) -> Iterator[Path]:
+    if scratch is not None or os.access(file.parent, os.W_OK):
+        yield scratch or file.parent
+        return
+    folder = Path(tempfile.mkdtemp(prefix="mailbox-appliance-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _backup_sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -> list[SectionSource]:
+    """The sections: the copy, a key file that knows how the copy begins, and what lies beside."""
+    with copy.open("rb") as handle:
+        salt = handle.read(16).hex()
+    config = {_CONFIG: (folder / _CONFIG).read_bytes()} if (folder / _CONFIG).is_file() else {}
+    beside = [SectionSource(name, content) for name, content in (config | read_certificate(folder)).items()]
+    return [
+        SectionSource(DATABASE_FILE, copy),
+        SectionSource(KEY_FILE, render_key_file(key.with_salt(salt), slots)),
+        *beside,
+    ]
+
+
+def _file_state(file: Path) -> tuple[str, int, int]:
+    try:
+        there = file.stat()
+    except OSError:  # it has gone meanwhile
+        return file.name, 0, -1
+    return file.name, there.st_mtime_ns, there.st_size

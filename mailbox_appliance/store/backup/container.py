@@ -1,0 +1,655 @@
+"""The backup file format: writing a backup, reading its manifest, and extracting its sections.
+
+    MBXBACKUP\n   magic                                                  -- the manifest is read without a key --
+    length        of the manifest, 4 bytes, big-endian
+    SHA-256       of the manifest
+    manifest      JSON: id, time, reason, format, slots of the key, salt, nonce, sections with sizes and digests
+    HMAC-SHA256   of the manifest, by HKDF(key of the sections)
+    sections      one after the other as one encrypted `Stream`, bound to the id:
+                  mailbox.db [mailbox.db-wal] encryption.key [config.toml] [tls/cert.pem] [tls/key.pem]
+
+    key of the sections = HKDF(master key of the store [+ what the passphrase gives], salt)
+
+With a passphrase of its own the sections' key depends on it as well, so that such a backup opens nowhere without it.
+Digests have a fixed length: the header is written last, over a place that was left for it.
+"""
+
+import errno
+import hashlib
+import hmac
+import io
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal, cast, get_args
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from msgspec import Meta
+
+from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.errors import (
+    BackupAltered,
+    BackupNewer,
+    BackupTruncated,
+    BackupUnusable,
+    BackupWrongPassphrase,
+    KeychainLocked,
+    KeyUnusable,
+    NotABackup,
+    PassphraseNeeded,
+    PassphraseWrong,
+)
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Backup, BackupReason, Count, Progress, Timestamp
+from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.store.key import (
+    FileSlot,
+    PassphraseSlot,
+    Slot,
+    StoreKey,
+    derive_passphrase_kek,
+    slots_for_backup,
+    unlock_slot,
+    unlock_slots,
+    wrap_with_kek,
+)
+from mailbox_appliance.system.files import NO_WAIT
+from mailbox_appliance.version import __version__
+
+# ---
+# Encrypting what does not fit into memory: chunks of 1 MiB that can neither be changed, moved, dropped nor added.
+#
+# chunk 0 | tag | chunk 1 | tag | ... | last chunk | tag     nonce of each: 7 random bytes, its number, last or not
+#
+# This is the STREAM construction (Hoang, Reyhanitabar, Rogaway, Vizar: Online Authenticated-Encryption, 2015). Every
+# chunk but the last is full; of nothing at all there is one empty chunk. A key is used for one stream only.
+
+
+CHUNK_SIZE, TAG_SIZE = 1 << 20, 16
+NONCE_SIZE = 7
+_MOST_CHUNKS = 1 << 32
+# Chunks that are read, sealed and written together. While one is sealed no other thread of Python gets on, and each
+# time that this one lets others, it waits for its next turn: few chunks for the one, many for the other.
+_TOGETHER, _PAUSE = 4, 0.001
+
+
+class BrokenStream(Exception):
+    """A chunk is not the one that was written there; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"chunk {number} is not the one that was written")
+        self.number = number
+
+
+def new_nonce() -> bytes:
+    """The random part of a stream's nonces."""
+    return secrets.token_bytes(NONCE_SIZE)
+
+
+def count_chunks(size: int) -> int:
+    """How many chunks so many bytes are cut into."""
+    return max(1, -(-size // CHUNK_SIZE))
+
+
+def sealed_size(size: int) -> int:
+    """How many bytes so many bytes become."""
+    return size + count_chunks(size) * TAG_SIZE
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream of `size` bytes in the clear, its key of 32 bytes, and what else its chunks are bound to."""
+
+    key: bytes = field(repr=False)
+    nonce: bytes
+    about: bytes
+    size: int
+    cipher: str  # of the store: the same processors are fast with each
+
+    def seal(self, read_into: Callable[[memoryview], int], target: BinaryIO) -> Iterator[int]:
+        """Write the stream, and tell after some chunks how many bytes of it are written.
+
+        `read_into` fills a buffer with what comes next, and answers how much it put there: less only at the end.
+        """
+        cipher = self._cipher()
+        buffer = memoryview(bytearray(_TOGETHER * CHUNK_SIZE))  # one for all: memory is slow to get and give back
+        for numbers in _batches(0, count_chunks(self.size)):
+            begins = numbers.start * CHUNK_SIZE
+            some = buffer[: min(self.size, numbers.stop * CHUNK_SIZE) - begins]
+            if read_into(some) != len(some):
+                raise OSError(errno.EIO, "a file became shorter while it was read")
+            parts = ((n, some[n * CHUNK_SIZE - begins : (n + 1) * CHUNK_SIZE - begins]) for n in numbers)
+            target.write(b"".join([cipher.encrypt(self._nonce(n), part, self.about) for n, part in parts]))
+            yield begins + len(some)
+            time.sleep(_PAUSE)
+
+    def open(self, source: BinaryIO, start: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `first` up to `end` of a stream that begins at `start` in a file, some at a time.
+
+        Raises BrokenStream before anything of a chunk that is not right is given.
+        """
+        cipher, end = self._cipher(), self.size if end is None else end
+        source.seek(start + first // CHUNK_SIZE * (CHUNK_SIZE + TAG_SIZE), os.SEEK_SET)
+        for numbers in _batches(first // CHUNK_SIZE, count_chunks(end)):
+            begins = numbers.start * CHUNK_SIZE
+            sealed = memoryview(source.read(len(numbers) * (CHUNK_SIZE + TAG_SIZE)))
+            some = b"".join(
+                [self._open_chunk(cipher, n, sealed[(n - numbers.start) * (CHUNK_SIZE + TAG_SIZE) :]) for n in numbers]
+            )
+            yield some if first <= begins and end >= begins + len(some) else some[max(0, first - begins) : end - begins]
+            time.sleep(_PAUSE)
+
+    def _open_chunk(self, cipher: AESGCM | ChaCha20Poly1305, number: int, sealed: memoryview) -> bytes:
+        length = min(CHUNK_SIZE, self.size - number * CHUNK_SIZE) + TAG_SIZE
+        try:
+            return cipher.decrypt(self._nonce(number), sealed[:length], self.about)
+        except (InvalidTag, ValueError) as error:  # ValueError: shorter than a tag
+            raise BrokenStream(number) from error
+
+    def _cipher(self) -> AESGCM | ChaCha20Poly1305:
+        return ChaCha20Poly1305(self.key) if self.cipher == "chacha20" else AESGCM(self.key)
+
+    def _nonce(self, number: int) -> bytes:
+        if not 0 <= number < _MOST_CHUNKS:
+            raise ValueError("a stream is too long")
+        is_last = number == count_chunks(self.size) - 1
+        return self.nonce + number.to_bytes(4, "big") + bytes((is_last,))
+
+
+def _batches(first: int, end: int) -> Iterator[range]:
+    for number in range(first, end, _TOGETHER):
+        yield range(number, min(number + _TOGETHER, end))
+
+
+# --- The readable beginning of a backup file: what is in it, when it was made, and in what slots its key lies ---
+#
+# MBXBACKUP\n | length, 4 bytes | SHA-256 of the manifest | manifest, JSON | HMAC of the manifest | sealed sections
+#
+# The SHA-256 tells, without any key, damage from a wrong passphrase; the HMAC, by the key of the sections, tells that
+# nobody has written another manifest. Nothing in it is believed that the size of the file does not bear out, and no
+# name in it is one of a fixed few.
+
+
+MAGIC = b"MBXBACKUP\n"
+MANIFEST_VERSION, NEWEST_FORMAT = 1, 5
+DIGEST_SIZE, SALT_SIZE = 32, 32
+_PREFIX_SIZE = len(MAGIC) + 4 + DIGEST_SIZE
+_MAX_MANIFEST_SIZE = 1 << 20
+
+SectionName = Literal["mailbox.db", "mailbox.db-wal", "encryption.key", "config.toml", "tls/cert.pem", "tls/key.pem"]
+Format = Literal[3, 4, 5]
+Cipher = Literal["aegis", "chacha20"]
+SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
+
+
+def _hex_of_size(size: int) -> Meta:
+    return Meta(pattern=f"^[0-9a-f]{{{2 * size}}}\\Z")
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file in the backup."""
+
+    name: SectionName
+    size: Count
+    sha256: Annotated[str, _hex_of_size(DIGEST_SIZE)]
+
+
+class AuditEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many rows the audit log in the backup has, and the head that the last one left."""
+
+    count: Count
+    head: Annotated[str, Meta(max_length=200)]
+
+
+class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """What a backup says of itself. `format`: of the store in it; `version`: the release that made it.
+
+    `own_passphrase`: it opens with the passphrase that it was made with, and not without, here neither.
+    `audit`: of a store of format 5. `size`: of the whole file.
+    """
+
+    backup: Literal[1] = 1
+    id: Annotated[str, Meta(pattern=r"^bak_[0-9a-z]{26}\Z")]
+    created_at: Annotated[Timestamp, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")]
+    reason: BackupReason
+    format: Format
+    version: Annotated[str, Meta(max_length=100)]
+    store_id: Annotated[str, Meta(max_length=100)]
+    cipher: Cipher
+    slots: Annotated[tuple[Slot, ...], Meta(min_length=1, max_length=8)]
+    own_passphrase: bool
+    passphrase_protected: bool
+    salt: Annotated[str, _hex_of_size(SALT_SIZE)]
+    nonce: Annotated[str, _hex_of_size(NONCE_SIZE)]
+    sections: Annotated[tuple[Section, ...], Meta(min_length=1, max_length=len(SECTION_NAMES))]
+    audit: AuditEnd | None
+    size: Count
+
+    def __post_init__(self) -> None:
+        from_timestamp(self.created_at)  # raises ValueError for a day that there is not
+
+    @property
+    def content_size(self) -> int:
+        """How many bytes its sections have together."""
+        return sum(section.size for section in self.sections)
+
+    def find_section(self, name: SectionName) -> tuple[int, Section] | None:
+        """Where a section begins among all of them, and what is known of it; None where there is none."""
+        begins = 0
+        for section in self.sections:
+            if section.name == name:
+                return begins, section
+            begins += section.size
+        return None
+
+    def to_backup(self, file_name: str, *, verified: bool) -> Backup:
+        """The same as clients see it."""
+        return Backup(
+            id=self.id,
+            file_name=file_name,
+            created_at=self.created_at,
+            reason=self.reason,
+            format=self.format,
+            version=self.version,
+            size_bytes=self.size,
+            passphrase_protected=self.passphrase_protected,
+            verified=verified,
+        )
+
+
+class _ManifestVersion(msgspec.Struct):
+    backup: int
+    format: int
+
+
+class _ManifestId(msgspec.Struct):
+    id: str
+
+
+def with_file_size(manifest: Manifest) -> Manifest:
+    """The same with the size that its file will have, which has a part of its own in it."""
+    while (size := content_start(manifest) + sealed_size(manifest.content_size)) != manifest.size:
+        manifest = msgspec.structs.replace(manifest, size=size)
+    return manifest
+
+
+def content_start(manifest: Manifest) -> int:
+    """Where the sealed sections begin in its file."""
+    return _PREFIX_SIZE + len(msgspec.json.encode(manifest)) + DIGEST_SIZE
+
+
+def render_header(manifest: Manifest, key: bytes) -> bytes:
+    """All that stands before the sealed sections; `key` is for the HMAC."""
+    text = msgspec.json.encode(manifest)
+    return MAGIC + len(text).to_bytes(4, "big") + hashlib.sha256(text).digest() + text + compute_seal(text, key)
+
+
+def compute_seal(text: bytes, key: bytes) -> bytes:
+    """The HMAC of a manifest as it stands in the file."""
+    return hmac.digest(key, text, "sha256")
+
+
+def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
+    """The manifest of a backup, its text and its HMAC; `stream` is left where the sealed sections begin.
+
+    Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
+    """
+    size = os.fstat(stream.fileno()).st_size
+    start = stream.read(_PREFIX_SIZE)
+    if not start or start[: len(MAGIC)] != MAGIC[: len(start)]:
+        raise NotABackup(file=file.name)
+    length = int.from_bytes(start[len(MAGIC) :][:4], "big")
+    if len(start) == _PREFIX_SIZE and length > _MAX_MANIFEST_SIZE:
+        raise BackupAltered(file=file.name, reason="its manifest cannot be that long")
+    if size < _PREFIX_SIZE + length + DIGEST_SIZE:
+        raise BackupTruncated(file=file.name, size=size, expected=f"more than {_PREFIX_SIZE + length + DIGEST_SIZE}")
+    text, seal = stream.read(length), stream.read(DIGEST_SIZE)
+    if hashlib.sha256(text).digest() != start[-DIGEST_SIZE:]:
+        with suppress(ValueError, RecursionError):
+            _require_known(file, text)  # a release to come may sum up another way
+        raise BackupAltered(file=file.name, reason="its manifest has changed")
+    manifest = _decode_manifest(file, text)
+    _check_sizes(file, manifest, len(text), size)
+    return manifest, text, seal
+
+
+def read_manifest_id(stream: BinaryIO) -> str | None:
+    """The id in what may be a manifest, damaged or of a newer release; None where there is none."""
+    start = stream.read(_PREFIX_SIZE)
+    length = int.from_bytes(start[len(MAGIC) :][:4], "big")
+    if start[: len(MAGIC)] != MAGIC or length > _MAX_MANIFEST_SIZE:
+        return None
+    with suppress(ValueError, RecursionError):
+        return decode_json(stream.read(length), _ManifestId).id
+    return None
+
+
+def _require_known(file: Path, text: bytes) -> None:
+    """Raise BackupNewer for a manifest that says so; what msgspec raises where that cannot be read."""
+    version = decode_json(text, _ManifestVersion)
+    if version.backup > MANIFEST_VERSION:
+        raise BackupNewer(file=file.name, what=f"form {version.backup} of backups")
+    if version.format > NEWEST_FORMAT:
+        raise BackupNewer(file=file.name, what=f"format {version.format} of stores")
+
+
+def _decode_manifest(file: Path, text: bytes) -> Manifest:
+    try:
+        _require_known(file, text)
+        return decode_json(text, Manifest)
+    except (ValueError, RecursionError) as error:  # msgspec's and, where text is no UTF-8, Python's
+        raise BackupAltered(file=file.name, reason="its manifest cannot be read") from error
+
+
+def _check_sizes(file: Path, manifest: Manifest, length: int, size: int) -> None:
+    names = [section.name for section in manifest.sections]
+    should_be = _PREFIX_SIZE + length + DIGEST_SIZE + sealed_size(manifest.content_size)
+    if len(set(names)) < len(names) or "mailbox.db" not in names or manifest.size != should_be:
+        raise BackupAltered(file=file.name, reason="its manifest contradicts itself")
+    if size < should_be:
+        raise BackupTruncated(file=file.name, size=size, expected=should_be)
+    if size > should_be:
+        raise BackupAltered(file=file.name, reason="something was added at its end")
+
+
+# --- The key that a backup is sealed with, and how it is found again: from its slots, or with its passphrase ---
+
+
+_NOTHING_GIVEN = "it needs its passphrase (--passphrase-stdin), and none was given."
+_WRONG_ONE = "the passphrase is wrong; it is the one of the time when the backup was made."
+_KEY_IN_OTHER_KEYCHAIN = "its key lies in the keychain of the computer that it was made on."
+
+
+def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
+    """The key of the sections: from the store's master key, and what a passphrase of the backup's own gives."""
+    return HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(salt), info=b"mailbox-appliance backup").derive(
+        master + kek
+    )
+
+
+def derive_seal_key(stream_key: bytes) -> bytes:
+    """The key of the manifest's HMAC."""
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"mailbox-appliance manifest").derive(stream_key)
+
+
+def unlock_backup(file: Path, manifest: Manifest, passphrase: str | None) -> tuple[bytes, bytes]:
+    """The master key in a backup, and what the passphrase gives where the sections' key depends on it as well.
+
+    Raises BackupWrongPassphrase, also where one is missing, and BackupUnusable.
+    """
+    sealed = next((slot for slot in manifest.slots if isinstance(slot, PassphraseSlot)), None)
+    try:
+        if manifest.own_passphrase:
+            if sealed is None or passphrase is None:
+                raise PassphraseNeeded(file=file.name)
+            kek = derive_passphrase_kek(sealed, passphrase)
+            return unlock_slot(sealed, kek, manifest.store_id, file.name), kek
+        return unlock_slots(manifest.slots, manifest.store_id, passphrase), b""
+    except PassphraseWrong as error:
+        raise BackupWrongPassphrase(file=file.name, reason=_WRONG_ONE) from error
+    except (PassphraseNeeded, KeychainLocked) as error:
+        reason = _KEY_IN_OTHER_KEYCHAIN if sealed is None else _NOTHING_GIVEN
+        raise BackupWrongPassphrase(file=file.name, reason=reason) from error
+    except KeyUnusable as error:
+        raise BackupUnusable(reason=error.message) from error
+
+
+ENCRYPTING, VERIFYING, UNPACKING = "encrypting", "verifying", "unpacking"
+_MAX_SMALL_SECTION = 1 << 20
+
+
+@dataclass(frozen=True)
+class SectionSource:
+    """What becomes a section: a file, or the bytes themselves."""
+
+    name: SectionName
+    content: Path | bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class BackupFacts:
+    """What a backup that is to be written says of itself. `created_at` is a timestamp."""
+
+    reason: BackupReason
+    created_at: str
+    format: int
+    audit: AuditEnd | None = None
+    version: str = __version__
+    id: str = field(default_factory=lambda: new_id("bak"))
+
+
+def write_container(
+    target: Path,
+    facts: BackupFacts,
+    sources: Sequence[SectionSource],
+    key: StoreKey,
+    slots: Sequence[Slot],
+    *,
+    passphrase: str | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Write a backup file, readable by its owner only, that was not there before; on the disk when this returns.
+
+    `slots`: those of the store; the ones that travel are chosen here. Whatever fails leaves a part of the file.
+    """
+    kek, slots = b"", slots_for_backup(tuple(slots))
+    if passphrase is not None:
+        slot, kek = wrap_with_kek(key, passphrase)
+        slots = (slot,)
+    with ExitStack() as opened:
+        streams = [_SectionReader(source.name, *_open_source(source, opened)) for source in sources]
+        manifest = with_file_size(_make_manifest(facts, streams, key, slots, own_passphrase=passphrase is not None))
+        out = opened.enter_context(os.fdopen(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b"))
+        out.seek(content_start(manifest))
+        stream_key = derive_stream_key(manifest.salt, key.master, kek)
+        for done in _make_stream(manifest, stream_key).seal(lambda buffer: _fill_buffer(buffer, streams), out):
+            if progress is not None:
+                progress(ENCRYPTING, done, manifest.content_size)
+        manifest = msgspec.structs.replace(manifest, sections=tuple(stream.section for stream in streams))
+        out.seek(0)
+        out.write(render_header(manifest, derive_seal_key(stream_key)))
+        out.flush()
+        os.fsync(out.fileno())
+    return manifest
+
+
+def read_manifest(file: Path) -> Manifest:
+    """What a backup says of itself, as far as that can be believed without its key.
+
+    Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
+    """
+    with _open_backup(file) as stream:
+        return read_header(file, stream)[0]
+
+
+def find_backup_id(file: Path) -> str | None:
+    """The id that a file gives itself, also where it is damaged elsewhere; None where that cannot be told."""
+    with suppress(BackupUnusable), _open_backup(file) as stream:
+        return read_manifest_id(stream)
+    return None
+
+
+def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey | None = None) -> "Container":
+    """A backup whose key was found: in its own slots, or `key`, that of the store it may be of.
+
+    Raises a BackupUnusable.
+    """
+    with _open_backup(file) as stream:
+        manifest, text, seal = read_header(file, stream)
+
+    def fits(master: bytes, kek: bytes = b"") -> bool:
+        stream_key = derive_stream_key(manifest.salt, master, kek)
+        return hmac.compare_digest(compute_seal(text, derive_seal_key(stream_key)), seal)
+
+    if not manifest.own_passphrase and key is not None and fits(key.master):
+        return Container(file, manifest, key.master)
+    master, kek = unlock_backup(file, manifest, passphrase)
+    if not fits(master, kek):
+        raise BackupAltered(file=file.name, reason="its manifest is not the one that was written with its key")
+    return Container(file, manifest, master, kek)
+
+
+class Container:
+    """A backup whose key is known. What is taken out of it is what was put in, or BackupAltered is raised."""
+
+    def __init__(self, file: Path, manifest: Manifest, master: bytes, kek: bytes = b"") -> None:
+        self.file, self.manifest = file, manifest
+        #: The key of the store in it, which does not know how its file begins.
+        self.key = StoreKey(master, manifest.store_id, manifest.cipher)
+        self._stream = _make_stream(manifest, derive_stream_key(manifest.salt, master, kek))
+
+    def check(self, progress: Progress | None = None) -> None:
+        """Read all of it."""
+        done = 0
+        for section in self.manifest.sections:
+            for piece in self.pieces(section.name):
+                done += len(piece)
+                if progress is not None:
+                    progress(VERIFYING, done, self.manifest.content_size)
+
+    def extract(self, name: SectionName, target: Path, progress: Progress | None = None) -> None:
+        """Write a section to a file that is not there yet, readable by its owner only; on the disk when this returns.
+
+        Raises KeyError where there is no such section. What fails leaves no file.
+        """
+        size = self._section(name)[1].size
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            try:
+                for piece in self.pieces(name):
+                    out.write(piece)
+                    if progress is not None:
+                        progress(UNPACKING, out.tell(), size)
+                out.flush()
+                os.fsync(out.fileno())
+            except BaseException:
+                target.unlink()
+                raise
+
+    def read(self, name: SectionName) -> bytes:
+        """A small section (a key file, a configuration) as a whole. Raises KeyError where there is none."""
+        if self._section(name)[1].size > _MAX_SMALL_SECTION:
+            raise BackupAltered(file=self.file.name, reason=f"its {name} is larger than such a file can be")
+        return b"".join(self.pieces(name))
+
+    def pieces(self, name: SectionName) -> Iterator[bytes]:
+        """A section, some of it at a time; each piece is authentic, the whole is after the last."""
+        begins, section = self._section(name)
+        digest = hashlib.sha256()
+        for piece in self._open(name, begins, begins + section.size):
+            digest.update(piece)
+            yield piece
+        if digest.hexdigest() != section.sha256:
+            raise _section_changed(self.file, name)
+
+    def part(self, name: SectionName, start: int, length: int) -> bytes:
+        """So much of a section as there is."""
+        begins, section = self._section(name)
+        return b"".join(self._open(name, begins + start, begins + min(start + length, section.size)))
+
+    def _open(self, name: SectionName, first: int, end: int) -> Iterator[bytes]:
+        with _open_backup(self.file) as stream:
+            try:
+                yield from self._stream.open(stream, content_start(self.manifest), first, end)
+            except BrokenStream as error:
+                raise _section_changed(self.file, name) from error
+
+    def _section(self, name: SectionName) -> tuple[int, Section]:
+        found = self.manifest.find_section(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+class _SectionReader:
+    """A section while it is read, for its digest."""
+
+    def __init__(self, name: SectionName, stream: BinaryIO, size: int) -> None:
+        self._name, self._stream, self._size = name, stream, size
+        self._left, self._digest = size, hashlib.sha256()
+
+    @property
+    def section(self) -> Section:
+        return Section(self._name, self._size, self._digest.hexdigest())
+
+    def read_into(self, buffer: memoryview) -> int:
+        """Some of what comes next, no more than it had when it was opened; 0 at its end."""
+        part = buffer[: self._left]
+        with part[: self._stream.readinto(part)] as found:  # type: ignore[attr-defined]
+            self._digest.update(found)
+            self._left -= len(found)
+            return len(found)
+
+
+def _section_changed(file: Path, name: SectionName) -> BackupAltered:
+    return BackupAltered(file=file.name, reason=f"{name} in it has changed")
+
+
+def _open_source(source: SectionSource, opened: ExitStack) -> tuple[BinaryIO, int]:
+    if isinstance(source.content, bytes):
+        return io.BytesIO(source.content), len(source.content)
+    stream = opened.enter_context(source.content.open("rb"))
+    return stream, os.fstat(stream.fileno()).st_size
+
+
+def _fill_buffer(buffer: memoryview, streams: Sequence[_SectionReader]) -> int:
+    """Fill a buffer from the sections, one after the other; answers how much there was."""
+    filled = 0
+    for stream in streams:
+        while filled < len(buffer) and (length := stream.read_into(buffer[filled:])):
+            filled += length
+    return filled
+
+
+def _make_manifest(
+    facts: BackupFacts,
+    streams: Sequence[_SectionReader],
+    key: StoreKey,
+    slots: tuple[Slot, ...],
+    *,
+    own_passphrase: bool,
+) -> Manifest:
+    return Manifest(
+        id=facts.id,
+        created_at=facts.created_at,
+        reason=facts.reason,
+        format=cast("Format", facts.format),
+        version=facts.version,
+        store_id=key.store_id,
+        cipher=cast("Cipher", key.cipher),
+        slots=slots,
+        own_passphrase=own_passphrase,
+        passphrase_protected=not any(isinstance(slot, FileSlot) for slot in slots),
+        salt=secrets.token_hex(SALT_SIZE),
+        nonce=new_nonce().hex(),
+        sections=tuple(stream.section for stream in streams),
+        audit=facts.audit,
+        size=0,
+    )
+
+
+def _make_stream(manifest: Manifest, stream_key: bytes) -> Stream:
+    nonce, about = bytes.fromhex(manifest.nonce), manifest.id.encode()
+    return Stream(stream_key, nonce, about, manifest.content_size, manifest.cipher)
+
+
+@contextmanager
+def _open_backup(file: Path) -> Iterator[BinaryIO]:
+    """The file, opened; what the disk refuses is told as a backup that cannot be used."""
+    try:
+        handle = os.open(file, os.O_RDONLY | NO_WAIT)  # a pipe would be waited for
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise NotABackup(file=file.name)
+        with os.fdopen(handle, "rb") as stream:
+            yield stream
+    except OSError as error:
+        raise BackupUnusable(reason=f"{file.name} cannot be read ({error.strerror}).") from error

@@ -1,0 +1,331 @@
+"""The folder `backups/`, and the copy of an open database that a backup is made from.
+
+backups/20260131T020000Z-daily.mbxbackup        a backup, verified when it was made
+backups/.making-...                             being made, or left by a crash; removed by the next start
+"""
+
+import errno
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.errors import BackupNotMade, NotEnoughRoom
+from mailbox_appliance.model.records import BackupReason, Progress
+from mailbox_appliance.store import files
+from mailbox_appliance.store.backup.container import (
+    AuditEnd,
+    BackupFacts,
+    Manifest,
+    SectionSource,
+    open_container,
+    write_container,
+)
+from mailbox_appliance.store.database import BUSY_SECONDS, Database, set_cipher_key
+from mailbox_appliance.store.key import Slot, StoreKey
+from mailbox_appliance.store.open_file import wal_path
+from mailbox_appliance.system.files import BINARY, read_at, replace_file, sync_folder, write_at
+
+BACKUPS_FOLDER, BACKUP_SUFFIX, HIDDEN_PREFIX = "backups", ".mbxbackup", ".making-"
+#: Left free beside what a backup takes.
+SPARE_ROOM = 16 * files.MIB
+_DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
+
+
+class StagedBackup:
+    """A backup that is written and was read back; nobody sees it before `keep`."""
+
+    def __init__(
+        self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest, seconds: dict[str, float]
+    ) -> None:
+        self.manifest = manifest
+        #: What the steps took: encrypt, verify.
+        self.seconds = seconds
+        self._hidden, self._folder, self._named_for = hidden, folder, named_for
+
+    def publish(self) -> Path:
+        """Give it its name; from now on, and after a power cut, it is there."""
+        target = _free_path(self._folder, self._named_for, self.manifest.reason)
+        replace_file(self._hidden, target)
+        sync_folder(self._folder)
+        return target
+
+
+@contextmanager
+def stage_backup(
+    folder: Path,
+    reason: BackupReason,
+    sources: Sequence[SectionSource],
+    key: StoreKey,
+    slots: Sequence[Slot],
+    format: int,  # noqa: A002 - as in the manifest
+    clock: Clock,
+    progress: Progress | None = None,
+    *,
+    passphrase: str | None = None,
+    audit: AuditEnd | None = None,
+) -> Iterator[StagedBackup]:
+    """A backup of these files of a data directory, written and read back; where it is not kept, nothing is left of it.
+
+    Raises NotEnoughRoom and BackupNotMade.
+    """
+    backups, now = make_backups_folder(folder), clock.now()
+    with failures_as_backup_errors(backups):
+        files.require_room(backups, sum(_source_size(source) for source in sources) + SPARE_ROOM)
+    hidden = new_hidden_path(backups)
+    try:
+        with failures_as_backup_errors(backups):
+            facts = BackupFacts(reason, to_timestamp(now), format, audit)
+            began = time.perf_counter()
+            manifest = write_container(hidden, facts, sources, key, slots, passphrase=passphrase, progress=progress)
+            written = time.perf_counter()
+            open_container(hidden, passphrase=passphrase, key=key).check(progress)
+            seconds = {"encrypt": written - began, "verify": time.perf_counter() - written}
+        yield StagedBackup(hidden, backups, now, manifest, seconds)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def make_backups_folder(folder: Path) -> Path:
+    """The folder for the backups of a data directory, made where there is none. Raises BackupNotMade."""
+    backups = folder / BACKUPS_FOLDER
+    with failures_as_backup_errors(backups):
+        if not backups.is_dir():
+            backups.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(folder)  # else a power cut may take all of them with it
+    return backups
+
+
+@contextmanager
+def failures_as_backup_errors(backups: Path) -> Iterator[None]:
+    """What the disk or SQLite refuses is told as NotEnoughRoom or BackupNotMade."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise not_enough_room(backups) from error
+        raise BackupNotMade(reason=f"{error.filename or backups}: {error.strerror}.") from error
+    except apsw.Error as error:
+        if is_disk_full(error):
+            raise not_enough_room(backups) from error
+        raise BackupNotMade(reason=f"the database cannot be copied ({error}).") from error
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Whether what failed is that the disk is full."""
+    return isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in _DISK_FULL_NUMBERS)
+
+
+def not_enough_room(folder: Path) -> NotEnoughRoom:
+    """What is to be told then."""
+    return NotEnoughRoom(needed="more", folder=folder, free=f"only {files.format_size(files.free_bytes(folder))}")
+
+
+def remove_unfinished_backups(folder: Path) -> None:
+    """Throw away what was being made when we were stopped. Under the directory's lock.
+
+    Where that is refused, it stays: it is not why a store should not be opened.
+    """
+    for left in (folder / BACKUPS_FOLDER).glob(f"{HIDDEN_PREFIX}*"):
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def new_hidden_path(backups: Path) -> Path:
+    """A new name for what nobody is to take for a backup."""
+    return backups / f"{HIDDEN_PREFIX}{secrets.token_hex(8)}"
+
+
+def _free_path(folder: Path, moment: datetime, reason: BackupReason) -> Path:
+    """The name of a backup of that moment; a second later where there is one of it already."""
+    while True:
+        file = folder / f"{moment:%Y%m%dT%H%M%SZ}-{reason}{BACKUP_SUFFIX}"
+        if not os.path.lexists(file):
+            return file
+        moment += timedelta(seconds=1)
+
+
+def _source_size(source: SectionSource) -> int:
+    return len(source.content) if isinstance(source.content, bytes) else source.content.stat().st_size
+
+
+# --- A copy of the database of an open store, as it is at one moment, while others go on reading and writing ---
+#
+#     write, BEGIN, read     a reader of what stands in the log only: from now on nothing that we have not seen is folded
+#                            into the file, and the log does not begin anew while we copy it, which would mix old and new
+#     copy the file          a page of it may be half folded in: then the log has the whole of it
+#     copy the log           up to wherever others have come; what is cut off at its end is no commit (its checksums)
+#     fold the copied log into the copied file
+#
+# It is what a power cut would leave, so SQLite itself puts it in order (sqlite.org/walformat.html 4). The bytes stay
+# sealed as they are; the backup API would open and seal every page, and takes four times as long. Writers notice
+# nothing, but the log of the store grows until the copy is done.
+
+
+_LOG_HEADER_SIZE = 32  # its salts change when it begins anew (sqlite.org/fileformat2.html 4.1)
+# Changes nothing, but SQLite does not see that: a value that is written as it was would not be written at all.
+_EMPTY_WRITE = """
+BEGIN IMMEDIATE;
+UPDATE meta SET value = value || '.' WHERE name = 'created_at';
+UPDATE meta SET value = substr(value, 1, length(value) - 1) WHERE name = 'created_at';
+COMMIT"""
+COPYING, CHECKING = "copying", "checking"
+# By the system itself, without a turn of Python for every piece of it: who serves takes a while to give one.
+_LARGE_PIECE = 16 << 20
+# Where it does not do that; this much fits the cache of a core, and four times as much takes three times as long.
+_PIECE, _COPY_UNSUPPORTED = 1 << 18, (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+# A statement that takes long is asked after so many steps of SQLite's machine whether to go on.
+_STEPS_BETWEEN_REPORTS = 2_000_000
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 UNION ALL SELECT 'sqlite_schema'"
+
+
+class OnlineCopier:
+    """Copies the database of a store that this process has open.
+
+    The file is kept open from the first copy until `close`, after SQLite's last connection: to close it earlier would
+    end the locks that SQLite has on it (sqlite.org/howtocorrupt.html 2.2).
+    """
+
+    def __init__(self, source: Path, key: StoreKey, database: Database) -> None:
+        self._source, self._key, self._database = source, key, database
+        self._guard = threading.Lock()
+        self._file: int | None = None
+
+    def copy(self, target: Path, progress: Progress | None = None) -> None:
+        """Copy it to a file that is not there yet; when this returns nothing lies beside that.
+
+        It is not on the disk then, but can be read. Raises apsw.Error and OSError.
+        """
+        with self._hold_log():
+            log = os.open(wal_path(self._source), os.O_RDONLY | BINARY)
+            try:
+                began_with = read_at(log, _LOG_HEADER_SIZE, 0)
+                _copy_file(self._open_source(), target, progress)
+                _copy_file(log, wal_path(target))
+                if read_at(log, _LOG_HEADER_SIZE, 0) != began_with:
+                    raise BackupNotMade(reason="the log of the store began anew while it was copied: try again.")
+            finally:
+                os.close(log)
+        checkpoint_copy(target, self._key)
+
+    @contextmanager
+    def _hold_log(self) -> Iterator[None]:
+        """The log of the store is not begun anew meanwhile, and what is written from now on stays in it.
+
+        SQLite spares the log for a reader of something that stands in nothing but the log; so there has to be
+        something: what this connection writes, while nobody else does, and does not fold in.
+        """
+        with _connect(str(self._source), self._key, apsw.SQLITE_OPEN_READWRITE) as held:
+            held.wal_autocheckpoint(0)
+            held.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            with self._database.block_writers():
+                held.execute(_EMPTY_WRITE)
+                held.execute("BEGIN")
+                held.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            yield
+
+    def close(self) -> None:
+        """Let go of the file. Nothing is copied any more."""
+        with self._guard:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _open_source(self) -> int:
+        with self._guard:
+            if self._file is None:
+                self._file = os.open(self._source, os.O_RDONLY | BINARY)
+            return self._file
+
+
+def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> AuditEnd:
+    """See that every page of a copy can be read and is in its place; answers where its audit log ends.
+
+    The tables one by one: of all together, the search index would be compared with itself, which takes five times as
+    long, and finds no page that was not found before. Raises BackupNotMade, and apsw.Error.
+    """
+    with open_immutable(copy, key) as connection:
+        tables = [row[0] for row in connection.execute(_TABLES)]
+        for done, table in enumerate(tables):
+            if progress is not None:
+                progress(CHECKING, done, len(tables))
+                connection.set_progress_handler(_progress_handler(progress, done, len(tables)), _STEPS_BETWEEN_REPORTS)
+            if (found := connection.pragma("quick_check", table)) != "ok":
+                raise BackupNotMade(reason=f"the store is damaged ({found}): run `mailbox-appliance store check`.")
+        return read_audit_end(connection)
+
+
+def _progress_handler(progress: Progress, done: int, total: int) -> Callable[[], bool]:
+    """What is raised by who is told of the progress ends the statement."""
+
+    def tell() -> bool:
+        progress(CHECKING, done, total)
+        return False
+
+    return tell
+
+
+def read_audit_end(connection: apsw.Connection) -> AuditEnd:
+    """Where the audit log of a store of format 5 ends."""
+    found: dict[str, str] = dict(connection.execute("SELECT name, value FROM meta WHERE name LIKE 'audit_%'"))
+    count = found.get("audit_count", "")
+    return AuditEnd(int(count) if count.isdecimal() else 0, found.get("audit_head", ""))
+
+
+@contextmanager
+def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
+    """A database that nobody else has open and that has no log: nothing is made beside it, nothing in it changes."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with _connect(f"{file.absolute().as_uri()}?immutable=1", key, flags) as connection:
+        yield connection
+
+
+def _copy_file(source: int, target: Path, progress: Progress | None = None) -> None:
+    """By position, since others may copy from the same open file."""
+    done, total = 0, os.fstat(source).st_size
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as out:
+        while length := _copy_piece(source, out.fileno(), done):
+            done += length
+            if progress is not None:
+                progress(COPYING, done, max(done, total))
+
+
+def _copy_piece(source: int, target: int, offset: int) -> int:
+    """Copy what comes next; answers how much, 0 at the end."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source, target, _LARGE_PIECE, offset, offset)
+        except OSError as error:
+            if error.errno not in _COPY_UNSUPPORTED:
+                raise
+    return write_at(target, read_at(source, _PIECE, offset), offset)
+
+
+def checkpoint_copy(copy: Path, key: StoreKey) -> None:
+    """Fold the log that lies beside a copy into it; nothing lies beside it then."""
+    log = wal_path(copy)
+    if log.stat().st_size:
+        with _connect(str(copy), key, apsw.SQLITE_OPEN_READWRITE) as connection:
+            connection.pragma("synchronous", "off")  # of what a crash leaves of it, nothing is used
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _connect(name: str, key: StoreKey, flags: int) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(name, flags=flags)
+    try:
+        connection.set_busy_timeout(BUSY_SECONDS * 1000)
+        set_cipher_key(connection, key.cipher, key.derive("database"))
+        yield connection
+    finally:
+        connection.close(True)

@@ -1,0 +1,270 @@
+"""Verifying a backup: every byte, every page of its database, and how much is in it.
+
+A database of this format is unpacked for it: it is encrypted where it lies then, too. One of an older format is plain,
+so SQLite reads it inside the backup, and nothing of it reaches the disk.
+
+The backup that a restore makes of the store it replaces holds the files as they were, readable or not: a database that
+does not open there is no fault of the backup.
+"""
+
+import secrets
+import shutil
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.errors import BackupAltered, Problem, ReplacedUnopened
+from mailbox_appliance.model.records import BackupSummary, Progress
+from mailbox_appliance.store import files
+from mailbox_appliance.store.backup.container import CHUNK_SIZE, Container, SectionName
+from mailbox_appliance.store.backup.files import checkpoint_copy, new_hidden_path, open_immutable, read_audit_end
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.open_file import wal_path
+from mailbox_appliance.store.schema import TABLE_NAMES, find_missing_table
+
+# ---
+# Lets SQLite read a database where it lies in a backup, so that a plain one of an older format never touches the
+# disk.
+#
+# SQLite asks for pages; each is taken out of the sealed chunk that holds it, the last few of which are kept open.
+# Nothing can be written, and no file has another name than the sections of the one backup.
+
+
+# ruff: noqa: N802, ARG002 - the names and arguments are SQLite's (sqlite.org/c3ref/io_methods.html)
+
+
+_CHUNKS_KEPT = 32  # chunks of a MiB
+_DATABASE_SECTIONS: dict[str, SectionName] = {"/mailbox.db": "mailbox.db", "/mailbox.db-wal": "mailbox.db-wal"}
+
+
+@contextmanager
+def open_database_in(container: Container) -> Iterator[apsw.Connection]:
+    """The plain database in a backup, together with its log. Raises apsw.Error, and BackupAltered while reading it."""
+    vfs = _BackupVfs(f"backup-{secrets.token_hex(8)}", container)
+    connection = None
+    try:
+        connection = apsw.Connection("/mailbox.db", flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs.name)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        # Else SQLite wants memory that it shares with other processes, which there is none of here.
+        connection.pragma("locking_mode", "exclusive")
+        yield connection
+    finally:
+        if connection is not None:
+            connection.close(True)
+        vfs.unregister()
+
+
+class _BackupVfs(apsw.VFS):
+    """The sections of a backup as files."""
+
+    def __init__(self, name: str, container: Container) -> None:
+        super().__init__(name, base="unix")
+        self.name = name
+        self._container = container
+        self._chunks: OrderedDict[tuple[SectionName, int], bytes] = OrderedDict()
+
+    def xOpen(self, name: object, flags: list[int]) -> "_SectionFile":  # type: ignore[override]
+        section = _DATABASE_SECTIONS.get(name.filename() if isinstance(name, apsw.URIFilename) else str(name))
+        if section is None:
+            raise apsw.CantOpenError("there is no such file in a backup")
+        flags[1] = apsw.SQLITE_OPEN_READONLY
+        place = self._container.manifest.find_section(section)
+        return _SectionFile(self, section, 0 if place is None else place[1].size)  # a log that is not there is empty
+
+    def xAccess(self, pathname: str, flags: int) -> bool:
+        section = _DATABASE_SECTIONS.get(pathname)
+        return section is not None and self._container.manifest.find_section(section) is not None
+
+    def xFullPathname(self, name: str) -> str:
+        return name
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:
+        raise apsw.ReadOnlyError("a backup is not written to")
+
+    def read_chunk(self, section: SectionName, number: int) -> bytes:
+        """So much of a section, from the chunks that are kept or the file."""
+        key = (section, number)
+        if key not in self._chunks:
+            self._chunks[key] = self._container.part(section, number * CHUNK_SIZE, CHUNK_SIZE)
+            if len(self._chunks) > _CHUNKS_KEPT:
+                self._chunks.popitem(last=False)
+        self._chunks.move_to_end(key)
+        return self._chunks[key]
+
+
+class _SectionFile:
+    """One of them, open. SQLite fills up with zeros what is asked for beyond its end."""
+
+    def __init__(self, vfs: _BackupVfs, section: SectionName, size: int) -> None:
+        self._vfs, self._section, self._size = vfs, section, size
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        end, found = min(offset + amount, self._size), bytearray()
+        while offset < end:
+            inside = offset % CHUNK_SIZE
+            found += self._vfs.read_chunk(self._section, offset // CHUNK_SIZE)[inside : inside + end - offset]
+            offset += min(CHUNK_SIZE - inside, end - offset)
+        return bytes(found)
+
+    def xFileSize(self) -> int:
+        return self._size
+
+    def xLock(self, level: int) -> None: ...
+
+    def xUnlock(self, level: int) -> None: ...
+
+    def xCheckReservedLock(self) -> bool:
+        return False
+
+    def xFileControl(self, op: int, pointer: int) -> bool:
+        return False
+
+    def xSectorSize(self) -> int:
+        return 4096
+
+    def xDeviceCharacteristics(self) -> int:
+        return 0
+
+    def xSync(self, flags: int) -> None: ...
+
+    def xClose(self) -> None: ...
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        raise apsw.ReadOnlyError("a backup is not written to")
+
+    def xTruncate(self, size: int) -> None:
+        raise apsw.ReadOnlyError("a backup is not written to")
+
+
+CHECKING = "checking"
+# A statement that takes long is asked after so many steps of SQLite's machine whether to go on, and tells how far it
+# is; a page takes some of them.
+_STEPS_BETWEEN_REPORTS, _STEPS_A_PAGE = 500_000, 500
+_COUNTS = """SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts WHERE status <> 'removed'),
+  (SELECT count(*) FROM messages m JOIN accounts a ON a.number = m.account WHERE a.status <> 'removed')"""
+_OLDER_COUNTS = "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts), 0"
+
+
+def is_pre_restore(container: Container) -> bool:
+    """Whether it holds the files of a store as they lay there, about which nothing else is said."""
+    return container.manifest.reason == "pre-restore"
+
+
+def summarize_backup(container: Container, scratch: Path, progress: Progress | None = None) -> BackupSummary:
+    """Look through a backup. Where a database has to be unpacked, it is in `scratch`, and gone afterwards.
+
+    Raises BackupAltered, ReplacedUnopened, NotEnoughRoom, OSError.
+    """
+    try:
+        if container.manifest.format == format_5.NUMBER:
+            counts = _count_current(container, scratch, progress)
+        else:
+            counts = _count_older(container, progress)
+    except apsw.FullError:
+        raise
+    except apsw.Error as error:
+        raise _open_problem(container, error) from error
+    return _to_summary(container, counts)
+
+
+def summarize_unpacked(container: Container, database: Path, progress: Progress | None = None) -> BackupSummary:
+    """The same for a database of this format that was unpacked already, with its log, which is folded in."""
+    try:
+        return _to_summary(container, _count_unpacked(container, database, progress))
+    except apsw.FullError:
+        raise
+    except apsw.Error as error:
+        raise _open_problem(container, error) from error
+
+
+def _to_summary(container: Container, counts: tuple[int, int, int]) -> BackupSummary:
+    manifest = container.manifest
+    return BackupSummary(
+        ok=True,
+        created_at=manifest.created_at,
+        format=manifest.format,
+        version=manifest.version,
+        members=counts[0],
+        accounts=counts[1],
+        messages=counts[2],
+    )
+
+
+def _count_current(container: Container, scratch: Path, progress: Progress | None) -> tuple[int, int, int]:
+    files.require_room(scratch, container.manifest.content_size + 16 * files.MIB)
+    folder = new_hidden_path(scratch)
+    folder.mkdir(mode=0o700)
+    try:
+        database = folder / "mailbox.db"
+        for section in container.manifest.sections:
+            if section.name in ("mailbox.db", "mailbox.db-wal"):
+                container.extract(section.name, folder / section.name, progress)
+            else:
+                deque(container.pieces(section.name), 0)
+        return _count_unpacked(container, database, progress)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _count_unpacked(container: Container, database: Path, progress: Progress | None) -> tuple[int, int, int]:
+    if wal_path(database).exists():
+        checkpoint_copy(database, container.key)
+    with open_immutable(database, container.key) as connection:
+        _check_database(container, connection, progress)
+        if missing := find_missing_table(row[0] for row in connection.execute(TABLE_NAMES)):
+            raise _damage_problem(container, f"its table {missing} is missing")
+        end = container.manifest.audit
+        if end is not None and read_audit_end(connection) != end:
+            raise _damage_problem(container, "its audit log ends elsewhere than it did")
+        return next(connection.execute(_COUNTS))
+
+
+def _count_older(container: Container, progress: Progress | None) -> tuple[int, int, int]:
+    container.check(progress)
+    with open_database_in(container) as connection:
+        _check_database(container, connection, progress)
+        return next(connection.execute(_OLDER_COUNTS))
+
+
+def _check_database(container: Container, connection: apsw.Connection, progress: Progress | None) -> None:
+    connection.set_progress_handler(
+        _progress_handler(progress, connection.pragma("page_count")), _STEPS_BETWEEN_REPORTS
+    )
+    number, application = connection.pragma("user_version"), connection.pragma("application_id")
+    if (number, application) != (container.manifest.format, format_5.APPLICATION_ID):
+        raise _damage_problem(container, "it is of another format than the backup says")
+    # Of virtual tables too: the search index is compared with itself (sqlite.org/pragma.html#pragma_integrity_check).
+    if (found := connection.pragma("integrity_check", 1)) != "ok":
+        raise _damage_problem(container, str(found))
+    if broken := next(connection.execute("PRAGMA foreign_key_check"), None):
+        raise _damage_problem(container, f"rows of its table {broken[0]} belong to rows that are not there")
+
+
+def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], bool]:
+    """What SQLite calls now and then: it tells how far a check is, roughly, and what it raises ends it."""
+    steps = 0
+
+    def tell() -> bool:
+        nonlocal steps
+        steps += _STEPS_BETWEEN_REPORTS
+        if progress is not None:
+            progress(CHECKING, min(steps // _STEPS_A_PAGE, pages), pages)
+        return False
+
+    return tell
+
+
+def _open_problem(container: Container, error: apsw.Error) -> Problem:
+    if is_pre_restore(container) and isinstance(error, apsw.NotADBError):
+        what = "does not open with the key of the backup"
+        return ReplacedUnopened(file=container.file.name, what=what, reason=str(error))
+    return _damage_problem(container, str(error))
+
+
+def _damage_problem(container: Container, reason: str) -> Problem:
+    if is_pre_restore(container):
+        return ReplacedUnopened(file=container.file.name, what="is damaged", reason=reason)
+    return BackupAltered(file=container.file.name, reason=f"the database in it is damaged ({reason})")

@@ -1,0 +1,627 @@
+"""Reading the journal of sending: rows, lists, timelines, counts for charts, and old idempotency keys."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from mailbox_appliance.clock import Clock, from_millis, from_timestamp, to_millis, to_timestamp
+from mailbox_appliance.errors import DraftInUse, DraftSent, IdempotencyConflict, NotFound, QuotaReached
+from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.model.content import LARGE, Content
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import (
+    Address,
+    ComposedMessage,
+    Delivery,
+    DeliveryEntry,
+    DeliveryError,
+    DeliveryResult,
+    DeliveryStatus,
+    DeliveryStep,
+    DeliveryTimeline,
+    DeliveryWork,
+    Envelope,
+    LegacyResponse,
+    LegacySend,
+    NewDelivery,
+    OpenDelivery,
+    Phase,
+    Quota,
+    ScheduledSend,
+    SentCopy,
+)
+from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.moves import first_number
+
+# --- What went out and what came in, counted by the time it happened: for a chart, asked of indexes ---
+
+
+# Folders whose messages are ours, or lie in another folder as well: nothing in them has arrived. Where there are labels
+# everything lies in the folder of all mail, and what is ours is shown by others.
+_ALL_MAIL_FOLDERS = (
+    "SELECT h.number FROM folders h JOIN folders s ON s.account = h.account AND s.label = '\\Sent'"
+    " WHERE h.role = 'all' AND h.label IS NULL"
+)
+_FOLDERS_OF_OURS = f"""
+SELECT number FROM folders WHERE role IN ('sent', 'drafts', 'all', 'starred') AND number NOT IN ({_ALL_MAIL_FOLDERS})"""
+_SENT_BY_US = """
+SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
+  WHERE l.number = m.number AND s.label IN ('\\Sent', '\\Draft')"""
+_FIRST_DELIVERY_FROM = "SELECT number, created_at FROM delivery_operations WHERE number >= ? ORDER BY number LIMIT 1"
+# Each mailbox by its index, the newest part of it; theirs, and the scheduled ones of everybody.
+_COUNT_DELIVERIES = """
+SELECT (unixepoch(d.created_at) - :from) / :step, d.status, count(*)
+  FROM accounts a JOIN delivery_operations d ON d.account_id = a.id AND d.number >= :first
+  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')
+  AND d.created_at >= :since GROUP BY 1, 2"""
+# The number of a message is the second in which it came. The index has all that is asked for.
+_COUNT_ARRIVALS = f"""
+SELECT ((m.number >> 4) - :from) / :step, count(*)
+  FROM accounts a CROSS JOIN messages m INDEXED BY messages_account
+  ON m.account = a.number AND m.number >= :low AND m.number < :high
+  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND m.folder NOT IN ({_FOLDERS_OF_OURS})
+  AND (m.folder NOT IN ({_ALL_MAIL_FOLDERS}) OR NOT EXISTS ({_SENT_BY_US})) GROUP BY 1"""
+
+
+class TrafficHistory:
+    """Reads how much happened when. Steps are counted from `since` on, from 0."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def count_deliveries(
+        self, accounts: str, member_id: str, since: datetime, step: int
+    ) -> Mapping[int, Mapping[str, int]]:
+        """The operations that this member sees, by step and status. `accounts`: ids, JSON; `step`: seconds."""
+        values = self._step_values(accounts, since, step) | {
+            "member": member_id,
+            "first": self._find_first_delivery(to_timestamp(since)),
+            "since": to_timestamp(since),
+        }
+        found: dict[int, dict[str, int]] = {}
+        for index, status, count in self._database.rows(_COUNT_DELIVERIES, values):
+            found.setdefault(index, {})[status] = count
+        return found
+
+    def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
+        """Messages that came, by step: when the server received them. What we sent and drafts do not count."""
+        bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}
+        rows: Iterable[tuple[int, int]] = self._database.rows(
+            _COUNT_ARRIVALS, self._step_values(accounts, since, step) | bounds
+        )
+        return dict(rows)
+
+    @staticmethod
+    def _step_values(accounts: str, since: datetime, step: int) -> dict[str, object]:
+        return {"accounts": accounts, "from": int(since.timestamp()), "step": step}
+
+    def _find_first_delivery(self, since: str) -> int:
+        """A number that none since then is below, or one behind the last where there is none since then.
+
+        By halving: numbers grow with time. Where the clock was set back meanwhile, some may be missed, and only a bar
+        of a chart is too short.
+        """
+        low, high = 0, int(self._database.value("SELECT max(number) FROM delivery_operations") or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            row = self._database.row(_FIRST_DELIVERY_FROM, (middle,))
+            if row is None or row[1] >= since:
+                high = middle
+            else:
+                low = row[0] + 1
+        return low
+
+
+# --- Idempotency keys from before there were delivery operations: for 24 hours they answer as they did then ---
+
+
+class _LegacyAnswer(msgspec.Struct, frozen=True):
+    data: LegacySend
+    warnings: tuple[str, ...] = ()
+
+
+class LegacyIdempotencyKeys:
+    """Reads the answers that were stored."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyResponse | None:
+        """The answer that this key was given, or None where there is none or its time is over.
+
+        Raises IdempotencyConflict where it was another request.
+        """
+        row = self._database.row(
+            "SELECT request_hash, status, response_body FROM legacy_idempotency WHERE credential_id = ?"
+            " AND idempotency_key = ? AND expires_at > ?",
+            (credential_id, idempotency_key, to_timestamp(self._clock.now())),
+        )
+        if row is None:
+            return None
+        if row[0] != request_hash:
+            raise IdempotencyConflict(operation="")
+        envelope = decode_json(row[2], _LegacyAnswer)
+        return LegacyResponse(row[1], envelope.data, envelope.warnings)
+
+
+# --- How a delivery operation lies in a row, and the row as clients and the worker see it ---
+
+
+DELIVERY_COLUMNS = (
+    "d.id, d.account_id, d.kind, d.status, d.result_id, d.result_thread_id, d.result_warnings, d.error_code,"
+    " d.schedule_id, d.warnings, d.shown, d.request_hash, d.accepted_warnings"
+)
+SELECT_WORK = (
+    "SELECT d.id, d.account_id, d.kind, d.status, d.phase, d.shown, m.wire, m.bcc_header, d.envelope,"
+    " d.message_id_header, d.result_id, d.result_thread_id, d.created_at, d.copy_attempts, d.attempts, d.send_at,"
+    " d.last_cause, d.credential_id, d.member_id, d.draft_id, d.parent_id, d.updated_at,"
+    " d.provider_draft_id"
+    " FROM delivery_operations d LEFT JOIN delivery_messages m ON m.operation = d.id"
+)
+SELECT_OPEN = "SELECT id, account_id, phase, shown, kind FROM delivery_operations"
+SELECT_SCHEDULED = (
+    "SELECT d.schedule_id, d.account_id, d.id, d.send_at, d.status, d.summary, d.created_at, d.number"
+    " FROM delivery_operations d"
+)
+_INSERT_DELIVERY = """
+INSERT INTO delivery_operations (id, account_id, credential_id, member_id, idempotency_key, request_hash, kind, status,
+  phase, shown, envelope, message_id_header, result_id, result_thread_id, draft_id, draft_version, parent_id,
+  schedule_id, send_at, summary, next_attempt_at, accepted_warnings, created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+class ScheduledSummary(msgspec.Struct, frozen=True):
+    """How a scheduled send is listed."""
+
+    to: tuple[Address, ...] = ()
+    subject: str = ""
+
+
+def warnings_of(row: Row) -> tuple[str, ...]:
+    """What a client is told beside the operation: what was so from the beginning, then what its status brings."""
+    return (*json.loads(row[12]), *json.loads(row[9]))
+
+
+def to_delivery(row: Row) -> Delivery:
+    """A row of `COLUMNS` as clients see it."""
+    result_warnings = tuple(json.loads(row[6]).values())
+    succeeded = row[3] == "succeeded"
+    return Delivery(
+        operation_id=row[0],
+        account_id=row[1],
+        kind=row[2],
+        status=row[3],
+        result=DeliveryResult(id=row[4], thread_id=row[5], warnings=result_warnings or UNSET) if succeeded else UNSET,
+        error=DeliveryError(code=row[7]) if row[7] is not None else UNSET,
+        schedule_id=row[8] or UNSET,
+    )
+
+
+def to_work(row: Row, wire: Content) -> DeliveryWork:
+    """A row of `WORK` as the worker needs it, with its message."""
+    return DeliveryWork(
+        operation_id=row[0],
+        account_id=row[1],
+        kind=row[2],
+        status=row[3],
+        phase=Phase(row[4]),
+        is_shown=bool(row[5]),
+        wire=wire,
+        bcc_header=bytes(row[7] or b""),
+        envelope=decode_json(row[8], Envelope),
+        message_id=row[9],
+        result_id=row[10],
+        result_thread_id=row[11],
+        created_at=from_timestamp(row[12]),
+        copy_attempts=row[13],
+        attempts=row[14],
+        send_at=None if row[15] is None else from_timestamp(row[15]),
+        last_cause=row[16],
+        credential_id=row[17],
+        member_id=row[18],
+        draft_id=row[19],
+        parent_id=row[20],
+        updated_at=from_timestamp(row[21]),
+        provider_draft_id=row[22],
+    )
+
+
+def to_open_delivery(row: Row) -> OpenDelivery:
+    """A row of `OPEN_DELIVERY`, without the message."""
+    return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]), row[4])
+
+
+def to_scheduled(row: Row) -> ScheduledSend:
+    """A row of `SCHEDULED` as clients see it."""
+    summary = decode_json(row[5] or b"{}", ScheduledSummary)
+    return ScheduledSend(
+        id=row[0],
+        account_id=row[1],
+        operation_id=row[2],
+        send_at=row[3],
+        status=row[4],
+        to=summary.to,
+        subject=summary.subject,
+        created_at=row[6],
+    )
+
+
+def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
+    """Write a new operation down with its message. Inside a transaction."""
+    operation_id, is_scheduled = new_id("dlv"), new.send_at is not None
+    status: DeliveryStatus = "queued" if is_scheduled else "sending"
+    schedule_id = new_id("sch") if is_scheduled else None
+    summary = msgspec.json.encode(ScheduledSummary(new.to, new.subject)).decode() if is_scheduled else None
+    database.change(
+        _INSERT_DELIVERY,
+        (
+            operation_id,
+            new.account_id,
+            new.credential_id,
+            new.member_id,
+            new.idempotency_key,
+            new.request_hash,
+            new.kind,
+            status,
+            is_scheduled,  # it is answered at once, and is not withdrawn
+            msgspec.json.encode(new.message.envelope).decode(),
+            new.message.message_id,
+            new_id("msg"),
+            new.thread_id or new_id("thr"),
+            new.draft_id,
+            new.draft_version,
+            new.parent_id,
+            schedule_id,
+            None if new.send_at is None else to_timestamp(new.send_at),
+            summary,
+            None if new.send_at is None else to_millis(new.send_at),
+            json.dumps(new.warnings),
+            at,
+            at,
+        ),
+    )
+    _insert_message(database, operation_id, new.message)
+    note_phase(database, operation_id, Phase.ACCEPTED, at)
+    return Delivery(
+        operation_id=operation_id,
+        account_id=new.account_id,
+        kind=new.kind,
+        status=status,
+        schedule_id=schedule_id or UNSET,
+    )
+
+
+def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) -> bool:
+    """Go on to a phase; False where the operation is over or its mailbox is gone. Inside a transaction."""
+    is_new = phase is Phase.CONNECTING  # what an earlier attempt left at the provider tells nothing of this one
+    marked = database.change(
+        "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ?,"
+        " provider_draft_id = CASE WHEN ? THEN NULL ELSE provider_draft_id END WHERE id = ?"
+        " AND status = 'sending' AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = account_id)",
+        (phase, at, int(is_new), is_new, operation_id),
+    )
+    if marked:
+        note_phase(database, operation_id, phase, at)
+    return bool(marked)
+
+
+def set_provider_draft(database: Database, operation_id: str, draft_id: str | None) -> None:
+    """Note what is sent by its id at the provider; None for nothing. Inside a transaction."""
+    sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
+    database.change(sql, (draft_id, operation_id))
+
+
+def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> None:
+    """Note when a phase was entered. Inside a transaction."""
+    database.change(
+        "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
+        (phase, at, operation_id),
+    )
+
+
+def _insert_message(database: Database, operation_id: str, message: ComposedMessage) -> None:
+    """Write the bytes down: the first of them, with the header, in the row, the rest of a large message in chunks."""
+    pieces = message.wire.pieces()
+    first = message.wire.read() if len(message.wire) <= LARGE else next(pieces)
+    row = (operation_id, first, message.bcc_header)
+    database.change("INSERT INTO delivery_messages VALUES (?, ?, ?)", row)
+    if len(first) < len(message.wire):
+        for position, piece in enumerate(pieces):
+            database.change("INSERT INTO delivery_chunks VALUES (?, ?, ?)", (operation_id, position, piece))
+        database.release_memory()
+
+
+def load_message_bytes(database: Database, operation_id: str, first: bytes | None) -> Content:
+    """The bytes of a message, of which the row holds the first; empty where they are not kept any more."""
+    sql = "SELECT count(*), coalesce(sum(length(content)), 0) FROM delivery_chunks WHERE operation = ?"
+    count, size = database.row(sql, (operation_id,)) or (0, 0)
+    return Content(first or b"", _StoredChunks(database, operation_id, count, size)) if count else Content(first or b"")
+
+
+class _StoredChunks(Content):
+    """The rest of a large message. No transaction is open between its pieces. Raises NotFound once it is forgotten."""
+
+    def __init__(self, database: Database, operation_id: str, count: int, size: int) -> None:
+        super().__init__()
+        self._database, self._operation_id, self._count, self._size = database, operation_id, count, size
+
+    def pieces(self) -> Iterator[bytes]:
+        sql = "SELECT content FROM delivery_chunks WHERE operation = ? AND position = ?"
+        for position in range(self._count):
+            piece: bytes | None = self._database.value(sql, (self._operation_id, position))
+            if piece is None:
+                raise NotFound(what="delivery operation")
+            self._database.release_memory()
+            yield piece
+
+
+def find_sent_source(database: Database, account_id: str, result_id: str) -> Content | None:
+    """The message that was sent under this id, as our copy has it, with Bcc; None where none is to be filed."""
+    row = database.row(
+        "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
+        " WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
+        (account_id, result_id),
+    )
+    return None if row is None else with_bcc(load_message_bytes(database, row[0], row[1]), row[2])
+
+
+# Written exactly as in the partial indexes, so that they are used.
+_OPEN_DELIVERIES = "status IN ('queued', 'sending', 'uncertain')"
+_VISIBLE_TO_MEMBER = "d.shown AND (d.member_id = ? OR d.kind = 'scheduled')"
+# Theirs, and the scheduled ones of everybody: each by its index, however few they are among the others.
+_LISTED_NUMBERS = """
+SELECT number FROM (SELECT number FROM delivery_operations WHERE account_id = :account AND {whose}
+  AND number < :before AND shown ORDER BY number DESC LIMIT :most)"""
+_DELIVERY_PAGE = f"""
+SELECT {DELIVERY_COLUMNS}, d.number FROM delivery_operations d WHERE d.number IN (
+  {_LISTED_NUMBERS.format(whose="member_id = :member")} UNION ALL {_LISTED_NUMBERS.format(whose="kind = 'scheduled'")})
+  ORDER BY d.number DESC LIMIT :most"""
+_DRAFT_IN_USE = f"""
+SELECT id, status FROM delivery_operations d WHERE draft_id = ? AND account_id = ? AND ({_OPEN_DELIVERIES} OR EXISTS (
+  SELECT 1 FROM delivery_chores c WHERE c.operation = d.id AND c.kind = 'remove_draft')) LIMIT 1"""
+# The newest ones are looked at, as many as the quota allows. Those of before the clock was set back lie in the future.
+_COUNT_HANDED_IN = """
+SELECT count(*), min(created_at) FROM (SELECT created_at FROM delivery_operations WHERE {column} = ?
+  ORDER BY number DESC LIMIT ?) WHERE created_at > ? AND created_at <= ?"""
+_QUOTA_OWNERS = {"credential": "This API key or session", "account": "This mailbox"}
+_QUOTA_WINDOWS = {timedelta(hours=1): ("an hour", "per_hour"), timedelta(days=1): ("a day", "per_day")}
+
+
+class DeliveryLists:
+    """Reads the journal of sending."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
+        """An operation of this member, or any scheduled one, once a client was shown it. Raises NotFound."""
+        row = self._database.row(
+            f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.account_id = ? AND {_VISIBLE_TO_MEMBER}",
+            (operation_id, account_id, member_id),
+        )
+        if row is None:
+            raise NotFound(what="delivery operation")
+        return to_delivery(row), warnings_of(row)
+
+    def get_sender_id(self, account_id: str, operation_id: str) -> str:
+        """The member who handed an operation in, once a client was shown it. Raises NotFound."""
+        sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"
+        member_id = self._database.value(sql, (operation_id, account_id))
+        if member_id is None:
+            raise NotFound(what="delivery operation")
+        return str(member_id)
+
+    def list(
+        self, account_id: str, member_id: str, *, before: int | None, limit: int
+    ) -> tuple[tuple[Delivery, ...], int | None]:
+        """A page of the operations that this member sees, newest first, and the position to go on from."""
+        before = before if before is not None else 1 << 62
+        values = {"account": account_id, "member": member_id, "before": before, "most": limit + 1}
+        rows = self._database.rows(_DELIVERY_PAGE, values)
+        page = rows[:limit]
+        return tuple(map(to_delivery, page)), page[-1][-1] if len(rows) > limit else None
+
+    def list_scheduled(
+        self, account_id: str, *, after: int | None, limit: int
+    ) -> tuple[tuple[ScheduledSend, ...], int | None]:
+        """A page of the scheduled sends that are not over, the soonest first, and the position to go on from."""
+        place = "(SELECT send_at, number FROM delivery_operations WHERE number = ?)"
+        beyond = f" AND (d.send_at, d.number) > {place}" if after is not None else ""
+        rows = self._database.rows(
+            f"{SELECT_SCHEDULED} WHERE d.account_id = ? AND d.schedule_id IS NOT NULL AND d.{_OPEN_DELIVERIES}{beyond}"
+            " ORDER BY d.send_at, d.number LIMIT ?",
+            (account_id, *(() if after is None else (after,)), limit + 1),
+        )
+        page = rows[:limit]
+        return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
+
+    def find_source(self, account_id: str, message_id: str) -> Content | None:
+        """The source of our copy of a sent message, or None where it is none that is known here."""
+        return find_sent_source(self._database, account_id, message_id)
+
+    def count_open(self, account_ids: Collection[str]) -> dict[str, int]:
+        """How many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
+        # `+`: by the index of what is open, not by that of all that there ever was in these mailboxes.
+        mine = f"+account_id IN ({', '.join('?' * len(account_ids))})"
+        sql = f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN_DELIVERIES} AND {mine} GROUP BY status"
+        found: dict[str, int] = dict(self._database.rows(sql, tuple(account_ids)))
+        return {status: found.get(status, 0) for status in ("queued", "sending", "uncertain")}
+
+    def require_free_draft(self, account_id: str, draft_id: str) -> None:
+        """Raises DraftInUse where a saved draft is on its way, or may have been sent, DraftSent where it was."""
+        row = self._database.row(_DRAFT_IN_USE, (draft_id, account_id))
+        if row is not None:
+            operation_id, status = row
+            raise (DraftSent if status == "succeeded" else DraftInUse)(operation=operation_id)
+
+    def require_quotas(self, account_id: str, credential_id: str, quotas: Iterable[Quota]) -> None:
+        """Raises QuotaReached where one of these quotas is used up; `retry_after` says when it has room again."""
+        for quota in quotas:
+            owner = credential_id if quota.of == "credential" else account_id
+            self._require_quota(quota, owner)
+
+    def _require_quota(self, quota: Quota, owner: str) -> None:
+        now = self._clock.now()
+        row = self._database.row(
+            _COUNT_HANDED_IN.format(column=f"{quota.of}_id"),
+            (owner, quota.most, to_timestamp(now - quota.window), to_timestamp(now)),
+        )
+        count, oldest = row or (0, None)
+        if count >= quota.most and oldest is not None:
+            window, setting = _QUOTA_WINDOWS[quota.window]
+            left = (from_timestamp(oldest) + quota.window - now).total_seconds()
+            raise QuotaReached(
+                retry_after=max(1, int(left) + 1),
+                who=_QUOTA_OWNERS[quota.of],
+                most=quota.most,
+                window=window,
+                setting=f"`sending.{quota.of}_{setting}`",
+            )
+
+
+# --- Deliveries as people look at them: what was sent, to whom and when, and each step that it went ---
+
+
+#: Bytes of a message that hold its header; the subject of one with a longer header is not told.
+_HEADER_SIZE = 65_536
+_WIDTH = len(DELIVERY_COLUMNS.split(","))
+# What is filed or mirrored is told from there, what is kept from its bytes; of others nobody knows the subject.
+_ENTRY = f"""
+SELECT {DELIVERY_COLUMNS}, d.created_at, d.updated_at, d.send_at, d.summary, d.envelope, d.member_id,
+  (SELECT m.subject FROM messages m WHERE m.id = d.result_id),
+  (SELECT substr(w.wire, 1, {_HEADER_SIZE}) FROM delivery_messages w WHERE w.operation = d.id), d.number,
+  d.message_id_header, d.attempts, d.next_attempt_at, d.copy, d.evidence_looks, d.evidence_next_at, d.reply_code,
+  d.reply_enhanced, d.uncertain_at FROM delivery_operations d"""
+_OWN_DELIVERIES, _SCHEDULED_DELIVERIES = "member_id = :member", "kind = 'scheduled'"
+_VISIBLE_ENTRY = f"d.shown AND (d.{_OWN_DELIVERIES} OR d.{_SCHEDULED_DELIVERIES})"
+# Each mailbox by its index, theirs and the scheduled ones of everybody: so many of each as the page may need.
+_ENTRY_NUMBERS = """
+SELECT n.number FROM json_each(:accounts) a JOIN delivery_operations n ON n.number IN (
+  SELECT number FROM delivery_operations WHERE account_id = a.value AND {whose} AND number < :before AND shown{status}
+  ORDER BY number DESC LIMIT :most)"""
+_SELECT_PHASES = "SELECT at, attempt, phase FROM delivery_phases WHERE operation = ? ORDER BY rowid"
+
+
+class DeliveryTimelines:
+    """Reads the journal of sending for people."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list(
+        self,
+        account_ids: Collection[str],
+        member_id: str,
+        *,
+        status: DeliveryStatus | None,
+        before: int | None,
+        limit: int,
+    ) -> tuple[tuple[DeliveryEntry, ...], int | None]:
+        """A page of what this member sees in these mailboxes, newest first, and the position to go on from."""
+        having = " AND status = :status" if status else ""
+        both = (_ENTRY_NUMBERS.format(whose=whose, status=having) for whose in (_OWN_DELIVERIES, _SCHEDULED_DELIVERIES))
+        sql = f"{_ENTRY} WHERE d.number IN ({' UNION ALL '.join(both)}) ORDER BY d.number DESC LIMIT :most"
+        before = before if before is not None else 1 << 62
+        values = {"accounts": json.dumps([*account_ids]), "member": member_id, "before": before, "most": limit + 1}
+        values |= {"status": status} if status else {}
+        rows = self._database.rows(sql, values)
+        page = rows[:limit]
+        return tuple(_to_entry(row, member_id) for row in page), _entry_details(page[-1]).number if len(
+            rows
+        ) > limit else None
+
+    def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[DeliveryTimeline, tuple[str, ...]]:
+        """All the steps of an operation that this member sees, and its warnings. Raises NotFound."""
+        values = {"id": operation_id, "account": account_id, "member": member_id}
+        row = self._database.row(f"{_ENTRY} WHERE d.id = :id AND d.account_id = :account AND {_VISIBLE_ENTRY}", values)
+        if row is None:
+            raise NotFound(what="delivery operation")
+        phases = self._database.rows(_SELECT_PHASES, (operation_id,))
+        return _to_timeline(row, phases, member_id), warnings_of(row)
+
+
+class _EntryDetails(NamedTuple):
+    """What `_ENTRY` has behind `COLUMNS`."""
+
+    created_at: str
+    updated_at: str
+    send_at: str | None
+    summary: str | None
+    envelope: str
+    member_id: str
+    subject: str | None
+    wire: bytes | None
+    number: int
+    message_id_header: str
+    attempts: int
+    next_attempt_at: int | None
+    copy: SentCopy
+    looks: int
+    next_look_at: int | None
+    reply_code: int | None
+    reply_enhanced: str | None
+    uncertain_at: int | None
+
+
+def _entry_details(row: Row) -> _EntryDetails:
+    return _EntryDetails(*row[_WIDTH:])
+
+
+def _to_entry(row: Row, member_id: str) -> DeliveryEntry:
+    more = _entry_details(row)
+    summary = decode_json(more.summary or b"{}", ScheduledSummary)
+    is_own = more.member_id == member_id
+    # Hidden recipients are told to who sent it.
+    told = decode_json(more.envelope, Envelope).recipients if is_own else tuple(a.email for a in summary.to)
+    return DeliveryEntry(
+        **msgspec.structs.asdict(to_delivery(row)),
+        created_at=more.created_at,
+        updated_at=more.updated_at,
+        send_at=more.send_at,
+        subject=summary.subject or _subject(more),
+        recipients=told,
+        is_own=is_own,
+    )
+
+
+def _subject(more: _EntryDetails) -> str | None:
+    if more.subject is not None or more.wire is None:
+        return more.subject
+    header, end, _ = bytes(more.wire).partition(b"\r\n\r\n")
+    return parse(header + end).subject if end else None
+
+
+def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimeline:
+    more = _entry_details(row)
+    return DeliveryTimeline(
+        **msgspec.structs.asdict(_to_entry(row, member_id)),
+        message_id_header=more.message_id_header,
+        attempts=more.attempts,
+        next_attempt_at=_to_moment(more.next_attempt_at),
+        sent_copy=more.copy,
+        looks=more.looks,
+        next_look_at=_to_moment(more.next_look_at),
+        reply_code=more.reply_code,
+        reply_enhanced=more.reply_enhanced,
+        steps=tuple(_timeline_steps(phases, row[3], more)),
+    )
+
+
+def _timeline_steps(phases: list[Row], status: DeliveryStatus, more: _EntryDetails) -> Iterator[DeliveryStep]:
+    """What was noted at each phase, and what came of it in the end."""
+    yield from (DeliveryStep(at=at, attempt=attempt, step=phase) for at, attempt, phase in phases)
+    if more.uncertain_at is not None:
+        at = to_timestamp(from_millis(more.uncertain_at))
+        yield DeliveryStep(at=at, attempt=more.attempts, step="uncertain")
+    if status in ("succeeded", "failed"):
+        yield DeliveryStep(at=more.updated_at, attempt=more.attempts, step=status)
+
+
+def _to_moment(millis: int | None) -> str | None:
+    return None if millis is None else to_timestamp(from_millis(millis))

@@ -1,0 +1,599 @@
+"""The key of the store: the file `encryption.key`, the slots in it, and where it lies.
+
+    {"format": 5, "storeId": "...", "cipher": "aegis", "salt": "<first 16 bytes of mailbox.db, hex>",
+     "slots": [{"type": "file", "key": "<32 bytes, base64>"}],
+     "check": "<HMAC of id, cipher, salt; hex>", "checksum": "<SHA-256 of the rest as canonical JSON; hex>"}
+
+The 32-byte master key never touches the database: what opens it, and what seals the audit chain, are derived from it
+(HKDF, RFC 5869). `checksum` is verified first and tells a damaged key file from an intact one, so that a passphrase
+that does not fit is surely a wrong one; `check` tells whether the key in a slot is that of the file, `salt` a wrong key
+from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
+"""
+
+import base64
+import binascii
+import errno
+import hashlib
+import hmac
+import json
+import os
+import platform
+import secrets
+import threading
+import unicodedata
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from msgspec import Meta
+
+from mailbox_appliance.errors import (
+    Invalid,
+    KeychainLocked,
+    KeychainUnusable,
+    KeyDamaged,
+    KeyUnusable,
+    PassphraseNeeded,
+    PassphraseWrong,
+)
+from mailbox_appliance.model.decoding import convert
+from mailbox_appliance.store.files import KEY_FILE, half_written_path, write_private
+from mailbox_appliance.system import files, keyring, ownership
+
+# --- The slots of a key file: each holds the 32-byte master key of a store, locked in a way of its own ---
+#
+#     file        the key itself                            whoever has the file has the key
+#     passphrase  locked by a passphrase                    Argon2id (RFC 9106) makes the key that locks it
+#     keyring     locked by a random key that the keychain of the operating system holds
+#
+# What is locked is sealed by AES-256-GCM together with the store's id, the kind of the slot and its parameters, so
+# that none of these can be exchanged. What a file may ask of the machine is bounded before any of it is done.
+
+
+MIN_PASSPHRASE, MAX_PASSPHRASE = 12, 1024
+#: Iterations, memory in KiB, lanes: some 0.2 s and 64 MiB.
+_ARGON2_ITERATIONS, _ARGON2_KIB, _ARGON2_LANES = 3, 64 * 1024, 4
+_RECOVERY_GROUPS, _RECOVERY_GROUP = 6, 5
+_RECOVERY_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that are mistaken for another
+# One takes up to a gibibyte.
+_argon2_lock = threading.Lock()
+
+_Master = Annotated[bytes, Meta(min_length=32, max_length=32)]
+_Wrapped = Annotated[bytes, Meta(min_length=48, max_length=48)]
+_Nonce = Annotated[bytes, Meta(min_length=12, max_length=12)]
+_Salt = Annotated[bytes, Meta(min_length=16, max_length=16)]
+
+
+class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="file"):
+    """The master key as it is."""
+
+    key: _Master
+
+    def __repr__(self) -> str:
+        return "FileSlot()"
+
+
+class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="passphrase"):
+    """The master key locked by a passphrase. `t`: iterations, `m`: KiB of memory, `p`: lanes."""
+
+    kdf: Annotated[str, Meta(pattern="^argon2id$")]
+    t: Annotated[int, Meta(ge=1, le=10)]
+    m: Annotated[int, Meta(ge=8, le=1024 * 1024)]
+    p: Annotated[int, Meta(ge=1, le=16)]
+    salt: _Salt
+    nonce: _Nonce
+    wrapped: _Wrapped
+
+    def __post_init__(self) -> None:
+        if self.m < 8 * self.p:
+            raise ValueError("Argon2id takes at least 8 KiB a lane (RFC 9106, 3.1)")
+
+
+class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="keyring"):
+    """The master key locked by a key that the keychain holds under this name."""
+
+    service: Annotated[str, Meta(pattern=f"^{keyring.SERVICE}$")]
+    user: Annotated[str, Meta(pattern="^store-[0-9A-Za-z_-]{1,64}$")]
+    nonce: _Nonce
+    wrapped: _Wrapped
+
+
+Slot = FileSlot | PassphraseSlot | KeyringSlot
+
+
+def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
+    """Raise ValueError unless there are slots, and of each kind one at most."""
+    if not slots or len({type(slot) for slot in slots}) < len(slots):
+        raise ValueError("no slot, or two of a kind")
+
+
+# --- locking ---
+
+
+def wrap_in_file(master: bytes) -> FileSlot:
+    """A slot from which anybody reads the key."""
+    return FileSlot(master)
+
+
+def wrap_with_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
+    """A slot that a passphrase opens. Raises Invalid for one that is too short, or too long to be one."""
+    return wrap_with_kek(key, passphrase)[0]
+
+
+def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, bytes]:
+    """The same, and what the passphrase made for it, which takes long to make."""
+    require_passphrase(passphrase)
+    empty = PassphraseSlot(
+        "argon2id", _ARGON2_ITERATIONS, _ARGON2_KIB, _ARGON2_LANES, secrets.token_bytes(16), bytes(12), bytes(48)
+    )
+    kek = derive_passphrase_kek(empty, passphrase)
+    return _lock_with_kek(empty, key, kek), kek
+
+
+def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
+    """A slot that the key in the keychain opens; see `keyring_kek`."""
+    empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
+    return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
+
+
+def rewrap_slots(
+    slots: tuple[Slot, ...], old: "StoreKey", new: "StoreKey", passphrase: str | None, *, file: Path | str
+) -> tuple[Slot, ...]:
+    """The same slots around another master key, each opened in the way it was.
+
+    Raises PassphraseNeeded, PassphraseWrong, KeychainLocked.
+    """
+    made: list[Slot] = []
+    for slot in slots:
+        if isinstance(slot, FileSlot):
+            made.append(wrap_in_file(new.master))
+        elif isinstance(slot, PassphraseSlot):
+            if passphrase is None:
+                raise PassphraseNeeded(file=file)
+            kek = derive_passphrase_kek(slot, passphrase)
+            unlock_slot(slot, kek, old.store_id, file)
+            made.append(_lock_with_kek(slot, new, kek))
+        else:
+            made.append(wrap_with_keyring(new, load_keyring_kek(new.store_id, file=file)))
+    return tuple(made)
+
+
+def slots_for_backup(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """Those that travel in a backup: the key lies in it in plain only where nothing else would open it elsewhere."""
+    sealed = any(isinstance(slot, PassphraseSlot) for slot in slots)
+    return tuple(slot for slot in slots if not (sealed and isinstance(slot, FileSlot)))
+
+
+def require_passphrase(passphrase: str) -> None:
+    """Raise Invalid for what is too short, or too long, to be a passphrase, or could not be given as a line."""
+    if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
+        raise Invalid.at("/passphrase", f"A passphrase has {MIN_PASSPHRASE} to {MAX_PASSPHRASE} characters.")
+    if any(unicodedata.category(one) == "Cc" for one in passphrase):
+        raise Invalid.at("/passphrase", "A passphrase has no control characters, such as a line break or a tab.")
+
+
+def new_recovery_passphrase() -> str:
+    """A random passphrase to write down: 30 letters and digits, which is more than any machine tries."""
+    groups = (
+        "".join(secrets.choice(_RECOVERY_LETTERS) for _ in range(_RECOVERY_GROUP)) for _ in range(_RECOVERY_GROUPS)
+    )
+    return "-".join(groups)
+
+
+# --- unlocking ---
+
+
+def unlock_slots(
+    slots: tuple[Slot, ...], store_id: str, passphrase: str | None = None, *, file: Path | str = "the key file"
+) -> bytes:
+    """The master key: from the `file` slot, else by the passphrase where one is given, else by the keychain.
+
+    `file`: whose slots they are. Raises PassphraseWrong, KeychainLocked, PassphraseNeeded where there is no other way.
+    """
+    by_kind: dict[type, Slot] = {type(slot): slot for slot in slots}
+    if isinstance(slot := by_kind.get(FileSlot), FileSlot):
+        return slot.key
+    if isinstance(slot := by_kind.get(PassphraseSlot), PassphraseSlot) and passphrase is not None:
+        return unlock_slot(slot, derive_passphrase_kek(slot, passphrase), store_id, file)
+    if isinstance(slot := by_kind.get(KeyringSlot), KeyringSlot):
+        return _unlock_with_keychain(slot, store_id, file)
+    raise PassphraseNeeded(file=file)
+
+
+def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
+    """The 32 bytes that a passphrase makes with the parameters of a slot, whether it is the right one or not.
+
+    The passphrase counts in Unicode's composed form (NFC), since keyboards differ. Raises KeyUnusable where the memory
+    is not to be had.
+    """
+    text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
+    with _argon2_lock:
+        try:
+            kdf = Argon2id(salt=slot.salt, length=32, iterations=slot.t, lanes=slot.p, memory_cost=slot.m)
+            return kdf.derive(text)
+        except MemoryError as error:
+            reason = f"its passphrase takes {slot.m // 1024} MiB of memory, which are not free."
+            raise KeyUnusable(reason=reason) from error
+
+
+def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
+    """The key in the keychain that locks a store's: the one that is there, else a new one, stored and read back.
+
+    One that is there is never replaced: a copy of the directory or a backup may be locked by it.
+    Raises KeychainUnusable.
+    """
+    name = _name_in_keychain(store_id)
+    try:
+        if (found := keyring.find(name)) is not None:
+            return _decode_kek(found, file)
+        kek = secrets.token_bytes(32)
+        keyring.put(name, base64.b64encode(kek).decode())
+    except keyring.KeyringUnavailable as error:
+        raise KeychainUnusable(file=file, reason=str(error)) from error
+    return kek
+
+
+def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
+    """The master key in a slot, by what `passphrase_kek` made for it. Raises PassphraseWrong."""
+    try:
+        return _unseal(kek, slot, store_id)
+    except InvalidTag as error:
+        raise PassphraseWrong(file=file) from error
+
+
+def _unlock_with_keychain(slot: KeyringSlot, store_id: str, file: Path | str) -> bytes:
+    try:
+        found = keyring.find(slot.user)
+    except keyring.KeyringUnavailable as error:
+        raise KeychainLocked(file=file, reason=str(error)) from error
+    if found is None:
+        raise KeychainLocked(file=file, reason=f"it holds no {slot.user} of {slot.service}")
+    try:
+        return _unseal(_decode_kek(found, file), slot, store_id)
+    except InvalidTag as error:
+        raise KeychainLocked(
+            file=file, reason=f"its {slot.user} of {slot.service} belongs to another key file"
+        ) from error
+
+
+def _decode_kek(found: str, file: Path | str) -> bytes:
+    try:
+        kek = base64.b64decode(found, validate=True)
+    except (binascii.Error, ValueError):
+        kek = b""
+    if len(kek) != 32:
+        raise KeychainLocked(file=file, reason="what it holds under the name of this store is no key")
+    return kek
+
+
+def _name_in_keychain(store_id: str) -> str:
+    return f"store-{store_id}"
+
+
+def _lock_with_kek(slot: PassphraseSlot, key: "StoreKey", kek: bytes) -> PassphraseSlot:
+    slot = msgspec.structs.replace(slot, nonce=secrets.token_bytes(12))
+    return msgspec.structs.replace(slot, wrapped=_seal(kek, slot, key))
+
+
+def _seal(kek: bytes, slot: PassphraseSlot | KeyringSlot, key: "StoreKey") -> bytes:
+    return AESGCM(kek).encrypt(slot.nonce, key.master, _associated_data(slot, key.store_id))
+
+
+def _unseal(kek: bytes, slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes:
+    return AESGCM(kek).decrypt(slot.nonce, slot.wrapped, _associated_data(slot, store_id))
+
+
+def _associated_data(slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes:
+    """What is sealed with the key: everything in the slot but its nonce and the key, and whose slot it is."""
+    facts = {name: value for name, value in msgspec.to_builtins(slot).items() if name not in ("nonce", "wrapped")}
+    return json.dumps({"storeId": store_id, **facts}, sort_keys=True, separators=(",", ":")).encode()
+
+
+# --- Where the key of a store lies, and where its passphrase comes from, when the operator keeps them elsewhere ---
+#
+#     MAILBOX_APPLIANCE_KEY_FILE, else the systemd credential `db-key`, else DIR/encryption.key
+#     MAILBOX_APPLIANCE_PASSPHRASE, else the systemd credential `passphrase`
+#     DIR/key-place                 where the key was when the store was last opened, if elsewhere
+#
+# systemd hands credentials to a service as files of a folder that only the service can read, and nobody can write
+# (systemd.exec(5), LoadCredential=): it names the folder in CREDENTIALS_DIRECTORY.
+
+
+KEY_NOTE_FILE = "key-place"
+KEY_FILE_VARIABLE = "MAILBOX_APPLIANCE_KEY_FILE"
+PASSPHRASE_VARIABLE = "MAILBOX_APPLIANCE_PASSPHRASE"  # noqa: S105 - a name
+_CREDENTIALS_VARIABLE, _KEY_CREDENTIAL, _PASSPHRASE_CREDENTIAL = "CREDENTIALS_DIRECTORY", "db-key", "passphrase"
+_LONGEST = 64 * 1024
+
+
+def find_key_file(data_dir: Path, environment: Mapping[str, str]) -> Path:
+    """The key file of the store in a data directory, whether it is there or not.
+
+    Raises StoreUnusable for one elsewhere that neither the effective user nor root owns, unless it is a credential.
+    """
+    if named := environment.get(KEY_FILE_VARIABLE):
+        file = Path(named).expanduser().absolute()
+        if not is_credential(file, environment):
+            ownership.require_own_key(file)
+        return file
+    return _find_credential(_KEY_CREDENTIAL, environment) or data_dir / KEY_FILE
+
+
+def write_key_note(data_dir: Path, key_file: Path, environment: Mapping[str, str]) -> None:
+    """Note in a data directory that the key of its store lies elsewhere, for who looks there without it; best effort.
+
+    A shell does not have what a unit file gives a service, and a store whose key lies there is no lost one.
+    """
+    note, place = data_dir / KEY_NOTE_FILE, str(key_file)
+    if is_credential(key_file, environment):
+        place = f"the systemd credential {key_file.name}"
+    with suppress(OSError, UnicodeEncodeError):
+        if key_file.absolute() == (data_dir / KEY_FILE).absolute():
+            note.unlink(missing_ok=True)
+        elif read_key_note(data_dir) != place:
+            write_private(note, place.encode() + b"\n")
+
+
+def read_key_note(data_dir: Path) -> str | None:
+    """Where the key of a store was, as it was last opened, if not beside it."""
+    try:
+        return files.read_regular(data_dir / KEY_NOTE_FILE, _LONGEST).decode("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def is_credential(key_file: Path, environment: Mapping[str, str]) -> bool:
+    """Whether a key file came as a credential: it is gone when the service stops, and the next start gets what the
+    source of the credential holds. So it is never written, also where the folder would allow it.
+    """
+    folder = environment.get(_CREDENTIALS_VARIABLE)
+    return bool(folder) and key_file.resolve().is_relative_to(Path(str(folder)).resolve())
+
+
+def require_no_credential(key_file: Path, environment: Mapping[str, str]) -> None:
+    """Raise KeyUnusable for a key file that came as a credential, where it would have to change."""
+    if is_credential(key_file, environment):
+        reason = (
+            f"{key_file} came as a credential of systemd, and what is written there is gone at the next start. Copy the"
+            " key to a file that stays, name that in MAILBOX_APPLIANCE_KEY_FILE and repeat the command; then make the"
+            " credential anew from it. Nothing was changed."
+        )
+        raise KeyUnusable(reason=reason)
+
+
+def load_passphrase(environment: Mapping[str, str]) -> str | None:
+    """The passphrase that the environment or systemd gives, without a line end; None where neither does.
+
+    Raises KeyUnusable for a credential that cannot be read as one line of UTF-8.
+    """
+    if given := environment.get(PASSPHRASE_VARIABLE):
+        return given
+    file = _find_credential(_PASSPHRASE_CREDENTIAL, environment)
+    if file is None:
+        return None
+    try:
+        return files.read_regular(file, _LONGEST).rstrip(b"\r\n").decode("utf-8") or None
+    except OSError as error:
+        raise KeyUnusable(reason=f"{file} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise KeyUnusable(reason=f"{file} is not valid UTF-8.") from error
+
+
+def _find_credential(name: str, environment: Mapping[str, str]) -> Path | None:
+    folder = environment.get(_CREDENTIALS_VARIABLE)
+    file = Path(folder) / name if folder else None
+    return file if file is not None and file.exists() else None
+
+
+CIPHERS = ("aegis", "chacha20")
+KEY_FILE_FORMAT = 5
+_MAX_KEY_FILE_SIZE = 64 * 1024
+
+
+@dataclass(frozen=True)
+class StoreKey:
+    """The master key of a store and what is known of the store it belongs to. `salt` is None where that is unknown."""
+
+    master: bytes = field(repr=False)
+    store_id: str
+    cipher: str
+    salt: str | None = None
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it comes from a file that holds nothing but the key, so that the cipher is a guess."""
+        return not self.store_id
+
+    def derive(self, purpose: str) -> bytes:
+        """32 bytes for one purpose, from which neither the master key nor another purpose's can be told."""
+        info = f"mailbox-appliance {purpose}".encode()
+        return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.master)
+
+    def with_salt(self, salt: str) -> "StoreKey":
+        """The same key, knowing how its store begins."""
+        return replace(self, salt=salt)
+
+
+class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A key file as it stands, its checksum found right; nothing in it is unlocked."""
+
+    format: int
+    store_id: str
+    cipher: str
+    salt: str | None
+    slots: tuple[Slot, ...]
+    check: str
+    checksum: str
+
+    def __post_init__(self) -> None:
+        require_distinct_kinds(self.slots)
+
+    def find_key(self, master: bytes) -> StoreKey | None:
+        """The key of the store, or None where this is not the master key that the file was made with."""
+        key = StoreKey(master, self.store_id, self.cipher, self.salt)
+        return key if hmac.compare_digest(self.check.encode("utf-8", "replace"), _key_check(key).encode()) else None
+
+
+def new_key() -> StoreKey:
+    """A new random key, for a new store."""
+    return StoreKey(secrets.token_bytes(32), secrets.token_hex(8), _best_cipher())
+
+
+def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
+    """The key in a key file, unlocked. A passphrase that is not needed is not looked at.
+
+    Raises KeyDamaged, with what is wrong, PassphraseNeeded, PassphraseWrong, KeychainLocked, FileNotFoundError.
+    """
+    raw = _read_bytes(file)
+    if not _is_json(raw):
+        return StoreKey(_decode_bare_key(raw, file), "", _best_cipher())
+    content = _decode_key_file(raw, file)
+    key = content.find_key(unlock_slots(content.slots, content.store_id, passphrase, file=file))
+    if key is None:
+        raise KeyDamaged(file=file, reason="its check value does not agree with the key in it")
+    return key
+
+
+def read_key_file(file: Path) -> KeyFile | None:
+    """A key file as it stands, or None for one that holds nothing but the key. Raises KeyDamaged, FileNotFoundError."""
+    raw = _read_bytes(file)
+    if _is_json(raw):
+        return _decode_key_file(raw, file)
+    _decode_bare_key(raw, file)
+    return None
+
+
+def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
+    """The slots of a key file; one that holds nothing but the key is as good as a `file` slot.
+
+    Raises KeyDamaged, FileNotFoundError.
+    """
+    there = read_key_file(file)
+    return (wrap_in_file(master),) if there is None else there.slots
+
+
+def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
+    """The bytes of a key file with these slots."""
+    content = {
+        "format": KEY_FILE_FORMAT,
+        "storeId": key.store_id,
+        "cipher": key.cipher,
+        "salt": key.salt,
+        "slots": msgspec.to_builtins(slots),
+        "check": _key_check(key),
+    }
+    return json.dumps({**content, "checksum": _checksum(content)}, indent=1).encode() + b"\n"
+
+
+def write_key(file: Path, key: StoreKey) -> None:
+    """Write the key file; a crash leaves the old file or the new one.
+
+    The slots of a file that is there stay, where it holds this key of this store; else there is one `file` slot.
+    """
+    replace_key_file(file, render_key_file(key, _existing_slots(file, key) or (wrap_in_file(key.master),)))
+
+
+def write_key_if_allowed(file: Path, key: StoreKey) -> None:
+    """The same, but a file that is there and lies where we may not write stays as it is: it opens the store as well."""
+    try:
+        write_key(file, key)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM) or not file.exists():
+            raise
+
+
+def replace_key_file(file: Path, content: bytes) -> None:
+    """Write a key file anew. One that is reached through a link is written where it lies, and the link stays.
+
+    Raises OSError (EROFS) for one that came as a credential of systemd, whoever may write there.
+    """
+    if is_credential(file, os.environ):
+        raise OSError(errno.EROFS, "it came as a credential", str(file))
+    write_private(_real_path(file), content)
+
+
+def remove_half_written_key(file: Path) -> None:
+    """Throw away what was being written in place of a key file when we were stopped: a key may lie in it in plain."""
+    with suppress(OSError):
+        half_written_path(_real_path(file)).unlink(missing_ok=True)
+
+
+def _real_path(file: Path) -> Path:
+    return file.resolve() if file.is_symlink() else file
+
+
+def _existing_slots(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
+    with suppress(KeyDamaged, OSError):
+        there = read_key_file(file)
+        if there is not None and there.store_id == key.store_id and there.find_key(key.master) is not None:
+            return there.slots
+    return None
+
+
+def _read_bytes(file: Path) -> bytes:
+    if is_credential(file, os.environ):  # whoever starts the service chose it, whatever user's it is
+        raw = files.read_regular(file, _MAX_KEY_FILE_SIZE + 1)
+    else:
+        raw = files.read_own(file, _MAX_KEY_FILE_SIZE + 1, is_read_only=True)
+    if len(raw) > _MAX_KEY_FILE_SIZE:
+        raise KeyDamaged(file=file, reason="it is larger than any key file")
+    return raw
+
+
+def _is_json(raw: bytes) -> bool:
+    return raw.lstrip().startswith(b"{")
+
+
+def _decode_key_file(raw: bytes, file: Path) -> KeyFile:
+    try:
+        content = json.loads(raw.decode("ascii"))
+        agrees = hmac.compare_digest(content["checksum"].encode(), _checksum(content).encode())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise KeyDamaged(file=file, reason="it cannot be read as a key file") from error
+    if not agrees:
+        raise KeyDamaged(file=file, reason="its checksum does not agree with the rest of it")
+    if content.get("format") != KEY_FILE_FORMAT or content.get("cipher") not in CIPHERS:
+        raise KeyDamaged(file=file, reason="it names a form or cipher that is unknown here")
+    try:
+        return convert(content, KeyFile)
+    except ValueError as error:  # msgspec's ValidationError among them
+        raise KeyDamaged(file=file, reason="what it says is not what a key file of this release says") from error
+
+
+def _decode_bare_key(raw: bytes, file: Path) -> bytes:
+    try:
+        master = base64.b64decode(raw.strip(), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise KeyDamaged(file=file, reason="it holds no base64") from error
+    if len(master) != 32:
+        raise KeyDamaged(file=file, reason="the key in it is not 32 bytes long")
+    return master
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    rest = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _key_check(key: StoreKey) -> str:
+    facts = "\n".join(("mailbox-appliance check", key.store_id, key.cipher, key.salt or "-"))
+    return hmac.digest(key.master, facts.encode("utf-8", "replace"), "sha256").hex()
+
+
+def _best_cipher() -> str:
+    return "aegis" if _has_aes() else "chacha20"
+
+
+def _has_aes() -> bool:
+    """Whether the processor computes AES itself; aegis is the faster cipher only then."""
+    if os.path.exists("/proc/cpuinfo"):  # noqa: PTH110 - cheaper than a Path
+        return " aes" in Path("/proc/cpuinfo").read_text(errors="replace")
+    return platform.machine().lower() in ("arm64", "aarch64", "amd64", "x86_64")

@@ -1,0 +1,658 @@
+"""Writes of mirrored messages by sync and operations: in batches, each of which is one transaction.
+
+Messages are added by their header or whole, get their body later, change flags, and leave (moves).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from mailbox_appliance.clock import to_millis
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.mail.searched import with_words, words_of
+from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.mail.words import for_index
+from mailbox_appliance.model.records import (
+    Address,
+    FetchedMessage,
+    FlagChange,
+    FoundCopy,
+    LocatedMessage,
+    MessageIdentity,
+    MirroredFolder,
+    ParsedMessage,
+)
+from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.store import moves
+from mailbox_appliance.store import moves as store_moves
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.folders import Folders
+from mailbox_appliance.store.messages import (
+    HAS_ATTACHMENT,
+    LOCATED_COLUMNS,
+    JoiningMessage,
+    ThreadAssigner,
+    as_json,
+    flag_bits,
+    pack_attachments,
+    pack_keywords,
+    pack_people,
+    resize_attachments,
+    to_located,
+    unpack_flags,
+)
+from mailbox_appliance.store.moves import ProviderIds, free_numbers
+
+# --- Messages of ours that the server has by now, drafts and copies of what was sent: where they lie, and as what ---
+#
+# The id that was promised stays, whatever sync has seen meanwhile. On a server with labels all of them lie in one
+# folder, where a draft and what was sent of it may have the same Message-ID.
+
+
+_SEEN_DOUBLE = """
+SELECT m.number, other.number, other.uid, other.size, other.internal_date, other.flags, other.keywords,
+  other.provider_id, t.provider_id
+  FROM messages m
+  JOIN messages other INDEXED BY messages_message_id ON other.account = m.account AND other.message_id = m.message_id
+  AND other.folder = m.folder AND other.uid IS NOT NULL AND (?1 IS NULL OR other.uid = ?1)
+  AND (m.provider_id IS NULL OR other.flags & 4 = m.flags & 4)
+  JOIN threads t ON t.number = other.thread
+  WHERE m.id = ?2 AND m.uid IS NULL AND m.gone = 0 ORDER BY other.uid DESC LIMIT 1"""
+_SET_UID = """
+UPDATE OR IGNORE messages SET uid = ?, size = coalesce(?, size), internal_date = coalesce(?, internal_date)
+  WHERE id = ? AND uid IS NULL AND gone = 0"""
+_SET_FLAGS = f"UPDATE messages SET flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ? WHERE number = ?"
+_WITH_PROVIDER_ID = "SELECT number, id FROM messages WHERE account = ? AND provider_id = ?"
+_THREAD_IS_NEW = """
+SELECT 1 FROM messages m JOIN threads t ON t.number = m.thread AND t.provider_id IS NULL WHERE m.number = ?"""
+_SET_PLACE = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date = ?, gone = 0 WHERE number = ?"
+
+
+def set_message_uid(
+    database: Database, account: int, message_id: str, uid: int | None, size: int | None, at: int | None
+) -> None:
+    """Note where the server put a message, with the size and date (milliseconds) that it has there; None: not told.
+
+    Where sync has seen it there meanwhile, that row goes, and its place is taken with all that it knew. Another message
+    keeps its UID. Inside a transaction.
+    """
+    double = database.row(_SEEN_DOUBLE, (uid, message_id))
+    if double is None:
+        if uid is not None:
+            database.change(_SET_UID, (uid, size, at, message_id))
+        return
+    number, seen, *place, bits, words, provider_id, thread_id = double
+    _replace_doubles(database, account, [seen], ProviderIds(number, provider_id or "", thread_id))
+    database.change(_SET_UID, (*place, message_id))
+    if provider_id:
+        database.change(_SET_FLAGS, (bits & ~HAS_ATTACHMENT, words, number))
+
+
+def record_server_copy(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
+    """As `set_uid`, for a message whose provider has an id of its own for it: that is what was seen there.
+
+    Inside a transaction.
+    """
+    number = database.value("SELECT number FROM messages WHERE id = ? AND account = ?", (message_id, account))
+    if number is None or seen.provider_id is None:
+        return
+    doubles = [row[0] for row in database.rows(_WITH_PROVIDER_ID, (account, seen.provider_id)) if row[1] != message_id]
+    _replace_doubles(database, account, doubles, ProviderIds(number, seen.provider_id, seen.provider_thread_id))
+    holder = database.value("SELECT id FROM messages WHERE folder = ? AND uid = ?", (folder, seen.uid))
+    if holder in (None, message_id):  # else sync has not told yet that its UIDs are others now
+        database.change(_SET_PLACE, (folder, seen.uid, seen.size, to_millis(seen.internal_date), number))
+        database.change(_SET_FLAGS, (flag_bits(seen.flags), pack_keywords(seen.flags), number))
+
+
+def _replace_doubles(database: Database, account: int, doubles: Sequence[int], ours: ProviderIds) -> None:
+    """Let a message of ours stand for those that sync has seen, in the provider's thread.
+
+    Where nobody knew which thread ours begins, it is the promised one that stays.
+    """
+    is_new = database.value(_THREAD_IS_NEW, (ours.number,)) is not None
+    if is_new:
+        moves.delete_messages(database, doubles)
+    if ours.provider_id:
+        moves.set_provider_ids(database, account, [ours])
+    if not is_new:
+        moves.delete_messages(database, doubles)
+
+
+# --- What the full-text index is told of a message; FTS5 without content, so it keeps the words and not the text ---
+#
+# Write rows in the order of their numbers: within a transaction FTS5 flushes what it has where a number is lower.
+
+
+INSERT_INDEX_ROW = (
+    "INSERT INTO message_index (subject, sender, recipients, body, scope, rowid) VALUES (?, ?, ?, ?, ?, ?)"
+)
+# Every column is told again: an index without content cannot keep what it was told before.
+UPDATE_INDEX_ROW = (
+    "UPDATE message_index SET subject = ?, sender = ?, recipients = ?, body = ?, scope = ? WHERE rowid = ?"
+)
+
+IndexRow = tuple[str, str, str, str, str, int]
+
+
+def index_row(number: int, account: int, parsed: ParsedMessage) -> IndexRow:
+    """A message as it is indexed; in the order of `INSERT` and `UPDATE`."""
+    return (
+        for_index(parsed.subject),
+        for_index(_people_text((parsed.sender,) if parsed.sender else ())),
+        for_index(_people_text((*parsed.to, *parsed.cc, *parsed.bcc))),
+        words_of(parsed),
+        f"a{account}",
+        number,
+    )
+
+
+def _people_text(people: Iterable[Address]) -> str:
+    return " ".join([f"{each.name} {each.email}" if each.name else each.email for each in people])
+
+
+# --- How messages come into the mirror: a batch at a time, told apart into what is new, ours, and to be filled ---
+#
+# no row with its UID ........................... a new row, in its thread, indexed
+# none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID; where the provider
+#                                                 has ids, any folder: somebody may have put it away at once, and
+#                                                 a draft is a draft)
+# none, but one with the provider's id .......... that one, wherever it lay: it moved, or was put there anew
+# a row of which only the header has come ....... its body, and the index again with its words
+# one that was listed without even its header ... that too, and its thread
+# a whole row ................................... passed over
+
+
+HEADER_ONLY, WHOLE, LARGE = 0, 1, 2  # how much of a message is here: messages.body
+
+ArrivingMessage = tuple[FetchedMessage, ParsedMessage]
+
+_SELECT_KNOWN = """
+SELECT m.uid, m.number, m.body, m.message_id IS NULL AND m.subject = ''
+FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
+# Not by folder and UID, which SQLite would choose: all that is gone of a folder has no UID either.
+_SELECT_PENDING = """
+SELECT m.message_id, m.provider_id IS NOT NULL AND m.flags & 4, m.number FROM json_each(?) j
+  CROSS JOIN messages m INDEXED BY messages_message_id
+  ON m.account = ? AND m.message_id = j.value AND (m.folder = ? OR m.provider_id = '') AND m.uid IS NULL AND m.gone = 0
+  ORDER BY m.number"""
+_INSERT_MESSAGE = """
+INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
+  subject, snippet, people, attachments, body, provider_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+# Of a provider that gives ids '' stands for one that was not told yet.
+_UNKNOWN_PROVIDER_ID = "SELECT '' FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
+_INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
+_FILL_BODY = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
+_FILL_HEADER = """
+UPDATE messages SET thread = ?, message_id = ?, date = ?, subject = ?, people = ? WHERE number = ?"""
+_ADOPT = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date = ? WHERE number = ?"
+_SET_ADOPTED_FLAGS = f"UPDATE messages SET flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ? WHERE number = ?"
+
+
+@dataclass(frozen=True)
+class ArrivalPlace:
+    """Where messages come in, by number, and how much of them."""
+
+    account: int
+    folder: int
+    body: int
+
+
+@dataclass(frozen=True)
+class _KnownMessage:
+    """A message that is there: its number, how much of it, and whether not even its header tells anything."""
+
+    number: int
+    body: int
+    is_bare: int
+
+
+def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
+    """Take in a batch; answers the ids of the messages that are new. Inside a transaction."""
+    by_uid = {message.uid: (message, parsed) for message, parsed in batch}
+    known = _load_known(database, place, by_uid)
+    if moved := _reattach_moved(database, place, by_uid.values()):
+        known |= _load_known(database, place, moved)
+    if place.body != HEADER_ONLY:
+        _fill_bodies(database, place, by_uid, known)
+    # By UID, so that of messages which came in one second the later one has the higher number.
+    new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
+    return insert_messages(database, place, _adopt_pending(database, place, new))
+
+
+def _reattach_moved(database: Database, place: ArrivalPlace, batch: Iterable[ArrivingMessage]) -> frozenset[int]:
+    """The UIDs of those that are known by the provider's id; they lie here now."""
+    named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
+    return moves.reattach_messages(database, place.account, place.folder, named) if named else frozenset()
+
+
+def to_sighting(message: FetchedMessage, parsed: ParsedMessage) -> MessageIdentity:
+    """What a message is recognised by."""
+    own = canonical_message_id(parsed.message_id or "")
+    ids = (message.provider_id, message.provider_thread_id)
+    return MessageIdentity(message.uid, message.flags, own, message.size, message.internal_date, *ids)
+
+
+def fill_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> None:
+    """Give those messages their body that are there without one. Inside a transaction."""
+    by_uid = {message.uid: (message, parsed) for message, parsed in batch}
+    _fill_bodies(database, place, by_uid, _load_known(database, place, by_uid))
+
+
+def _load_known(database: Database, place: ArrivalPlace, uids: Iterable[int]) -> dict[int, _KnownMessage]:
+    """By UID."""
+    return {uid: _KnownMessage(*row) for uid, *row in database.rows(_SELECT_KNOWN, (as_json(uids), place.folder))}
+
+
+def _fill_bodies(
+    database: Database, place: ArrivalPlace, batch: Mapping[int, ArrivingMessage], known: Mapping[int, _KnownMessage]
+) -> None:
+    bare = [(one.number, batch[uid]) for uid, one in known.items() if one.body == HEADER_ONLY and one.is_bare]
+    _fill_headers(database, place, [pair for pair in bare if pair[1][1].message_id or pair[1][1].subject])
+    filled = [(one.number, batch[uid][1]) for uid, one in known.items() if one.body == HEADER_ONLY]
+    filled.sort(key=lambda pair: pair[0])
+    rows = [(parsed.snippet, pack_attachments(parsed), place.body, number) for number, parsed in filled]
+    database.change_many(_FILL_BODY, rows)
+    attached = [(HAS_ATTACHMENT, number) for number, parsed in filled if _has_attachment(parsed)]
+    database.change_many("UPDATE messages SET flags = flags | ? WHERE number = ?", attached)
+    database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, parsed in filled])
+    database.change_many(UPDATE_INDEX_ROW, [index_row(number, place.account, parsed) for number, parsed in filled])
+
+
+def _fill_headers(database: Database, place: ArrivalPlace, bare: Sequence[tuple[int, ArrivingMessage]]) -> None:
+    """Give rows their header of which it was not known."""
+    if not bare:
+        return
+    numbers = as_json(number for number, _ in bare)
+    before = database.rows("SELECT thread FROM messages WHERE number IN (SELECT value FROM json_each(?))", (numbers,))
+    threads = ThreadAssigner(database, place.account, [_to_joining(arriving, None) for _, arriving in bare]).assign()
+    rows = [
+        (
+            thread,
+            canonical_message_id(parsed.message_id or ""),
+            to_millis(parsed.date or message.internal_date),
+            parsed.subject,
+            pack_people(parsed),
+            number,
+        )
+        for thread, (number, (message, parsed)) in zip(threads, bare, strict=True)
+    ]
+    database.change_many(_FILL_HEADER, rows)
+    moves.delete_empty_threads(database, [thread for (thread,) in before])
+
+
+def _to_joining(arriving: ArrivingMessage, proposed: str | None) -> JoiningMessage:
+    message, parsed = arriving
+    own = canonical_message_id(parsed.message_id or "")
+    named, millis = _all_message_ids(own, parsed), to_millis(message.internal_date)
+    return JoiningMessage(own, named, parsed.subject, millis, proposed, message.provider_thread_id)
+
+
+def insert_messages(
+    database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage], promised: tuple[str, str] | None = None
+) -> tuple[str, ...]:
+    """Add new messages; answers their ids. Inside a transaction.
+
+    `promised`: the ids of message and thread for a single one that the server does not have yet.
+    """
+    owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
+    moments = [to_millis(message.internal_date) for message, _ in batch]
+    joining = [_to_joining(arriving, promised[1] if promised else None) for arriving in batch]
+    threads = ThreadAssigner(database, place.account, joining).assign()
+    numbers = free_numbers(database, moments)
+    ids = [promised[0] if promised else new_id("msg") for _ in batch]
+    rows = sorted(zip(numbers, ids, threads, owns, moments, batch, strict=True), key=lambda row: row[0])
+    untold = database.value(_UNKNOWN_PROVIDER_ID, (place.account,))
+    database.change_many(
+        _INSERT_MESSAGE,
+        [(*_message_row(place, *row, is_pending=bool(promised)), _provider_id(row[-1], untold)) for row in rows],
+    )
+    database.change_many(_INSERT_BODY, [_body_row(number, parsed) for number, *_, (_, parsed) in rows])
+    database.change_many(
+        INSERT_INDEX_ROW, [index_row(number, place.account, parsed) for number, *_, (_, parsed) in rows]
+    )
+    return tuple(ids)
+
+
+def _message_row(
+    place: ArrivalPlace,
+    number: int,
+    identity: str,
+    thread: int,
+    own: str | None,
+    millis: int,
+    arriving: ArrivingMessage,
+    *,
+    is_pending: bool,
+) -> tuple[object, ...]:
+    message, parsed = arriving
+    return (
+        number,
+        identity,
+        place.account,
+        place.folder,
+        None if is_pending else message.uid,
+        thread,
+        own,
+        flag_bits(message.flags) | (HAS_ATTACHMENT if _has_attachment(parsed) else 0),
+        pack_keywords(message.flags),
+        to_millis(parsed.date) if parsed.date else millis,
+        millis,
+        message.size,
+        parsed.subject,
+        parsed.snippet,
+        pack_people(parsed),
+        pack_attachments(parsed),
+        place.body,
+    )
+
+
+def _provider_id(arriving: ArrivingMessage, untold: str | None) -> str | None:
+    return arriving[0].provider_id or untold
+
+
+def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
+    headers = msgspec.json.encode(parsed.headers).decode()
+    warnings = msgspec.json.encode(parsed.warnings).decode()
+    return (number, parsed.text, parsed.html, headers, warnings)
+
+
+def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
+    """What is left of a batch when copies of ours that wait for their UID have taken theirs."""
+    owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
+    named = (as_json({own for own in owns if own}), place.account, place.folder)
+    waiting: dict[tuple[str, bool], list[int]] = {}
+    for message_id, is_draft, number in database.rows(_SELECT_PENDING, named):
+        waiting.setdefault((message_id, bool(is_draft)), []).append(number)
+    left: list[ArrivingMessage] = []
+    told: list[tuple[int, FetchedMessage]] = []
+    for own, (message, parsed) in zip(owns, batch, strict=True):
+        is_draft = message.provider_id is not None and bool(flag_bits(message.flags) & 4)
+        if own is not None and waiting.get((own, is_draft)):
+            moment, number = to_millis(message.internal_date), waiting[own, is_draft].pop(0)
+            database.change(_ADOPT, (place.folder, message.uid, message.size, moment, number))
+            told += [(number, message)] if message.provider_id is not None else []
+        else:
+            left.append((message, parsed))
+    _set_adopted_ids(database, place, told)
+    return left
+
+
+def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[tuple[int, FetchedMessage]]) -> None:
+    """Give copies of ours that were found at the server what only the provider knows: its ids, and the labels."""
+    moves.set_provider_ids(
+        database,
+        place.account,
+        [ProviderIds(number, one.provider_id or "", one.provider_thread_id) for number, one in adopted],
+    )
+    database.change_many(
+        _SET_ADOPTED_FLAGS, [(flag_bits(one.flags), pack_keywords(one.flags), number) for number, one in adopted]
+    )
+
+
+def _all_message_ids(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:
+    """The canonical Message-IDs that a message has and names, each once."""
+    named = (own, *map(canonical_message_id, (*parsed.references, *parsed.in_reply_to)))
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+def _has_attachment(parsed: ParsedMessage) -> bool:
+    return any(each.disposition != "inline" for each in parsed.attachments)
+
+
+_CHANGE_FLAGS = "UPDATE messages SET flags = (flags & 64) | ?, keywords = ? WHERE folder = ? AND uid = ?"
+_SELECT_FLAGS = "SELECT uid, flags, keywords FROM messages WHERE folder = ?"
+_NUMBERS_OF_UIDS = "SELECT number FROM messages WHERE folder = ? AND uid IN (SELECT value FROM json_each(?))"
+_NUMBERS_OF_IDS = """
+SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
+  WHERE a.id = ?"""
+_SELECT_LOCATED = f"""
+SELECT {LOCATED_COLUMNS} FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
+WHERE a.id = ?"""
+_FOR_REPLACING = """
+SELECT m.number, m.account, m.folder, m.thread, t.id FROM messages m JOIN threads t ON t.number = m.thread
+WHERE m.id = ?"""
+_HAS_LABELS = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
+
+
+@dataclass(frozen=True)
+class PendingCopy:
+    """A message of ours that stands in a folder here and not on the server yet: its ids are fixed, it has no UID."""
+
+    message_id: str
+    thread_id: str
+
+
+class MailboxWriter:
+    """Writes messages. Each method that writes is one transaction of its own, unless it says otherwise."""
+
+    def __init__(self, database: Database, folders: Folders) -> None:
+        self._database, self._folders = database, folders
+
+    # --- what is there --------------------------------------------------------------------------------------------
+
+    def load_flags(self, folder_number: int, uids: Collection[int] | None = None) -> dict[int, frozenset[str]]:
+        """UID -> flags of the messages that are mirrored in a folder; of those with these UIDs where they are given."""
+        if uids is None:
+            sql, values = f"{_SELECT_FLAGS} AND uid IS NOT NULL", (folder_number,)
+            rows = self._database.rows(sql, values)
+        else:
+            sql = f"{_SELECT_FLAGS} AND uid IN (SELECT value FROM json_each(?))"
+            rows = self._database.rows(sql, (folder_number, as_json(uids)))
+        return {uid: unpack_flags(bits, words) for uid, bits, words in rows}
+
+    def count_in_folder(self, folder_number: int) -> int:
+        """How many messages with a UID are mirrored in a folder."""
+        sql = "SELECT count(*) FROM messages WHERE folder = ? AND uid IS NOT NULL"
+        return int(self._database.value(sql, (folder_number,)))
+
+    def list_without_body(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
+        """UID and size of messages of which only the header is here, the newest first."""
+        sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
+        return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
+
+    def count_without_body(self, account_id: str) -> int:
+        """Of how many messages of a mailbox only the header is here."""
+        sql = (
+            "SELECT count(*) FROM accounts a JOIN folders f ON f.account = a.number JOIN messages m"
+            " ON m.folder = f.number WHERE a.id = ? AND m.body = 0"
+        )
+        return int(self._database.value(sql, (account_id,)))
+
+    def locate(self, account_id: str, message_ids: Iterable[str]) -> dict[str, LocatedMessage]:
+        """Where messages lie, by id; those that are not there are left out."""
+        rows = self._database.rows(_SELECT_LOCATED, (as_json(message_ids), account_id))
+        folders = {folder.number: folder for folder in self._folders.list(account_id)} if rows else {}
+        return {row[0]: to_located(row, folders[row[2]]) for row in rows if row[2] in folders}
+
+    # --- what comes -----------------------------------------------------------------------------------------------
+
+    def add_headers(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
+        """Add messages of a folder of which only the header is known; answers the ids of the new ones. As `add`."""
+        return self._add(folder, batch, HEADER_ONLY)
+
+    def add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> tuple[str, ...]:
+        """Add whole messages of a folder, or large ones without their attachments; answers the ids of the new ones.
+
+        A UID that is there without its body gets it, one that is there whole is passed over. A copy of ours that waits
+        in this folder, with the same Message-ID, gets the UID instead of a second row. A folder that is gone takes
+        nothing.
+        """
+        return self._add(folder, batch, LARGE if large else WHOLE)
+
+    def add_bodies(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> None:
+        """Give those of these messages their body that are listed in this folder without one; pass the others over."""
+        ready = _prepare_batch(batch)
+        with self._database.transaction():
+            account = self._find_account(folder.number)
+            if account is not None:
+                fill_batch(self._database, ArrivalPlace(account, folder.number, LARGE if large else WHOLE), ready)
+
+    def add_pending(
+        self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
+    ) -> None:
+        """Add our copy of a message before the server has it, under promised ids. Inside a transaction.
+
+        `parsed` is best `with_words`, since making them takes long.
+        """
+        account = self._find_account(folder.number)
+        if account is not None:
+            insert_messages(
+                self._database,
+                ArrivalPlace(account, folder.number, WHOLE),
+                [(message, parsed)],
+                (copy.message_id, copy.thread_id),
+            )
+            if self._database.value(_HAS_LABELS, (account,)) is not None:  # a provider files at once what is sent
+                self.set_uid(copy.message_id, None)
+
+    def drop_pending(self, message_id: str) -> None:
+        """Let a copy of ours go that is not on the server: another message stands for it. Inside a transaction."""
+        number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
+        if number is not None:
+            moves.delete_messages(self._database, [number])
+
+    def replace_source(
+        self,
+        message_id: str,
+        message: FetchedMessage,
+        parsed: ParsedMessage,
+        into: MirroredFolder | None = None,
+    ) -> None:
+        """Give a message (a draft) another content under its id; it has no UID until `set_uid`. Raises NotFound.
+
+        `into`: where the new version lies, if the earlier one may lie elsewhere by now.
+        """
+        parsed = with_words(parsed)
+        with self._database.transaction():
+            row = self._database.row(_FOR_REPLACING, (message_id,))
+            if row is None:
+                raise NotFound(what="message")
+            number, account, folder, thread, thread_id = row
+            self._database.change("DELETE FROM messages WHERE number = ?", (number,))
+            place = ArrivalPlace(account, into.number if into is not None else folder, WHOLE)
+            insert_messages(self._database, place, [(message, parsed)], (message_id, thread_id))
+            moves.delete_empty_threads(self._database, [thread])
+
+    def set_uid(
+        self, message_id: str, uid: int | None, size: int | None = None, internal_date: datetime | None = None
+    ) -> None:
+        """Note where the server put a message of ours, with the size and date that it has there; None: not told.
+
+        Where sync has seen it there meanwhile, that row goes, and the promised id stays with all that the row knew.
+        Another message keeps its UID.
+        """
+        millis = None if internal_date is None else to_millis(internal_date)
+        with self._database.transaction():
+            account = self._database.value("SELECT account FROM messages WHERE id = ?", (message_id,))
+            if account is not None:
+                set_message_uid(self._database, account, message_id, uid, size, millis)
+
+    def record_server_copy(self, message_id: str, found: FoundCopy) -> None:
+        """Note where a message of ours was found at the server, and as what. As `set_uid`."""
+        seen = found.seen
+        if found.uid is None or seen is None or seen.provider_id is None:
+            self.set_uid(message_id, found.uid, found.size, found.internal_date)
+            return
+        with self._database.transaction():
+            account = self._find_account(found.folder.number)
+            if account is not None:
+                record_server_copy(self._database, account, found.folder.number, message_id, seen)
+
+    def change_flags(self, folder_number: int, changes: Sequence[FlagChange]) -> None:
+        """Set the flags of messages of a folder."""
+        rows = [(flag_bits(c.flags), pack_keywords(c.flags), folder_number, c.uid) for c in changes]
+        with self._database.transaction():
+            self._database.change_many(_CHANGE_FLAGS, rows)
+
+    # --- what goes ------------------------------------------------------------------------------------------------
+
+    def delete_by_uid(self, folder_number: int, uids: Sequence[int]) -> None:
+        """Delete messages of a folder that the server no longer has, in batches."""
+        for start in range(0, len(uids), moves.DELETED_AT_ONCE):
+            with self._database.transaction():
+                rows = self._database.rows(
+                    _NUMBERS_OF_UIDS, (folder_number, as_json(uids[start : start + moves.DELETED_AT_ONCE]))
+                )
+                moves.delete_messages(self._database, [row[0] for row in rows])
+
+    def delete_by_id(self, account_id: str, message_ids: Collection[str]) -> None:
+        """Delete messages that we removed from the server, wherever sync has them by now."""
+        with self._database.transaction():
+            rows = self._database.rows(_NUMBERS_OF_IDS, (as_json(message_ids), account_id))
+            moves.delete_messages(self._database, [row[0] for row in rows])
+
+    def detach(self, folder_number: int, uids: Collection[int] | None) -> int:
+        """Let messages of a folder be gone, None: all of them; answers how many. In batches, each a transaction.
+
+        They stay readable until they are found in another place, or purged.
+        """
+        return store_moves.detach_messages(self._database, folder_number, uids)
+
+    def reattach(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
+        """Let messages that are gone be those that were seen in this folder; answers the UIDs that are settled so."""
+        with self._database.transaction():
+            account = self._find_account(folder.number)
+            if account is None:
+                return frozenset()
+            return store_moves.reattach_messages(self._database, account, folder.number, sightings)
+
+    def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
+        """The numbers of other folders of the mailbox in which one of these messages lies as far as we know."""
+        account = self._find_account(folder.number)
+        return (
+            store_moves.find_other_folders(self._database, account, folder.number, sightings)
+            if account is not None
+            else frozenset()
+        )
+
+    def record_moves(self, account_id: str, moves: Sequence[tuple[str, int, int | None]]) -> None:
+        """Note what we moved: message id, number of the folder it is in now, its UID there (None: not known)."""
+        with self._database.transaction():
+            store_moves.record_moves(self._database, self._account_number(account_id), moves)
+
+    def correct_sizes(self, number: int, sizes: Mapping[tuple[str, str], int]) -> None:
+        """Note how large attachments of a message are, by part and type, now that they were seen."""
+        sql = "SELECT attachments FROM messages WHERE number = ?"
+        if (packed := self._database.value(sql, (number,))) is None or resize_attachments(packed, sizes) is None:
+            return
+        with self._database.transaction():
+            packed = self._database.value(sql, (number,))
+            if packed is not None and (changed := resize_attachments(packed, sizes)) is not None:
+                self._database.change("UPDATE messages SET attachments = ? WHERE number = ?", (changed, number))
+
+    def has_gone(self, account_id: str) -> bool:
+        """Whether any message of a mailbox is gone."""
+        sql = "SELECT 1 FROM messages WHERE account = ? AND gone = 1 LIMIT 1"
+        return self._database.value(sql, (self._account_number(account_id),)) is not None
+
+    def list_gone(self, account_id: str) -> frozenset[int]:
+        """The numbers of the messages of a mailbox that are gone."""
+        return store_moves.list_gone(self._database, self._account_number(account_id))
+
+    def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
+        """Delete the messages that are gone, or those of `before` that still are; answers how many. In batches."""
+        return store_moves.purge_gone(self._database, self._account_number(account_id), before)
+
+    def _add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], body: int) -> tuple[str, ...]:
+        ready = _prepare_batch(batch)
+        with self._database.transaction():
+            account = self._find_account(folder.number)
+            return (
+                () if account is None else add_batch(self._database, ArrivalPlace(account, folder.number, body), ready)
+            )
+
+    def _find_account(self, folder_number: int) -> int | None:
+        number: int | None = self._database.value("SELECT account FROM folders WHERE number = ?", (folder_number,))
+        return number
+
+    def _account_number(self, account_id: str) -> int:
+        """The number of a mailbox; 0, which none has, where it is gone."""
+        return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)
+
+
+def _prepare_batch(batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
+    """A batch with all that takes long and needs no transaction."""
+    return [(message, with_words(parsed)) for message, parsed in batch]

@@ -1,0 +1,1 @@
+"""Check, compact, rekey and the removal of what is outdated."""

@@ -1,0 +1,356 @@
+"""Checking a store, open or closed, without changing it: faults are returned, none is raised.
+
+    quick   every page and row as SQLite checks them, rows that belong to others, the schema, the key file
+    full    the order of every index too, the search index against the messages, the chain of the audit log
+
+Pages are authenticated when they are read, so one that was changed from outside is found by reading it. What no check
+can find is an older copy of a page, or of the whole file, that was put back with its key.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import KeyDamaged, StoreDamaged, StoreUnusable
+from mailbox_appliance.model.records import Progress, StoreCheck, StoreFault
+from mailbox_appliance.store.audit import Audit
+from mailbox_appliance.store.database import DATABASE_ERRORS, Database, set_cipher_key
+from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable, is_disk_full, to_unusable
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import StoreKey, read_key, read_key_file
+from mailbox_appliance.store.open_file import (
+    DirectoryLock,
+    detect_plain_format,
+    load_store_key,
+    open_database,
+    require_complete,
+    wal_path,
+)
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.schema import find_schema_differences
+
+# --- Whether what stands in a store in more than one place agrees: asked in SQL, answered in counts ---
+
+
+_MAX_TABLES = 20
+#: What is told of rows that should not be, and which these are: each is one pass over an index or two.
+_OF_OTHER_MAILBOX = """messages m JOIN folders f ON f.number = m.folder JOIN threads t ON t.number = m.thread
+  WHERE f.account <> m.account OR t.account <> m.account"""
+_INCOMPLETE_PARTS = """cached_parts p WHERE p.size >= 0 AND p.size <>
+  (SELECT coalesce(sum(length(c.content)), 0) FROM cached_chunks c WHERE c.part = p.number)"""
+_LABEL_DIFFERENCES = """(
+  SELECT * FROM (SELECT folder, number, flags FROM message_labels EXCEPT SELECT * FROM messages_by_label)
+  UNION ALL SELECT * FROM (SELECT * FROM messages_by_label EXCEPT SELECT folder, number, flags FROM message_labels))"""
+_CONSISTENCY_RULES: tuple[tuple[str, str, str], ...] = (
+    (
+        "index_incomplete",
+        "{} messages are not in the search index, so that no search finds them",
+        "messages m LEFT JOIN message_index_docsize d ON d.id = m.number WHERE d.id IS NULL",
+    ),
+    (
+        "index_outdated",
+        "the search index holds {} messages that are not there",
+        "message_index_docsize d LEFT JOIN messages m ON m.number = d.id WHERE m.number IS NULL",
+    ),
+    (
+        "bodies_missing",
+        "{} messages have no row for their content",
+        "messages m LEFT JOIN bodies b ON b.number = m.number WHERE b.number IS NULL",
+    ),
+    ("mailbox_differs", "{} messages lie in a folder or thread of another mailbox", _OF_OTHER_MAILBOX),
+    (
+        "labels_differ",
+        "{} times a folder shows a message by its label, or does not, where it should not",
+        _LABEL_DIFFERENCES,
+    ),
+    ("parts_incomplete", "{} attachments that were kept are not complete", _INCOMPLETE_PARTS),
+)
+# In one statement, so that both counts are of one moment.
+_INDEX_COUNTS = """
+SELECT (SELECT count(*) FROM messages WHERE account = ?),
+  (SELECT count(*) FROM message_index WHERE message_index MATCH ?)"""
+
+
+def find_broken_references(database: Database) -> Iterator[StoreFault]:
+    """Rows that name another one that is not there: how many of each table, and in what."""
+    counts: dict[tuple[str, str], int] = {}
+    for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
+        counts[table, parent] = counts.get((table, parent), 0) + 1
+    for (table, parent), count in list(counts.items())[:_MAX_TABLES]:
+        text = f"{count} rows of the table {table} belong to rows of {parent} that are not there."
+        yield StoreFault(code="reference_broken", message=text)
+
+
+def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
+    """Rows of two tables that should agree, and do not."""
+    for code, text, rows in _CONSISTENCY_RULES:
+        if count := database.value(f"SELECT count(*) FROM {rows}"):
+            yield StoreFault(code=code, message=_sentence(text.format(count)))
+
+
+def find_index_gaps(database: Database) -> Iterator[StoreFault]:
+    """Mailboxes of which the search index does not find every message: it is asked, not only counted."""
+    for number, account in database.rows("SELECT number, id FROM accounts"):
+        there, found = database.row(_INDEX_COUNTS, (number, f"scope: a{number}")) or (0, 0)
+        if found != there:
+            text = f"the search index finds {found} of the {there} messages of the mailbox {account}"
+            yield StoreFault(code="index_differs", message=_sentence(text))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+#: What is told of one kind at most: a damaged file has it without end.
+MAX_FAULTS_OF_A_KIND = 20
+_STEPS_BETWEEN_REPORTS = 20_000  # steps of SQLite's between two looks: some milliseconds
+_SERVING_PAUSE = 0.001
+# Steps that a page takes, roughly: nobody knows how many it will be.
+_STEPS_A_PAGE, _FULL_STEPS_A_PAGE = 200, 500
+
+_Faults = Iterator[StoreFault]
+
+
+@dataclass(frozen=True)
+class CheckedStore:
+    """What is looked at: the open database with its key, which knows how the file begins; the key file; the audit log;
+    and the folder it lies in, where that is to be asked why it cannot be read.
+
+    The database's file itself is not opened here: to close it again would end SQLite's locks on it
+    (sqlite.org/howtocorrupt.html 2.2).
+    """
+
+    database: Database
+    key: StoreKey
+    key_file: Path
+    audit: Audit
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class _CheckStep:
+    name: str
+    label: str  # while it is done
+    find_faults: Callable[[], _Faults]
+
+
+def check_open_store(
+    subject: CheckedStore, *, full: bool, progress: Progress | None = None, serving: bool = False
+) -> StoreCheck:
+    """Look through a store. Where it is `serving` there are pauses, so that nobody has to wait for it.
+
+    Raises LogBeingChecked where the audit log is being checked already, StoreUnusable where the store is closed.
+    """
+    steps = (*_quick_steps(subject, full=full), *(_full_steps(subject) if full else ()))
+    pace = _CheckPace(progress or (lambda _what, _done, _total: None), serving=serving)
+    problems = tuple(fault for step in steps for fault in _run_step(subject, step, pace, full=full))
+    names = tuple(step.name for step in steps)
+    return StoreCheck(ok=not problems, full=full, format=format_5.NUMBER, checked=names, problems=problems)
+
+
+def _quick_steps(subject: CheckedStore, *, full: bool) -> tuple[_CheckStep, ...]:
+    pragma = "integrity_check" if full else "quick_check"
+    database = subject.database
+    return (
+        _CheckStep(
+            "pages", "reading every page", lambda: _check_pages(database, f"PRAGMA {pragma}({MAX_FAULTS_OF_A_KIND})")
+        ),
+        _CheckStep("references", "looking for rows without their owner", lambda: find_broken_references(database)),
+        _CheckStep("schema", "comparing the schema", lambda: _check_schema(database)),
+        _CheckStep("key", "comparing the key file", lambda: _check_key_file(subject)),
+    )
+
+
+def _full_steps(subject: CheckedStore) -> tuple[_CheckStep, ...]:
+    database = subject.database
+    return (
+        _CheckStep("counts", "counting what belongs together", lambda: find_inconsistent_rows(database)),
+        _CheckStep("search", "asking the search index", lambda: find_index_gaps(database)),
+        _CheckStep("audit", "checking the audit log", lambda: _check_audit_log(subject.audit)),
+    )
+
+
+class _CheckPace:
+    """Tells how far a step is, and lets others have a turn."""
+
+    def __init__(self, progress: Progress, *, serving: bool) -> None:
+        self._progress, self._serving = progress, serving
+        self._label, self._done, self._expected = "", 0, 0
+
+    def begin_step(self, told: str, expected: int) -> None:
+        """A step of so many steps of SQLite's, roughly; 0: nobody knows."""
+        self._label, self._done, self._expected = told, 0, expected
+        self._progress(told, 0, expected)
+
+    def advance(self) -> None:
+        """Some more are done."""
+        self._done += _STEPS_BETWEEN_REPORTS
+        self._progress(self._label, min(self._done, self._expected), self._expected)
+        if self._serving:
+            time.sleep(_SERVING_PAUSE)
+
+
+def _run_step(subject: CheckedStore, step: _CheckStep, pace: _CheckPace, *, full: bool) -> list[StoreFault]:
+    """What a step finds; where the file cannot be read for it, that, unless it is the disk that is full."""
+    found: list[StoreFault] = []
+    database = subject.database
+    try:
+        pages = int(database.value("PRAGMA page_count")) if step.name == "pages" else 0
+        pace.begin_step(step.label, pages * (_FULL_STEPS_A_PAGE if full else _STEPS_A_PAGE))
+        with database.progress_handler(_STEPS_BETWEEN_REPORTS, pace.advance):
+            found += step.find_faults()
+        database.release_memory()
+    except apsw.InterruptError as error:
+        raise StoreUnusable(reason="it was closed while it was checked.") from error
+    except DATABASE_ERRORS as error:
+        if subject.folder is not None and is_disk_full(error, subject.folder):
+            raise to_unusable(error, subject.folder) from error
+        found.append(_fault("unreadable", f"The store cannot be read while {step.label}: {error}."))
+    return found
+
+
+def _check_pages(database: Database, pragma: str) -> _Faults:
+    for (text,) in database.rows(pragma):
+        if text != "ok":
+            yield _fault("page_damaged", f"SQLite: {text}.")
+
+
+def _check_schema(database: Database) -> _Faults:
+    for text in find_schema_differences(database):
+        yield _fault("schema_differs", text)
+
+
+def _check_key_file(subject: CheckedStore) -> _Faults:
+    """Whether the next start will find the key: who has the store open does not need the file any more."""
+    file = subject.key_file
+    try:
+        there = read_key_file(file)
+        is_it = there.find_key(subject.key.master) is not None if there else read_key(file).master == subject.key.master
+    except FileNotFoundError:
+        yield _fault("key_missing", f"The key file {file} is gone. Put it back: the next start needs it.")
+    except (KeyDamaged, OSError) as error:
+        text = error.message if isinstance(error, KeyDamaged) else f"{file} cannot be read: {error.strerror}."
+        yield _fault("key_damaged", text)
+    else:
+        if not is_it:
+            yield _fault("key_differs", f"The key file {file} holds another key. Put the right one back.")
+        elif there and subject.key.salt not in (None, there.salt) and os.access(file, os.W_OK):
+            yield _fault("key_differs", f"The key file {file} was written for another state of the store.")
+
+
+def _check_audit_log(audit: Audit) -> _Faults:
+    broken = audit.verify().broken
+    if broken is not None:
+        row = f"row {broken.number}" + (f" ({broken.id})" if broken.id else "")
+        yield _fault("audit_broken", f"The audit log is not as it was written, at {row}: {broken.reason}.")
+
+
+def _fault(code: str, message: str) -> StoreFault:
+    return StoreFault(code=code, message=message)
+
+
+# ---
+# The check of a store that nobody has open: whatever its format, whatever is wrong with it. Nothing is changed.
+#
+# What opening refuses because a page cannot be read is what a check is for, so it looks on page by page. A log beside
+# the file stays where it is: it is read with it, and not folded in.
+
+
+def check_closed_store(
+    folder: Path, key_file: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
+) -> StoreCheck:
+    """Look through the store in a data directory. One of an older format is looked at as the plain file that it is.
+
+    Raises StoreInUse, KeyUnusable, and StoreUnusable for what is no store, or a newer one's.
+    """
+    lock, file = DirectoryLock(folder), folder / DATABASE_FILE
+    try:
+        with failures_as_unusable(folder, then="Nothing was changed."):
+            swap.finish(folder, key_file)
+            if (number := detect_plain_format(file)) is None:
+                return _check_encrypted(file, key_file, full=full, passphrase=passphrase, progress=progress)
+            found = (*_find_truncation(file), *_find_page_faults(file, None, full=full, progress=progress))
+            return StoreCheck(ok=not found, full=full, format=number, checked=("pages", "references"), problems=found)
+    finally:
+        lock.release()
+
+
+def _check_encrypted(
+    file: Path, key_file: Path, *, full: bool, passphrase: str | None, progress: Progress | None
+) -> StoreCheck:
+    had_log = _has_log(file)
+    with file.open("rb") as handle:
+        salt = handle.read(16).hex()
+    try:
+        database, key = open_database(file, key_file, passphrase)
+    except StoreDamaged as damaged:
+        first = StoreFault(code=damaged.code, message=damaged.message)
+        key = load_store_key(key_file, file, passphrase)
+        found = (first, *_find_page_faults(file, key, full=full, progress=progress))
+        return StoreCheck(ok=False, full=full, format=format_5.NUMBER, checked=("pages",), problems=found)
+    audit = Audit(database, key.derive("audit"), SystemClock())
+    is_whole = False
+    try:
+        subject = CheckedStore(database, key.with_salt(salt), key_file, audit, file.parent)
+        answer = check_open_store(subject, full=full, progress=progress)
+        is_whole = answer.ok
+    finally:
+        # A log is folded in only where nothing is wrong.
+        database.close() if is_whole or not had_log else database.close_without_checkpoint()
+    return answer
+
+
+def _find_truncation(file: Path) -> Iterator[StoreFault]:
+    """What SQLite does not find in a plain file: it reads zeros beyond its end."""
+    try:
+        require_complete(file)
+    except StoreDamaged as damaged:
+        yield StoreFault(code=damaged.code, message=damaged.message)
+
+
+def _find_page_faults(
+    file: Path, key: StoreKey | None, *, full: bool, progress: Progress | None
+) -> Iterator[StoreFault]:
+    """What SQLite finds in the pages of a file, encrypted or plain."""
+    if progress is not None:
+        progress("reading every page", 0, 0)
+    try:
+        with _open_for_reading(file, key) as connection:
+            for (text,) in connection.execute(
+                f"PRAGMA {'integrity' if full else 'quick'}_check({MAX_FAULTS_OF_A_KIND})"
+            ):
+                if text != "ok":
+                    yield StoreFault(code="page_damaged", message=f"SQLite: {text}.")
+            if broken := len(list(connection.execute("PRAGMA foreign_key_check"))):
+                yield StoreFault(code="reference_broken", message=f"{broken} rows belong to rows that are not there.")
+    except DATABASE_ERRORS as error:
+        yield StoreFault(code="unreadable", message=f"The store cannot be read any further: {error}.")
+
+
+@contextmanager
+def _open_for_reading(file: Path, key: StoreKey | None) -> Iterator[Any]:
+    """A connection that changes neither the file nor its log."""
+    index = file.with_name(file.name + "-shm")
+    has_log, had_index = _has_log(file), index.exists()
+    place, flags = f"{file.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    if has_log:  # only file and log together are whole; SQLite reads a log by an index that it writes
+        place, flags = str(file), apsw.SQLITE_OPEN_READWRITE
+    with closing(apsw.Connection(place, flags=flags)) as connection:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        if key is not None:
+            set_cipher_key(connection, key.cipher, key.derive("database"))
+        yield connection
+    if has_log and not had_index:
+        index.unlink(missing_ok=True)
+
+
+def _has_log(file: Path) -> bool:
+    log = wal_path(file)
+    return log.exists() and log.stat().st_size > 0

@@ -1,0 +1,169 @@
+"""Background maintenance of an open store, in steps so short that nobody waits for them.
+
+Removed mailboxes: their mail is deleted in small steps. The full-text index: every batch of messages adds a piece,
+which is cheap to write; search slows down with the number of pieces, so they are merged when writing pauses.
+Expired rows are deleted, and the attachment cache is kept within its limit.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.store import moves
+from mailbox_appliance.store.attachment_cache import PartCache
+from mailbox_appliance.store.database import Database
+
+# --- What is kept for a time only: deleted a batch at a time, each a transaction, so that nobody waits for long ---
+#
+# legacy_idempotency   until the key has expired delivery_phases      `store.keep_phases_days`, and as long as the
+# operation is not over; its outcome stays
+
+
+PHASES_KEPT = timedelta(days=90)  # unless a setting says otherwise
+PHASES_AT_ONCE = 500  # phases that are looked at in a step: some 10 ms where all of them go
+
+# In the order in which they were written.
+_NEXT_PHASES = """
+SELECT p.rowid, p.at < ?, d.status IN ('succeeded', 'failed') FROM delivery_phases p
+  CROSS JOIN delivery_operations d ON d.id = p.operation WHERE p.rowid > ? ORDER BY p.rowid LIMIT ?"""
+
+
+def delete_legacy_keys(database: Database, now: datetime) -> None:
+    """Delete the answers whose keys have expired. A transaction."""
+    with database.transaction():
+        database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
+
+
+def delete_some_phases(database: Database, now: datetime, after: int, kept: timedelta = PHASES_KEPT) -> int | None:
+    """Look at the next phases behind this position, and delete the outdated ones; answers where to go on.
+
+    None: what follows is not that old.
+    """
+    rows = database.rows(_NEXT_PHASES, (to_timestamp(now - kept), after, PHASES_AT_ONCE))
+    outdated = [(number,) for number, is_old, is_over in rows if is_old and is_over]
+    if outdated:
+        with database.transaction():
+            database.change_many("DELETE FROM delivery_phases WHERE rowid = ?", outdated)
+    return rows[-1][0] if len(rows) == PHASES_AT_ONCE and any(is_old for _, is_old, _ in rows) else None
+
+
+log = logging.getLogger(__name__)
+
+CLEANUP_INTERVAL = 5.0  # seconds between two looks
+_EXPIRY_INTERVAL = 3600.0
+STEP_PAUSE = 0.005  # between two steps, for whoever wants to write
+FEW_PIECES, MANY_PIECES = 16, 256  # more are merged when writing pauses; or at once
+_PAGES_A_STEP = 100  # pages of the index that are written in a step: some 20 ms
+
+_COUNT_PIECES = """
+WITH RECURSIVE piece (id) AS (SELECT min(segid) FROM message_index_idx UNION ALL
+  SELECT (SELECT min(segid) FROM message_index_idx WHERE segid > piece.id) FROM piece WHERE piece.id IS NOT NULL)
+SELECT count(id) FROM piece"""
+_INDEX_STRUCTURE = (
+    "SELECT block FROM message_index_data WHERE id = 10"  # which pieces there are; sqlite.org/fts5.html 9
+)
+_MERGE_PIECES = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
+
+
+@dataclass(frozen=True)
+class CleanupLimits:
+    """How much is kept: how long the steps of deliveries that are over, and how many bytes fetched on demand, if that
+    is bounded.
+    """
+
+    phases: timedelta = PHASES_KEPT
+    parts: int | None = None
+
+
+class StoreCleaner:
+    """Looks after an open store on a thread of its own. `bounds` is asked each time, so that settings may change."""
+
+    def __init__(self, database: Database, clock: Clock, parts: PartCache) -> None:
+        self._database, self._clock, self._parts = database, clock, parts
+        self.get_limits: Callable[[], CleanupLimits] = CleanupLimits
+        self._woken, self._stopping = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pieces = 0  # when we looked last
+        self._expires_at = 0.0  # monotonic
+
+    def start(self) -> None:
+        """Begin, also with what an earlier run left undone."""
+        self._thread = threading.Thread(target=self._run, name="store-upkeep", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End with the step that is under way. What is left is done after the next start."""
+        self._stopping.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def wake(self) -> None:
+        """There is something to be done at once."""
+        self._woken.set()
+
+    def apply_limits(self) -> None:
+        """What may be kept has changed: see to it at once."""
+        self._expires_at = 0.0
+        self.wake()
+
+    def delete_removed_mailboxes(self) -> None:
+        """Delete what is left of removed mailboxes."""
+        for (number,) in self._database.rows("SELECT number FROM accounts WHERE status = 'removed'"):
+            while not self._stopping.is_set() and moves.delete_some_of_account(self._database, number):
+                self._stopping.wait(STEP_PAUSE)
+
+    def delete_expired(self) -> None:
+        """Delete what was to be kept for a time only, or is more than may be kept."""
+        now, after, bounds = self._clock.now(), 0, self.get_limits()
+        delete_legacy_keys(self._database, now)
+        while not self._stopping.is_set():
+            found = delete_some_phases(self._database, now, after, bounds.phases)
+            if found is None:
+                break
+            after = found
+            self._stopping.wait(STEP_PAUSE)
+        while bounds.parts is not None and not self._stopping.is_set() and self._parts.evict_one(bounds.parts):
+            self._stopping.wait(STEP_PAUSE)
+
+    def merge_index(self) -> None:
+        """Merge the pieces of the index until there are few."""
+        while not self._stopping.is_set() and self._merge_step():
+            self._stopping.wait(STEP_PAUSE)
+
+    def count_index_pieces(self) -> int:
+        """How many pieces the index has."""
+        return int(self._database.value(_COUNT_PIECES))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._woken.clear()
+            try:
+                self._run_once()
+            except Exception:  # a full disk, say: it is tried again
+                log.exception("the store could not be looked after")
+            self._woken.wait(CLEANUP_INTERVAL)
+
+    def _run_once(self) -> None:
+        self.delete_removed_mailboxes()
+        if time.monotonic() >= self._expires_at:
+            self._expires_at = (
+                time.monotonic() + _EXPIRY_INTERVAL
+            )  # before it is done: it may be wanted again meanwhile
+            self.delete_expired()
+        before, self._pieces = self._pieces, self.count_index_pieces()
+        is_paused = before == self._pieces
+        if self._pieces > (FEW_PIECES if is_paused else MANY_PIECES):
+            self.merge_index()
+            self._pieces = self.count_index_pieces()
+
+    def _merge_step(self) -> bool:
+        """A step of merging; False where there was nothing to do."""
+        with self._database.transaction():
+            before = self._database.value(_INDEX_STRUCTURE)
+            self._database.change(_MERGE_PIECES, (_PAGES_A_STEP,))
+            return bool(self._database.value(_INDEX_STRUCTURE) != before)

@@ -1,0 +1,378 @@
+"""Messages that move, are gone or are deleted; their row numbers and their provider's ids.
+
+    in a folder, with its UID --detach--> gone: no UID, still readable --reattach--> in the folder where it was seen
+                                            `--purge: every folder was looked at, and it was nowhere--> (deleted)
+
+What is seen is the same message when Message-ID, size and internal date agree, the date in seconds (RFC 9051 2.3.3).
+One without Message-ID is only recognized where exactly one is gone, and exactly one seen, of that size and second:
+two notices of a machine may well agree in the rest.
+
+Where the provider has an id of its own for each message, that alone decides: then a message that is seen is that one,
+also where it has not been found gone from anywhere yet. Messages mirrored without such ids are matched by the rest.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from mailbox_appliance.clock import to_millis
+from mailbox_appliance.model.records import MessageIdentity
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.messages import (
+    HAS_ATTACHMENT,
+    JoiningMessage,
+    ThreadAssigner,
+    as_json,
+    flag_bits,
+    pack_keywords,
+)
+
+# ---
+# How messages are deleted: a batch at a time, each a transaction, so that nobody waits long for the right to write.
+#
+# With a message go its body, its place in the full-text index, what was cached of it, and its thread when that is
+# empty.
+
+
+DELETED_AT_ONCE = 250  # messages that are deleted at once: some 40 ms
+
+_EMPTY_THREADS = """
+SELECT j.value FROM json_each(?) j WHERE NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread = j.value)"""
+
+
+def delete_messages(database: Database, numbers: Collection[int]) -> None:
+    """Delete these messages, and threads that are empty then. Inside a transaction."""
+    of = "SELECT DISTINCT m.thread FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
+    threads = [row[0] for row in database.rows(of, (as_json(numbers),))]
+    _delete_rows(database, [(number,) for number in sorted(numbers)])
+    delete_empty_threads(database, threads)
+
+
+def delete_empty_threads(database: Database, threads: Collection[int]) -> None:
+    """Delete those of these threads that have no message. Inside a transaction.
+
+    Their links go with them: what was part of such a thread begins a new one if it ever comes back.
+    """
+    empty = database.rows(_EMPTY_THREADS, (as_json(threads),))
+    database.change_many("DELETE FROM threads WHERE number = ?", empty)
+
+
+def delete_folder_messages(database: Database, folder: int) -> None:
+    """Delete the messages of a folder, in batches."""
+    while rows := database.rows("SELECT number FROM messages WHERE folder = ? LIMIT ?", (folder, DELETED_AT_ONCE)):
+        with database.transaction():
+            delete_messages(database, [row[0] for row in rows])
+
+
+def delete_some_of_account(database: Database, account: int) -> bool:
+    """Delete a part of a mailbox that nobody can ask for any more, its row last. A transaction; False: it is gone."""
+    with database.transaction():
+        rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, DELETED_AT_ONCE))
+        if rows:
+            _delete_rows(database, rows)
+            return True
+        threads = database.rows("SELECT number FROM threads WHERE account = ? LIMIT ?", (account, DELETED_AT_ONCE))
+        if threads:
+            database.change_many("DELETE FROM threads WHERE number = ?", threads)
+            return True
+        return bool(database.change("DELETE FROM accounts WHERE number = ?", (account,)))
+
+
+def _delete_rows(database: Database, rows: Sequence[Sequence[int]]) -> None:
+    """Delete messages by number, and what belongs to each."""
+    # The trigger would do this too, and make FTS5 write to its tables for each message: three times the work.
+    database.change_many("DELETE FROM message_index WHERE rowid = ?", rows)
+    database.change_many("DELETE FROM messages WHERE number = ?", rows)
+
+
+# --- What only the provider knows of messages that were here before: its own ids of each, and of its thread ---
+
+
+_SELECT_MESSAGES_TO_THREAD = """
+SELECT m.number, m.message_id, m.subject, m.internal_date, t.id, t.number FROM json_each(?) j
+  CROSS JOIN messages m ON m.number = j.value JOIN threads t ON t.number = m.thread"""
+# What we sent is known by the thread that it was thought to lie in.
+_SET_RESULT_THREAD = """
+UPDATE delivery_operations SET result_thread_id = (SELECT id FROM threads WHERE number = ?)
+  WHERE copy = 'pending' AND result_id = (SELECT id FROM messages WHERE number = ?)"""
+
+
+@dataclass(frozen=True)
+class ProviderIds:
+    """A message, by number, and the ids that its provider has of it and of its thread."""
+
+    number: int
+    provider_id: str
+    provider_thread_id: str | None
+
+
+def set_provider_ids(database: Database, account: int, messages: Sequence[ProviderIds]) -> None:
+    """Note the ids, and let each message lie in the provider's thread. Inside a transaction.
+
+    The thread in which it was stays where none is known to be the provider's: it is that one then.
+    """
+    if not messages:
+        return
+    ids = {message.number: message for message in messages}
+    rows = database.rows(_SELECT_MESSAGES_TO_THREAD, (as_json(ids),))
+    joining = [
+        JoiningMessage(own, (own,) if own else (), subject, millis, thread_id, ids[number].provider_thread_id)
+        for number, own, subject, millis, thread_id, _ in rows
+    ]
+    threads = ThreadAssigner(database, account, joining).assign()
+    given = [(ids[row[0]].provider_id, thread, row[0]) for row, thread in zip(rows, threads, strict=True)]
+    database.change_many("UPDATE messages SET provider_id = ?, thread = ? WHERE number = ?", given)
+    moved = [(thread, row[0]) for row, thread in zip(rows, threads, strict=True) if row[5] != thread]
+    database.change_many(_SET_RESULT_THREAD, moved)
+    delete_empty_threads(database, [row[5] for row in rows])
+
+
+_MOVED_AT_ONCE = 1000
+
+_DETACH = """
+UPDATE messages SET uid = NULL, gone = 1 WHERE folder = ? AND uid IN (SELECT value FROM json_each(?))"""
+_STILL_GONE = "SELECT m.number FROM json_each(?) j JOIN messages m ON m.number = j.value AND m.gone = 1"
+_SELECT_GONE = """
+SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
+  CROSS JOIN messages m INDEXED BY messages_gone ON m.account = ? AND m.message_id = j.value AND m.gone = 1
+  WHERE coalesce(m.provider_id, '') = '' ORDER BY m.folder = ? DESC, m.number"""
+_NUMBERS_BY_PROVIDER = """
+SELECT m.provider_id, m.number FROM json_each(?) j CROSS JOIN messages m INDEXED BY messages_provider
+  ON m.account = ? AND m.provider_id = j.value"""
+_GONE_NAMELESS = """
+SELECT number, folder, message_id, size, internal_date FROM messages INDEXED BY messages_gone
+  WHERE account = ? AND message_id IS NULL AND gone = 1 AND coalesce(provider_id, '') = ''"""
+_ELSEWHERE = """
+SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(?) j
+  CROSS JOIN messages m INDEXED BY messages_message_id ON m.account = ? AND m.message_id = j.value AND m.gone = 0
+  WHERE m.folder <> ? AND m.uid IS NOT NULL"""
+_REATTACH = f"""
+UPDATE messages SET folder = ?, uid = ?, gone = 0, flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ?
+  WHERE number = ?"""
+# Of messages without Message-ID the size must do.
+_DOUBLES = """
+SELECT other.number FROM messages m JOIN messages other ON other.folder = ? AND other.uid = ? AND other.id <> m.id
+  AND other.message_id IS m.message_id AND (m.message_id IS NOT NULL OR other.size = m.size)
+  WHERE m.id = ? AND m.account = ?"""
+_SET_MOVED = """
+UPDATE messages SET folder = ?, uid = ?, gone = ? WHERE id = ? AND account = ?"""
+_HAS_UID = "SELECT 1 FROM messages WHERE folder = ? AND uid = ? AND id <> ?"
+# Sync may have found it there already.
+_IS_THERE = "SELECT 1 FROM messages WHERE id = ? AND folder = ? AND uid IS NOT NULL"
+_TAKEN_UIDS = (
+    "SELECT m.uid, m.provider_id FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"
+)
+
+_Fingerprint = tuple[str | None, int, int]  # what stays the same of a message: Message-ID, size, second
+
+
+def detach_messages(database: Database, folder: int, uids: Collection[int] | None) -> int:
+    """Let messages be gone, in batches; None: all of the folder. Answers how many."""
+    if uids is None:
+        rows = database.rows("SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL", (folder,))
+        uids = [row[0] for row in rows]
+    count = 0
+    for batch in _batches(sorted(uids, reverse=True)):
+        with database.transaction():
+            count += database.change(_DETACH, (folder, as_json(batch)))
+    return count
+
+
+def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
+    """Let all messages of a folder that is no more be gone and stand in another one meanwhile, in batches."""
+    numbers = [row[0] for row in database.rows("SELECT number FROM messages WHERE folder = ?", (folder,))]
+    for batch in _batches(numbers):
+        with database.transaction():
+            rows = [(refuge, number, folder) for number in batch]
+            sql = "UPDATE messages SET folder = ?, uid = NULL, gone = 1 WHERE number = ? AND folder = ?"
+            database.change_many(sql, rows)
+
+
+def detach_without_provider_id(database: Database, folder: int) -> None:
+    """Let the messages of a folder be gone that have no provider's id, in batches; they stand where they are."""
+    rows = database.rows("SELECT number FROM messages WHERE folder = ? AND provider_id IS NULL AND gone = 0", (folder,))
+    for batch in _batches([row[0] for row in rows]):
+        with database.transaction():
+            sql = "UPDATE messages SET uid = NULL, gone = 1 WHERE number = ? AND folder = ? AND provider_id IS NULL"
+            database.change_many(sql, [(number, folder) for number in batch])
+
+
+def reattach_messages(
+    database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
+) -> frozenset[int]:
+    """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction.
+
+    Those whose provider has an id for each need not be gone. One that we have moved there ourselves has the flags that
+    were seen from now on: a server may have dropped labels.
+    """
+    uids = as_json(sighting.uid for sighting in sightings)
+    taken: dict[int, str | None] = dict(database.rows(_TAKEN_UIDS, (uids, folder)))
+    new = [
+        sighting
+        for sighting in {each.uid: each for each in sightings}.values()
+        if sighting.uid not in taken or (sighting.provider_id and sighting.provider_id == taken[sighting.uid])
+    ]
+    pairs = _match_by_provider(database, account, new)
+    known = {seen.uid for seen, _ in pairs}
+    by_marks = _match_by_fingerprint(
+        database, account, folder, [sighting for sighting in new if sighting.uid not in known]
+    )
+    pairs += by_marks
+    rows = [(folder, seen.uid, flag_bits(seen.flags), pack_keywords(seen.flags), number) for seen, number in pairs]
+    database.change_many(_REATTACH, rows)
+    told = [
+        ProviderIds(number, seen.provider_id, seen.provider_thread_id) for seen, number in by_marks if seen.provider_id
+    ]
+    set_provider_ids(database, account, told)
+    return frozenset(seen.uid for seen, _ in pairs)
+
+
+def _match_by_provider(
+    database: Database, account: int, sightings: Sequence[MessageIdentity]
+) -> list[tuple[MessageIdentity, int]]:
+    named = {sighting.provider_id: sighting for sighting in sightings if sighting.provider_id is not None}
+    rows: dict[str, int] = dict(database.rows(_NUMBERS_BY_PROVIDER, (as_json(named), account)) if named else ())
+    return [(named[provider_id], number) for provider_id, number in rows.items()]
+
+
+def _match_by_fingerprint(
+    database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
+) -> list[tuple[MessageIdentity, int]]:
+    gone: dict[_Fingerprint, list[int]] = {}
+    for number, _, *mark in database.rows(_SELECT_GONE, (_message_ids_json(sightings), account, folder)):
+        gone.setdefault(_fingerprint(*mark), []).append(number)
+    gone |= _unambiguous_gone(database, account, sightings)
+    return [(each, found.pop(0)) for each in sightings if (found := gone.get(_fingerprint_of(each)))]
+
+
+def _unambiguous_gone(
+    database: Database, account: int, sightings: Sequence[MessageIdentity]
+) -> dict[_Fingerprint, list[int]]:
+    """Gone messages without Message-ID that can be meant by one sighting only, and no other by it."""
+    seen = Counter(_fingerprint_of(sighting) for sighting in sightings if sighting.message_id is None)
+    gone: dict[_Fingerprint, list[int]] = {}
+    for number, _, *mark in database.rows(_GONE_NAMELESS, (account,)) if seen else ():
+        gone.setdefault(_fingerprint(*mark), []).append(number)
+    return {mark: numbers for mark, numbers in gone.items() if seen[mark] == len(numbers) == 1}
+
+
+def find_other_folders(
+    database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
+) -> frozenset[int]:
+    """The numbers of the other folders in which one of these messages lies as far as we know.
+
+    Not of those with a provider's id: `reattach` needs no look for them.
+    """
+    sightings = [sighting for sighting in sightings if sighting.provider_id is None]
+    marks = {_fingerprint_of(sighting) for sighting in sightings}
+    rows = database.rows(_ELSEWHERE, (_message_ids_json(sightings), account, folder))
+    return frozenset(other for _, other, *mark in rows if _fingerprint(*mark) in marks)
+
+
+def record_moves(database: Database, account: int, moves: Sequence[tuple[str, int, int | None]]) -> None:
+    """Note where messages are after a move of ours: id, folder, UID there. Inside a transaction.
+
+    Sync may have seen one in its new place before this is told: that row goes, and the id that is known stays. One
+    without a UID is gone until it is seen there; so is one whose UID another message has, as far as we know.
+    """
+    for identity, folder, uid in moves:
+        if uid is None and database.value(_IS_THERE, (identity, folder)) is not None:
+            continue
+        delete_messages(database, [row[0] for row in database.rows(_DOUBLES, (folder, uid, identity, account))])
+        known = None if database.value(_HAS_UID, (folder, uid, identity)) is not None else uid
+        database.change(_SET_MOVED, (folder, known, int(known is None), identity, account))
+
+
+def purge_gone(database: Database, account: int, before: Collection[int] | None) -> int:
+    """Delete the messages that are gone, or those of `before` that still are, in batches; answers how many."""
+    numbers = sorted(list_gone(database, account))
+    if before is not None:
+        numbers = [number for number in numbers if number in before]
+    count = 0
+    for batch in _batches(numbers, DELETED_AT_ONCE):
+        with database.transaction():
+            # One may have been found since we asked.
+            still = [row[0] for row in database.rows(_STILL_GONE, (as_json(batch),))]
+            delete_messages(database, still)
+            count += len(still)
+    return count
+
+
+def list_gone(database: Database, account: int) -> frozenset[int]:
+    """The numbers of the messages that are gone."""
+    rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone = 1", (account,))
+    return frozenset(row[0] for row in rows)
+
+
+def _message_ids_json(sightings: Sequence[MessageIdentity]) -> str:
+    return as_json({each.message_id for each in sightings if each.message_id})
+
+
+def _fingerprint_of(sighting: MessageIdentity) -> _Fingerprint:
+    return _fingerprint(sighting.message_id, sighting.size, to_millis(sighting.internal_date))
+
+
+def _fingerprint(message_id: str | None, size: int, millis: int) -> _Fingerprint:
+    return message_id, size, millis // 1000
+
+
+def _batches(numbers: Sequence[int], count: int = _MOVED_AT_ONCE) -> Iterator[Sequence[int]]:
+    for start in range(0, len(numbers), count):
+        yield numbers[start : start + count]
+
+
+# --- The numbers of messages: (internal date in seconds << 4), counting on where a second has several messages ---
+#
+# So the order of the numbers is that of the dates, whatever order messages come in. Where more than sixteen share a
+# second, their numbers run on into the next ones.
+
+
+def first_number(millis: int) -> int:
+    """The first number of the second in which a message came."""
+    return (millis // 1000) << 4
+
+
+def free_numbers(database: Database, moments: Sequence[int]) -> list[int]:
+    """A number for each message that came at these moments (milliseconds), not in use yet. Inside a transaction."""
+    wanted = [first_number(millis) for millis in moments]
+    taken = {row[0] for row in database.rows(_TAKEN_NUMBERS, (as_json(set(wanted)),))}
+    return _NumberAllocator(database, taken).allocate(wanted)
+
+
+_TAKEN_NUMBERS = "SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
+
+
+class _NumberAllocator:
+    def __init__(self, database: Database, taken: set[int]) -> None:
+        self._database, self._taken = database, taken
+        self._next: dict[int, int] = {}  # first number of a second -> where to look on from
+
+    def allocate(self, wanted: Sequence[int]) -> list[int]:
+        return [self._allocate_one(first) for first in wanted]
+
+    def _allocate_one(self, first: int) -> int:
+        number = first
+        if first in self._taken:
+            number = self._find_free_after(self._next.get(first, first))
+            self._next[first] = number
+        self._taken.add(number)
+        return number
+
+    def _find_free_after(self, number: int) -> int:
+        """A free number after one that is taken, soon found however many messages share a second (an import does)."""
+        step = 1
+        while self._is_taken(number + step):
+            step *= 2
+        taken, free = number + step // 2, number + step
+        while free - taken > 1:
+            middle = (taken + free) // 2
+            taken, free = (middle, free) if self._is_taken(middle) else (taken, middle)
+        return free
+
+    def _is_taken(self, number: int) -> bool:
+        if number in self._taken:
+            return True
+        is_taken = self._database.value("SELECT 1 FROM messages WHERE number = ?", (number,)) is not None
+        if is_taken:
+            self._taken.add(number)
+        return is_taken

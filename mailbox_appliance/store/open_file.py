@@ -1,0 +1,326 @@
+"""Opening the encrypted database: the lock of its directory, its format, and whether its key fits.
+
+The database is first only inspected: as an immutable file, so that no log is made, replayed or folded in. Where a log
+was left by a crash, it may hold a page that the file has only half of; then opening it for good has the last word.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import peewee
+
+from mailbox_appliance.errors import (
+    KeyElsewhere,
+    KeyMissing,
+    KeyUnusable,
+    KeyWrong,
+    StoreDamaged,
+    StoreForeign,
+    StoreInUse,
+    StoreNewer,
+    StoreOlder,
+    StoreUnusable,
+)
+from mailbox_appliance.store.database import UNREADABLE_ERRORS, Database, set_cipher_key
+from mailbox_appliance.store.files import RUN_FILE
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import CIPHERS, StoreKey, read_key, read_key_file, read_key_note
+from mailbox_appliance.store.schema import TABLE_NAMES, find_missing_table
+from mailbox_appliance.system import files, ownership
+from mailbox_appliance.system.files import (
+    BINARY,
+    NO_FOLLOW,
+    NO_WAIT,
+    is_locked,
+    lock_file,
+    read_at,
+    unlock_file,
+    write_at,
+)
+
+#: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
+CHECKED_UP_TO = 64 << 20
+_PLAIN_HEADER = b"SQLite format 3\0"
+_PLAIN_FORMATS = (3, 4)  # formats
+# SQLite's page size and its three fixed payload fractions stay readable: nobody else's file has them there.
+_PAGE_SIZE, _PAYLOAD_FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
+
+
+def detect_plain_format(file: Path) -> int | None:
+    """The format of a store that can be told without a key: 3 or 4, whose files are plain; None for any other file."""
+    header = files.read_regular(file, 100)
+    if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
+        return None
+    number = int.from_bytes(header[60:64], "big")
+    return number if number in _PLAIN_FORMATS else None
+
+
+def detect_format(file: Path, key_file: Path) -> int:
+    """The format of a store as far as it is told without the key. Raises StoreForeign, StoreNewer and StoreDamaged."""
+    number = detect_plain_format(file)
+    if number is None:
+        _require_encrypted(file, key_file)
+    return number or format_5.NUMBER
+
+
+def require_plain_format(file: Path, number: int) -> None:
+    """Raise a StoreUnusable, of what is our store and plain, for a format that no release has left in such a file."""
+    if number > format_5.NUMBER:
+        raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
+    if number not in _PLAIN_FORMATS:
+        raise StoreUnusable(
+            reason=f"{file} is plain and says format {number}, which no release has. Nothing was changed."
+        )
+
+
+def require_complete(file: Path) -> None:
+    """Raise StoreDamaged for a plain file that ends before what is in it does: SQLite reads zeros there, and believes
+    them. Part of it may be in its log still, but never part of a page.
+    """
+    with file.open("rb") as handle:
+        header, size = handle.read(100), os.fstat(handle.fileno()).st_size
+    page = int.from_bytes(header[16:18], "big")
+    page = 65536 if page == 1 else page
+    if not header.startswith(_PLAIN_HEADER) or not page:
+        return
+    # The count of pages is good where the two counters of changes agree (sqlite.org/fileformat2.html 1.3.7).
+    pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
+    if size % page or (size < pages * page and not _has_wal(file)):
+        raise StoreDamaged(file=file, reason="it is cut off: its last page is not complete, or gone")
+
+
+def check_openable(file: Path, key_file: Path, passphrase: str | None = None) -> None:
+    """See whether `open_database` would open a store of this format, as far as that is seen without changing it.
+
+    Raises what that raises.
+    """
+    _require_encrypted(file, key_file)
+    _find_cipher(file, key_file, load_store_key(key_file, file, passphrase))
+
+
+def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
+    """Open a store's file with its key. Raises a StoreUnusable that says what is wrong; nothing was changed then."""
+    _require_encrypted(file, key_file)
+    key, had_log = _find_cipher(file, key_file, load_store_key(key_file, file, passphrase)), _has_wal(file)
+    database = Database(file, key.cipher, key.derive("database"))
+    try:
+        # A log may be newer than what was looked at.
+        _check_format(file, int(database.value("PRAGMA application_id")), int(database.value("PRAGMA user_version")))
+        _check_tables(file, (row[0] for row in database.rows(TABLE_NAMES)))
+        if had_log:
+            _check_with_wal(file, database)
+    except UNREADABLE_ERRORS as error:
+        database.close_without_checkpoint()
+        if isinstance(error, peewee.OperationalError):  # the disk is full, or may not be written
+            raise
+        raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
+    except BaseException:
+        database.close_without_checkpoint()
+        raise
+    return database, key
+
+
+def _check_with_wal(file: Path, database: Database) -> None:
+    """See that the log belongs to the file: SQLite takes any log that lies there, and would fold it in at the end."""
+    if file.stat().st_size + wal_path(file).stat().st_size > CHECKED_UP_TO:
+        return
+    reason = f"a page of it, or of the log {wal_path(file).name} beside it, cannot be read"
+    try:
+        if database.value("PRAGMA quick_check(1)") != "ok":
+            raise StoreDamaged(file=file, reason=reason)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise StoreDamaged(file=file, reason=reason) from error
+
+
+def _require_encrypted(file: Path, key_file: Path) -> None:
+    header = files.read_regular(file, 100)
+    if not header:
+        raise StoreDamaged(file=file, reason="it is empty")
+    if header.startswith(_PLAIN_HEADER):
+        number, application = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
+        if application != format_5.APPLICATION_ID:
+            raise StoreForeign(file=file)
+        require_plain_format(file, number)
+        raise StoreOlder(file=file, format=number)
+    if header[16:18] != _PAGE_SIZE or header[21:24] != _PAYLOAD_FRACTIONS:
+        if _has_known_salt(header, key_file):
+            raise StoreDamaged(file=file, reason="its first page cannot be read")
+        raise StoreForeign(file=file)
+
+
+def _has_known_salt(header: bytes, key_file: Path) -> bool:
+    try:
+        known = read_key_file(key_file)
+    except (KeyUnusable, OSError):
+        return False
+    return known is not None and known.salt == header[:16].hex()
+
+
+def load_store_key(key_file: Path, file: Path, passphrase: str | None = None) -> StoreKey:
+    """The key in the key file of a store. Raises KeyUnusable."""
+    try:
+        return read_key(key_file, passphrase)
+    except FileNotFoundError as error:
+        if (place := read_key_note(file.parent)) is not None:
+            raise KeyElsewhere(store=file, place=place, file=key_file) from error
+        raise KeyMissing(store=file, file=key_file) from error
+    except OSError as error:
+        raise KeyUnusable(reason=f"{key_file} cannot be read ({error.strerror}).") from error
+
+
+def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
+    """The key that opens the file, as it is to be used. A key file of one line does not name the cipher."""
+    ciphers = CIPHERS if key.is_bare else (key.cipher,)
+    for cipher in ciphers:
+        tried = replace(key, cipher=cipher)
+        try:
+            check_opens_with(file, tried)
+        except apsw.NotADBError:
+            continue
+        except apsw.CorruptError as error:
+            raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
+        return tried
+    with file.open("rb") as handle:
+        same = handle.read(16).hex() == key.salt
+    if not same:
+        raise KeyWrong(file=key_file, store=file)
+    if not _has_wal(file):
+        raise StoreDamaged(file=file, reason="its first page cannot be read")
+    return key
+
+
+def check_opens_with(file: Path, key: StoreKey) -> None:
+    """See whether a file is a store of this format that opens with the key, as far as can be seen without changing it.
+
+    Raises a StoreUnusable, apsw.NotADBError for the key or the first page, apsw.CorruptError for another page.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"{file.absolute().as_uri()}?immutable=1", flags=flags)
+    try:
+        set_cipher_key(connection, key.cipher, key.derive("database"))
+        try:
+            _check_format(file, connection.pragma("application_id"), connection.pragma("user_version"))
+        except apsw.CorruptError:
+            # A checkpoint that was broken off leaves a first page that counts pages which are in the log only.
+            if not _has_wal(file):
+                raise
+        if _has_wal(file):  # only file and log together are whole
+            return
+        if file.stat().st_size <= CHECKED_UP_TO and connection.pragma("quick_check", 1) != "ok":
+            raise apsw.CorruptError("quick_check")
+        _check_tables(file, (str(row[0]) for row in connection.execute(TABLE_NAMES)))
+    finally:
+        connection.close()
+
+
+def _has_wal(file: Path) -> bool:
+    log = wal_path(file)
+    return log.exists() and log.stat().st_size > 0
+
+
+def wal_path(file: Path) -> Path:
+    """The write-ahead log that belongs to a database file: SQLite has it where a link to the file leads."""
+    real = Path(os.path.realpath(file))
+    return real.with_name(real.name + "-wal")
+
+
+def _check_tables(file: Path, there: Iterable[str]) -> None:
+    if gone := find_missing_table(there):
+        raise StoreDamaged(file=file, reason=f"its table {gone} is missing")
+
+
+def _check_format(file: Path, application: int, number: int) -> None:
+    problem: StoreUnusable | None = None
+    if application != format_5.APPLICATION_ID:
+        problem = StoreForeign(file=file)
+    elif number > format_5.NUMBER:
+        problem = StoreNewer(file=file, format=number, known=format_5.NUMBER)
+    elif number < format_5.NUMBER:
+        problem = StoreOlder(file=file, format=number)
+    if problem is not None:
+        raise problem
+
+
+# --- One process owns a data directory: an advisory lock on `lock`, which holds its pid and ends with its process ---
+
+
+# The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
+_LOCK_TRIES, _LOCK_PAUSE = 6, 0.03
+
+
+class DirectoryLock:
+    """The lock of a data directory, held from construction to `release`.
+
+    Raises StoreInUse, naming the owner's pid, where another process holds it, and StoreUnusable where it cannot be had,
+    or where the directory or a file in it is another user's (`ownership`); then nothing on the disk was changed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        ownership.require_own(folder)
+        # O_CLOEXEC is Python's default: a child process does not inherit the lock.
+        try:
+            self._file = _open_lock_file(folder / "lock")
+        except OSError as error:
+            raise StoreUnusable(reason=f"{folder / 'lock'} cannot be opened ({error.strerror}).") from error
+        if not _acquire(self._file):
+            pid = read_at(self._file, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._file)
+            raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
+        with suppress(OSError):  # left by an owner that was killed: where that one answered, nobody may take for ours
+            (folder / RUN_FILE).unlink(missing_ok=True)
+        with suppress(OSError):  # on a full disk the lock is held without saying by whom
+            os.ftruncate(self._file, 0)
+            write_at(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let others have the directory. Doing it twice is harmless."""
+        file, self._file = self._file, -1  # the number may be another file's by then
+        if file >= 0:
+            with suppress(OSError):  # the pid in it says nothing once nobody holds it
+                os.ftruncate(file, 0)
+                unlock_file(file)
+            os.close(file)
+
+
+def find_lock_holder(folder: Path) -> int | None:
+    """The pid of the process that owns a data directory, if one does; nothing is made or changed."""
+    try:
+        file = files.open_regular(folder / "lock")
+    except OSError:
+        return None
+    try:
+        if not is_locked(file):
+            return None
+        pid = read_at(file, 20, 0).decode("ascii", "replace").strip()
+        return int(pid) if pid.isdigit() else None
+    finally:
+        os.close(file)
+
+
+def _open_lock_file(file: Path) -> int:
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | NO_WAIT | NO_FOLLOW | BINARY, 0o600)
+    try:
+        ownership.require_own_handle(handle, file)
+    except BaseException:
+        os.close(handle)
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "Not a regular file", str(file))
+    return handle
+
+
+def _acquire(file: int) -> bool:
+    for tries_left in reversed(range(_LOCK_TRIES)):
+        if lock_file(file):
+            return True
+        if tries_left:
+            time.sleep(_LOCK_PAUSE)
+    return False

@@ -1,0 +1,1 @@
+"""Restoring a backup, beside a store that runs or in its place, and what is merged afterwards."""

@@ -1,0 +1,111 @@
+"""How the present store and the backup that is to take its place are related, by their audit logs: facts, not seals.
+
+    continues ... the present log begins with the whole log of the backup: what the present store says is later
+    undone ...... so it does, and goes on with the restore that made this backup of what it replaced: that is taken back
+    forked ...... of one kin, but each went its own way, or the present store is the earlier one
+    stranger .... another store
+
+Sends are not in the log. Where the backup has got further with one than the present store, that is not later either.
+Restored is `main`, the other is `present`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mailbox_appliance.model.records import BackupReason
+from mailbox_appliance.store.audit import FACT_COLUMNS
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.formats import format_5
+
+Relation = Literal["continues", "undone", "forked", "stranger"]
+
+#: What it means, in plain words for whoever restores.
+RELATION_TEXTS: Mapping[Relation, str] = {
+    "continues": "",
+    "undone": (
+        "This backup is what a restore replaced. That restore is taken back: what it ended, revoked or left out is as"
+        " it was before; what people have done since stays done."
+    ),
+    "forked": (
+        "The store that is there is no later state of the one in the backup: it is an earlier one, or each of the two"
+        " went its own way. What either of them knows to be sent, canceled, revoked or changed stays so; what neither"
+        " knows nobody does. So scheduled sends wait; look through them, through members and API keys."
+    ),
+    "stranger": "",
+}
+
+_NAMES = [name.strip() for name in f"number, {FACT_COLUMNS}".split(",")]
+_BEGINS_WITH = f"""
+SELECT NOT EXISTS (SELECT 1 FROM main.audit_events r LEFT JOIN present.audit_events p ON p.number = r.number
+  WHERE r.number <= ? AND ({", ".join(f"r.{name}" for name in _NAMES)})
+    IS NOT ({", ".join(f"p.{name}" for name in _NAMES)}))"""
+_LAST = "SELECT number, action FROM main.audit_events ORDER BY number DESC LIMIT 1"
+_NEXT = "SELECT action, outcome, at FROM present.audit_events WHERE number > ? ORDER BY number LIMIT 1"
+_FIRST_FACT = f"SELECT {FACT_COLUMNS} FROM {{}}.audit_events ORDER BY number LIMIT 1"
+_SAME_MEMBER = """
+SELECT 1 FROM main.members r JOIN present.members p ON p.id = r.id AND p.created_at = r.created_at LIMIT 1"""
+# What never becomes of a send as time goes on: that it is not over any more, nor doubtful, nor tried as often; and one
+# that is being sent waits again only after a try that failed.
+_SENT_ON = " UNION ALL ".join(
+    f"""SELECT 1 FROM main.delivery_operations r JOIN present.delivery_operations p ON p.{name} = r.{name}
+          WHERE (r.status IN ('succeeded', 'failed') AND p.status <> r.status) OR r.attempts > p.attempts
+          OR (r.status = 'uncertain' AND p.status IN ('queued', 'sending'))
+          OR (r.status = 'sending' AND p.status = 'queued' AND p.last_cause IS NULL)"""
+    for name in ("id", "schedule_id")
+)
+
+
+@dataclass(frozen=True)
+class BackupOrigin:
+    """When a backup was made (a timestamp), why, and the format of the store in it."""
+
+    at: str
+    reason: BackupReason
+    format: int = format_5.NUMBER
+
+
+@dataclass(frozen=True)
+class Kinship:
+    """How the two are related. `common`: the number of the last row of the backup's log, where the present one begins
+    with it; what was written while the backup was unpacked does not count. `began` and `ended`: between which moments
+    the restore was made that is undone.
+    """
+
+    relation: Relation
+    common: int = 0
+    began: str = ""
+    ended: str = ""
+
+
+def find_kinship(database: Database, made: BackupOrigin | None) -> Kinship:
+    """How the attached store `present` is related to the restored one; `made`: what is known of the backup."""
+    if not _are_related(database):
+        return Kinship("stranger")
+    common = _last_common_row(database, made)
+    if common is None or database.value(f"{_SENT_ON} LIMIT 1") is not None:
+        return Kinship("forked")
+    if made is not None and made.reason == "pre-restore":
+        action, outcome, at = database.row(_NEXT, (common,)) or ("", "", "")
+        if (action, outcome) == ("backup.restore", "success"):
+            return Kinship("undone", common, made.at, at)
+    return Kinship("continues", common)
+
+
+def _are_related(database: Database) -> bool:
+    """Whether one store came of the other, or both of a third: their logs begin alike, or they share a member."""
+    first = database.row(_FIRST_FACT.format("main"))
+    if first is not None and first == database.row(_FIRST_FACT.format("present")):
+        return True
+    return database.row(_SAME_MEMBER) is not None
+
+
+def _last_common_row(database: Database, made: BackupOrigin | None) -> int | None:
+    number, action = database.row(_LAST) or (0, "")
+    if database.value(_BEGINS_WITH, (number,)):
+        return int(number)
+    # An old backup is upgraded while it is unpacked; the present store tells of an upgrade of its own.
+    is_unpacked = made is None or made.format < format_5.NUMBER
+    if is_unpacked and action == "store.upgrade" and database.value(_BEGINS_WITH, (number - 1,)):
+        return int(number - 1)
+    return None

@@ -1,0 +1,328 @@
+"""Merging rights into a restored store, so that nothing revoked since the backup becomes valid again.
+
+    members ....... the password is that of now; of role and status the lesser counts; who was removed comes back
+                    suspended, without a password
+    credentials ... sessions, API keys and open invitations are those of now; keys that are no more are revoked
+    mailboxes ..... servers and passwords are those of now; a share counts where it is there before and now
+
+Where a restore is undone, what it did itself is not "since": the log records all that people did after it, and where
+it records nothing the backup counts. So members, keys, mailboxes and shares that this restore removed come back.
+
+Stores that have forked are merged by `merge_forked_rights`: neither is later, so the narrower right of both counts.
+Restored is `main`, the other is `present`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.model.records import ADMIN_CAPABILITIES
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.restore.kinship import BackupOrigin, Kinship
+
+_MERGE_MEMBERS = """
+UPDATE main.members SET
+  role = iif(p.role = 'admin' AND members.role = 'admin', 'admin', 'member'),
+  status = iif(p.status = 'active' AND members.status = 'active', 'active', 'suspended'),
+  password_hash = p.password_hash, last_login_at = p.last_login_at, updated_at = max(members.updated_at, p.updated_at)
+FROM present.members p WHERE p.id = members.id"""
+# Members whose role and status only the restore can have changed that is undone.
+_RESET_MEMBERS = """
+UPDATE main.members SET (role, status) = (SELECT j.value ->> 1, j.value ->> 2 FROM json_each(:were) j
+  WHERE j.value ->> 0 = members.id) WHERE id IN (SELECT j.value ->> 0 FROM json_each(:were) j)"""
+_SUSPEND_REMOVED = """
+UPDATE main.members SET status = 'suspended', password_hash = NULL, updated_at = :now
+WHERE id NOT IN (SELECT id FROM present.members) AND id NOT IN (SELECT value FROM json_each(:back))"""
+_SESSIONS_OF_PRESENT = (
+    "DELETE FROM main.sessions",  # and with them the links into the console
+    """INSERT INTO main.sessions SELECT * FROM present.sessions
+         WHERE member_id IN (SELECT id FROM main.members WHERE status = 'active')""",
+)
+_TOKENS_OF_PRESENT = (
+    "DELETE FROM main.invitations WHERE member_id NOT IN (SELECT value FROM json_each(:back))",
+    """INSERT INTO main.invitations SELECT * FROM present.invitations
+         WHERE member_id IN (SELECT id FROM main.members)
+         AND (session_id IS NULL OR session_id IN (SELECT id FROM main.sessions))""",
+)
+_REVOKE_MISSING_KEYS = """
+UPDATE main.api_keys SET revoked_at = :now WHERE revoked_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM present.api_keys p WHERE p.id = api_keys.id)
+  AND member_id NOT IN (SELECT value FROM json_each(:back))"""
+_KEYS_OF_PRESENT = """
+INSERT OR REPLACE INTO main.api_keys SELECT * FROM present.api_keys
+WHERE member_id IN (SELECT id FROM main.members)"""
+# Keys that the restore revoked that is undone.
+_REVOKED_BY_RESTORE = """
+SELECT r.id FROM main.api_keys r JOIN present.api_keys p ON p.id = r.id
+WHERE r.revoked_at IS NULL AND p.revoked_at BETWEEN :began AND :ended"""
+_UNREVOKE_KEYS = "UPDATE main.api_keys SET revoked_at = NULL WHERE id IN (SELECT value FROM json_each(:unrevoked))"
+_CONNECTIONS = """
+UPDATE main.accounts SET connection = p.connection, secret = p.secret, status = 'connecting', error_code = NULL,
+  error_message = NULL, error_fault = NULL FROM present.accounts p WHERE p.id = accounts.id
+  AND (p.connection, p.secret) IS NOT (accounts.connection, accounts.secret)"""
+_IN_PRESENT = "id IN (SELECT id FROM present.accounts)"
+_SHARES_OF_PRESENT = (
+    """UPDATE main.accounts SET shared_with_all = 0 WHERE shared_with_all = 1
+         AND id NOT IN (SELECT id FROM present.accounts WHERE shared_with_all = 1)
+         AND id NOT IN (SELECT value FROM json_each(:shared))""",
+    """DELETE FROM main.account_grants WHERE NOT EXISTS (SELECT 1 FROM present.account_grants p
+         WHERE p.account_id = account_grants.account_id AND p.member_id = account_grants.member_id)
+         AND (account_id NOT IN (SELECT value FROM json_each(:shared)) OR member_id NOT IN (
+           SELECT id FROM present.members UNION ALL SELECT value FROM json_each(:back)))""",
+)
+#: Of mailboxes that both have: as in both.
+COMMON_SHARES = (
+    f"""UPDATE main.accounts SET shared_with_all = 0 WHERE shared_with_all = 1 AND {_IN_PRESENT}
+         AND id NOT IN (SELECT id FROM present.accounts WHERE shared_with_all = 1)""",
+    f"""DELETE FROM main.account_grants WHERE account_{_IN_PRESENT} AND NOT EXISTS (SELECT 1 FROM present.account_grants p
+         WHERE p.account_id = account_grants.account_id AND p.member_id = account_grants.member_id)""",
+)
+ATTEMPTS_OF_PRESENT = ("DELETE FROM main.attempts", "INSERT INTO main.attempts SELECT * FROM present.attempts")
+CAN_ADMINISTRATE = "role = 'admin' AND status = 'active' AND password_hash IS NOT NULL"
+_ADMINISTRATORS_OF_PRESENT = (
+    # Somebody else who has the email of one of them comes back from before: they cannot both have it.
+    f"""UPDATE main.members SET email = members.id || '@former.invalid', email_key = members.id || '@former.invalid'
+         FROM present.members p WHERE p.email_key = members.email_key AND p.id <> members.id
+         AND p.id NOT IN (SELECT id FROM main.members) AND p.{CAN_ADMINISTRATE.replace("AND ", "AND p.")}""",
+    f"""INSERT INTO main.members SELECT * FROM present.members WHERE {CAN_ADMINISTRATE}
+         ON CONFLICT (id) DO UPDATE SET role = 'admin', status = 'active', password_hash = excluded.password_hash""",
+)
+
+
+_DONE_SINCE = """
+SELECT DISTINCT target_id FROM present.audit_events WHERE number > ? AND outcome = 'success' AND target_id IS NOT NULL
+  AND action IN (SELECT value FROM json_each(?))"""
+
+
+@dataclass(frozen=True)
+class MergedRights:
+    """How many: API keys that are `revoked` now though they were good, members that are `suspended`, and API keys that
+    are `narrowed`, to what both stores let them do.
+    """
+
+    revoked: int = 0
+    suspended: int = 0
+    narrowed: int = 0
+
+
+@dataclass(frozen=True)
+class _Undone:
+    """What the restore did that is undone: `back` are members who come back, `were` those who are what they were (id,
+    role, status), `unrevoked` the keys that it revoked, `shared` the mailboxes whose shares it took. Ids, as JSON.
+    """
+
+    back: str = "[]"
+    were: str = "[]"
+    unrevoked: str = "[]"
+    shared: str = "[]"
+
+
+def merge_later_rights(database: Database, now: datetime, kinship: Kinship) -> MergedRights:
+    """Carry over from the attached store `present`. Inside a transaction."""
+    before = active_ids(database, "main")
+    undone = _find_undone(database, kinship) if kinship.relation == "undone" else _Undone()
+    values = {"now": to_timestamp(now), **asdict(undone)}
+    run_statements(database, (_MERGE_MEMBERS, _RESET_MEMBERS, _SUSPEND_REMOVED), values)
+    ensure_administrator(database)
+    run_statements(
+        database,
+        (*_SESSIONS_OF_PRESENT, *_TOKENS_OF_PRESENT, _REVOKE_MISSING_KEYS, _KEYS_OF_PRESENT, _UNREVOKE_KEYS),
+        values,
+    )
+    run_statements(database, (_CONNECTIONS, *_SHARES_OF_PRESENT), values)
+    run_statements(database, ATTEMPTS_OF_PRESENT)
+    after = active_ids(database, "main")
+    return MergedRights(revoked=len(before[0] - after[0]), suspended=len(before[1] - after[1]))
+
+
+def ensure_administrator(database: Database) -> None:
+    """Where nobody is left who can, those of the attached store `present` may. Inside a transaction."""
+    if database.value(f"SELECT 1 FROM main.members WHERE {CAN_ADMINISTRATE} LIMIT 1") is None:
+        run_statements(database, _ADMINISTRATORS_OF_PRESENT)
+
+
+def end_all_access(database: Database) -> None:
+    """All sessions end, and no invitation, reset or link works any more. Inside a transaction.
+
+    Which of them were used stays: it tells whose password somebody else may know.
+    """
+    database.change("DELETE FROM main.sessions")
+    database.change("DELETE FROM main.invitations WHERE used_at IS NULL OR kind = 'console_link'")
+
+
+def run_statements(database: Database, statements: Iterable[str], values: Mapping[str, str] | None = None) -> None:
+    """Run statements one after the other, all with the same values by name."""
+    for statement in statements:
+        database.change(statement, values or {})
+
+
+def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
+    """The API keys that are not revoked, and the members who are active, of `main` or `present`."""
+    keys = database.rows(f"SELECT id FROM {store}.api_keys WHERE revoked_at IS NULL")
+    members = database.rows(f"SELECT id FROM {store}.members WHERE status = 'active'")
+    return {row[0] for row in keys}, {row[0] for row in members}
+
+
+def _find_undone(database: Database, kinship: Kinship) -> _Undone:
+    def done(*actions: str) -> set[str]:
+        """To what people did this after the restore."""
+        return {row[0] for row in database.rows(_DONE_SINCE, (kinship.common, json.dumps(actions)))}
+
+    theirs = {row[0] for row in database.rows("SELECT id FROM present.members")}
+    members = database.rows("SELECT id, role, status FROM main.members")
+    changed = done("member.promote", "member.demote", "member.suspend", "member.activate")
+    removed = done("member.delete")
+    revoked = database.rows(_REVOKED_BY_RESTORE, {"began": kinship.began, "ended": kinship.ended})
+    mailboxes = {row[0] for row in database.rows("SELECT id FROM main.accounts")}
+    return _Undone(
+        back=json.dumps([row[0] for row in members if row[0] not in theirs | removed]),
+        were=json.dumps([row for row in members if row[0] in theirs - changed]),
+        unrevoked=json.dumps(sorted({row[0] for row in revoked} - done("api_key.revoke"))),
+        shared=json.dumps(sorted(mailboxes - done("account.access", "account.delete"))),
+    )
+
+
+# ---
+# Rights where the present store and the backup have forked: neither is the later one, so the narrower of both counts.
+#
+#     members ....... of role and status the lesser; the password that was set last; who was removed from the present
+#                     store, as its log tells, comes back suspended, without a password
+#     API keys ...... revoked in either is revoked; what either allows; those of the present store alone are good where
+#                     they were made after the backup was: earlier ones are gone from it with their members
+#     sessions ...... those of both, and those of the present store that began after the backup was made
+#     mailboxes ..... servers and passwords of the backup; shared where they are in both
+#
+# Restored is `main`, the other is `present`.
+
+
+_NEVER = "9999"  # later than any timestamp
+_IN_LOG = (
+    "SELECT target_id FROM present.audit_events WHERE action = '{}' AND outcome = 'success' AND target_id IS NOT NULL"
+)
+_PASSWORDS_SET = """
+SELECT target_id, max(at) FROM {}.audit_events WHERE outcome = 'success' AND target_kind = 'member'
+  AND action IN ('setup', 'member.enroll', 'password.change', 'password_reset.redeem') GROUP BY target_id"""
+_MEMBER_UPDATES = "SELECT id, updated_at FROM {}.members"
+_FORKED_MEMBERS = (
+    """UPDATE main.members SET
+         role = iif(p.role = 'admin' AND members.role = 'admin', 'admin', 'member'),
+         status = iif(p.status = 'active' AND members.status = 'active', 'active', 'suspended'),
+         password_hash = iif(members.id IN (SELECT value FROM json_each(:later)), p.password_hash,
+           members.password_hash),
+         last_login_at = nullif(max(coalesce(members.last_login_at, ''), coalesce(p.last_login_at, '')), ''),
+         updated_at = max(members.updated_at, p.updated_at)
+       FROM present.members p WHERE p.id = members.id""",
+    f"""UPDATE main.members SET status = 'suspended', password_hash = NULL, updated_at = :now
+         WHERE id NOT IN (SELECT id FROM present.members) AND id IN ({_IN_LOG.format("member.delete")})""",
+)
+_KEEP_ADMINISTRATORS = (
+    "UPDATE main.members SET role = 'admin', status = 'active' WHERE id IN (SELECT value FROM json_each(?))"
+)
+_ACTIVE_MEMBERS = "(SELECT id FROM main.members WHERE status = 'active')"
+_FORKED_SESSIONS = (
+    f"""DELETE FROM main.sessions WHERE id NOT IN (SELECT id FROM present.sessions)
+         OR member_id NOT IN {_ACTIVE_MEMBERS}""",
+    """UPDATE main.sessions SET last_used_at = max(sessions.last_used_at, p.last_used_at)
+         FROM present.sessions p WHERE p.id = sessions.id""",
+    # Not where somebody came in with a password that is another one by now.
+    f"""INSERT OR IGNORE INTO main.sessions SELECT s.* FROM present.sessions s
+         WHERE s.logged_in_at > :made AND s.member_id IN {_ACTIVE_MEMBERS}
+         AND (SELECT password_hash FROM main.members WHERE id = s.member_id)
+           IS (SELECT password_hash FROM present.members WHERE id = s.member_id)""",
+)
+# Used ones stay: they tell whose password somebody else may know. Only one of a kind waits for a member, so what was
+# issued last is the one that waits.
+_FORKED_TOKENS = (
+    """UPDATE main.invitations SET used_at = p.used_at FROM present.invitations p
+         WHERE p.id = invitations.id AND invitations.used_at IS NULL AND p.used_at IS NOT NULL""",
+    """DELETE FROM main.invitations WHERE (used_at IS NULL OR kind = 'console_link')
+         AND id NOT IN (SELECT id FROM present.invitations)""",
+    """INSERT OR IGNORE INTO main.invitations SELECT p.* FROM present.invitations p
+         WHERE p.kind <> 'console_link' AND p.member_id IN (SELECT id FROM main.members)
+         AND (p.used_at IS NOT NULL OR EXISTS (SELECT 1 FROM present.audit_events e WHERE e.target_id = p.member_id
+           AND e.action = p.kind || '.create' AND e.outcome = 'success' AND e.at > :made))""",
+)
+_FORKED_KEYS = (
+    """UPDATE main.api_keys SET revoked_at = p.revoked_at FROM present.api_keys p
+         WHERE p.id = api_keys.id AND api_keys.revoked_at IS NULL AND p.revoked_at IS NOT NULL""",
+    f"""UPDATE main.api_keys SET revoked_at = :now WHERE revoked_at IS NULL
+         AND member_id NOT IN (SELECT id FROM present.members)
+         AND member_id IN ({_IN_LOG.format("member.delete")})""",
+    """INSERT OR IGNORE INTO main.api_keys SELECT id, name, member_id, token_hash, permission_profile, capabilities,
+         supplemental_capabilities, account_ids, made_by_member_id, created_at, last_used_at,
+         coalesce(revoked_at, iif(created_at > :made, NULL, :now))
+         FROM present.api_keys WHERE member_id IN (SELECT id FROM main.members)""",
+)
+_DIFFERING_KEYS = """
+SELECT r.id, r.capabilities, p.capabilities, r.account_ids, p.account_ids
+FROM main.api_keys r JOIN present.api_keys p ON p.id = r.id WHERE r.revoked_at IS NULL
+  AND (r.capabilities, r.account_ids) IS NOT (p.capabilities, p.account_ids)"""
+_NARROW_KEY = """
+UPDATE main.api_keys SET permission_profile = iif(?, 'custom', permission_profile), capabilities = ?,
+  supplemental_capabilities = iif(?, ?, supplemental_capabilities), account_ids = ? WHERE id = ?"""
+_NOT_SHARED = f"DELETE FROM main.account_grants WHERE account_id IN ({_IN_LOG.format('account.delete')})"
+_NOT_SHARED_WITH_ALL = f"""
+UPDATE main.accounts SET shared_with_all = 0 WHERE id IN ({_IN_LOG.format("account.delete")})"""
+
+
+def merge_forked_rights(database: Database, now: datetime, made: BackupOrigin | None) -> MergedRights:
+    """Make of both what is safe. Inside a transaction. `made`: without it nothing is known to be later."""
+    values = {"now": to_timestamp(now), "made": _NEVER if made is None else made.at}
+    before, theirs = active_ids(database, "main"), active_ids(database, "present")
+    _merge_members(database, values)
+    run_statements(database, _FORKED_SESSIONS, values)
+    run_statements(database, _FORKED_TOKENS, values)
+    run_statements(database, _FORKED_KEYS, values)
+    narrowed = _narrow_keys(database)
+    run_statements(database, (*COMMON_SHARES, _NOT_SHARED, _NOT_SHARED_WITH_ALL))
+    run_statements(database, ATTEMPTS_OF_PRESENT)
+    after = active_ids(database, "main")
+    # A key that stayed in the present store alone was good there until now.
+    keys = before[0] | theirs[0]
+    return MergedRights(len(keys - after[0]), len(before[1] - after[1]), narrowed)
+
+
+def _merge_members(database: Database, values: Mapping[str, str]) -> None:
+    could = database.rows(f"SELECT id FROM main.members WHERE {CAN_ADMINISTRATE}")
+    run_statements(database, _FORKED_MEMBERS, {**values, "later": json.dumps(_passwords_set_later(database))})
+    if database.value(f"SELECT 1 FROM main.members WHERE {CAN_ADMINISTRATE}") is None:
+        database.change(_KEEP_ADMINISTRATORS, (json.dumps([row[0] for row in could]),))
+        ensure_administrator(database)
+
+
+def _passwords_set_later(database: Database) -> list[str]:
+    """The members whose password was set later in the present store than in the backup, as the logs tell; where both
+    tell the same, it is the same password, perhaps hashed anew, or an older release set it.
+    """
+    ours, theirs = _password_times(database, "main"), _password_times(database, "present")
+    return [member for member in ours.keys() & theirs.keys() if theirs[member] >= ours[member]]
+
+
+def _password_times(database: Database, store: str) -> dict[str, tuple[str, str]]:
+    """When the log tells that the password of each member was set, and when the member was last changed."""
+    told: dict[str, str] = dict(database.rows(_PASSWORDS_SET.format(store)))
+    return {member: (told.get(member, ""), at) for member, at in database.rows(_MEMBER_UPDATES.format(store))}
+
+
+def _narrow_keys(database: Database) -> int:
+    """Let keys of both do what either allows; answers how many may do less now than in the backup."""
+    narrowed = 0
+    for key_id, ours, theirs, our_accounts, their_accounts in database.rows(_DIFFERING_KEYS):
+        held, accounts = _intersect_json(ours, theirs), _intersect_json(our_accounts, their_accounts)
+        is_less = held != json.loads(ours)
+        supplemental = json.dumps([one for one in held or () if one in ADMIN_CAPABILITIES])
+        limit = None if accounts is None else json.dumps(accounts)
+        database.change(_NARROW_KEY, (is_less, json.dumps(held), is_less, supplemental, limit, key_id))
+        narrowed += is_less or limit != our_accounts
+    return narrowed
+
+
+def _intersect_json(ours: str | None, theirs: str | None) -> list[str] | None:
+    """What is in both lists (JSON), in our order; None stands for everything."""
+    if ours is None or theirs is None:
+        found: list[str] | None = json.loads(ours or theirs or "null")
+        return found
+    also: Iterable[str] = frozenset(json.loads(theirs))
+    return [one for one in json.loads(ours) if one in also]

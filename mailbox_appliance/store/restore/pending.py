@@ -1,0 +1,56 @@
+"""A note of a restore that was accepted: where it comes to nothing, whatever ended the process, the audit log says so.
+
+.next.making/accepted   from before the answer on; the decision (store/swap) takes it along, so that it is gone once
+                        the restored store is in its place
+the next opening        finds it only where nothing was decided: `backup.restore` failed, by whoever asked for it
+"""
+
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+
+from mailbox_appliance.store.audit import Actor, Audit
+from mailbox_appliance.store.database import DATABASE_ERRORS, Database
+from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.system import files
+
+log = logging.getLogger(__name__)
+
+_MAX_MARKER_SIZE = 10_000
+
+
+def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
+    """Write down that this restore was accepted, if it is not written there. Never fails: it is not worth an outage."""
+    try:
+        place = swap.marker_path(folder)
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        write_private(place, json.dumps({"backup": backup_id, "actor": asdict(actor)}).encode())
+    except OSError:
+        log.exception("that a restore was accepted is not noted", extra={"backup": backup_id})
+
+
+def record_failed_restore(folder: Path, database: Database, audit: Audit) -> None:
+    """Record the restore that came to nothing, if there is one, and throw away what is left of it."""
+    noted = _read_marker(swap.marker_path(folder))
+    try:
+        if noted is not None:
+            backup_id, actor = noted
+            with database.transaction(durable=True):
+                audit.record(actor, "backup.restore", ("backup", backup_id), "failure")
+            log.warning(
+                "a restore that was accepted came to nothing; the store is as before", extra={"backup": backup_id}
+            )
+    except DATABASE_ERRORS:  # on a full disk mail can still be read; the next opening finds it again
+        log.exception("a restore that came to nothing is not recorded")
+        return
+    swap.discard(folder)
+
+
+def _read_marker(place: Path) -> tuple[str, Actor] | None:
+    try:
+        found = json.loads(files.read_regular(place, _MAX_MARKER_SIZE))
+        return str(found["backup"]), Actor(**found["actor"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,420 @@
+"""Restoring a backup, in place of the store or into an empty directory.
+
+    prepare_restore   while the store is in use        .next.making/  the store of the backup, of this format, verified
+    complete_restore  its files are closed             backups/...-pre-restore  the replaced files, as they were
+                                                       merge_present  what was sent and revoked since, and an audit row
+                                                       one rename     decides (restore/swap)
+    undo_restore      where the new one does not open  the same way back, from the pre-restore backup
+
+Whatever fails before the rename leaves the store as it was. The key file of a present store that opens stays in force,
+and so does the certificate that is there: clients have pinned it, and the one before was perhaps given up for a reason.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import (
+    Conflict,
+    KeychainLocked,
+    NotEnoughRoom,
+    PassphraseNeeded,
+    ReplacedUnopened,
+    StoreUnusable,
+)
+from mailbox_appliance.model.records import BackupSummary, Progress
+from mailbox_appliance.store import files
+from mailbox_appliance.store.audit import Actor, Audit
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.backup.container import (
+    SECTION_NAMES,
+    Container,
+    Manifest,
+    SectionName,
+    SectionSource,
+    open_container,
+)
+from mailbox_appliance.store.backup.files import stage_backup
+from mailbox_appliance.store.backup.verify import summarize_backup
+from mailbox_appliance.store.database import DATABASE_ERRORS, Database
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import Slot, StoreKey, read_key
+from mailbox_appliance.store.open_file import check_opens_with, detect_plain_format, wal_path
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.restore.kinship import BackupOrigin
+from mailbox_appliance.store.restore.merge import MergeResult, merge_nothing, merge_present
+from mailbox_appliance.store.restore.swap import keep_old_key_file
+from mailbox_appliance.store.restore.unpack import CheckConfig, PresentKey, can_write, unpack_raw, unpack_store
+from mailbox_appliance.system import ownership
+
+log = logging.getLogger(__name__)
+
+_OTHER_FILES: tuple[SectionName, ...] = ("config.toml", *backups.CERTIFICATE_FILES)
+#: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
+#: upgraded; an upgrade makes a backup of its own besides.
+_TIMES_REENCRYPTED, _TIMES_UPGRADED = 2, 4
+
+
+@dataclass(frozen=True)
+class PreparedRestore:
+    """A backup that is unpacked and found good. `key` opens what was unpacked; `slots` are how it lies in its file."""
+
+    folder: Path
+    making: Path
+    key_file: Path
+    backup_id: str
+    summary: BackupSummary
+    key: StoreKey
+    slots: tuple[Slot, ...]
+    #: The present store opens, with `key`.
+    present_opens: bool
+    origin: BackupOrigin | None = None
+    #: What upgrading the store in the backup told.
+    warnings: tuple[str, ...] = ()
+    #: The certificate that is there stays; that of the backup is left out.
+    keeps_certificate: bool = False
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """What became of it: what was carried over, and the backup of what was replaced, if there was anything."""
+
+    carried: MergeResult
+    kept: Path | None
+    #: Where the key file lies that was in the place of the restored one, if it held another key.
+    kept_key: Path | None = None
+
+
+def prepare_restore(
+    folder: Path,
+    file: Path,
+    key_file: Path,
+    present: PresentKey | None,
+    clock: Clock,
+    *,
+    passphrase: str | None = None,
+    check_config: CheckConfig | None = None,
+    progress: Progress | None = None,
+) -> PreparedRestore:
+    """Unpack and check a backup beside the store of a data directory, which may be in use. Under the directory's lock.
+
+    `present`: the store that is there, where it opens. What is unpacked stays there for `complete`, or for
+    `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, what `check_config` raises; then nothing is
+    left of it.
+    """
+    container = open_container(file, passphrase=passphrase, key=None if present is None else present.key)
+    return prepare_from_container(container, folder, key_file, present, clock, check_config, progress)
+
+
+def prepare_from_container(
+    container: Container,
+    folder: Path,
+    key_file: Path,
+    present: PresentKey | None,
+    clock: Clock,
+    check_config: CheckConfig | None,
+    progress: Progress | None,
+) -> PreparedRestore:
+    """The same of a backup that is open already."""
+    with failures_as_restore_errors(folder):
+        files.require_room(folder, _room_needed(container, folder, present))
+        making = swap.begin(folder)
+        try:
+            made = unpack_store(container, making, key_file, present, clock, progress)
+            keeps_certificate = _leave_out_certificate(folder, making)
+            if check_config is not None and (making / "config.toml").exists():
+                check_config(making / "config.toml")
+        except BaseException:
+            swap.discard(folder)
+            raise
+    of, is_known = container.manifest, present is not None
+    when = BackupOrigin(of.created_at, of.reason, of.format)
+    keys = made.key, made.slots
+    return PreparedRestore(
+        folder, making, key_file, of.id, made.summary, *keys, is_known, when, made.warnings, keeps_certificate
+    )
+
+
+def complete_restore(
+    prepared: PreparedRestore, clock: Clock, actor: Actor, progress: Progress | None = None
+) -> RestoreResult:
+    """Let what was prepared take the place of what is there; `Store.open_locked` moves it there. Its files are closed.
+
+    Raises NotEnoughRoom, BackupNotMade, StoreUnusable; then the store that was there is still the one.
+    """
+    kept_key = None
+    try:
+        with failures_as_restore_errors(prepared.folder):
+            kept = _back_up_present(prepared, clock, progress)
+            carried = merge_into_prepared(prepared, clock, actor)
+            if not prepared.present_opens:
+                _require_opens(prepared)
+                kept_key = keep_old_key_file(prepared.key_file, prepared.key, clock.now())
+            _leave_out_certificate(prepared.folder, prepared.making)  # one may have been made meanwhile
+            swap.commit(prepared.folder, prepared.key_file)
+    except BaseException:
+        swap.discard(prepared.folder)
+        if kept_key is not None and not swap.is_committed(prepared.folder):
+            kept_key.unlink()
+        raise
+    return RestoreResult(carried, kept, kept_key)
+
+
+def merge_into_prepared(
+    prepared: PreparedRestore, clock: Clock, actor: Actor, *, leave_present: bool = False
+) -> MergeResult:
+    """Carry over into what was prepared, and nothing more; `leave_present`: not even the present store's log is
+    folded into it, as everybody else would do who closes it."""
+    database = Database(prepared.making / DATABASE_FILE, prepared.key.cipher, prepared.key.derive("database"))
+    try:
+        carried = _merge_present(database, prepared, clock, leave_present=leave_present)
+        audit = Audit(database, prepared.key.derive("audit"), clock)
+        with database.transaction(durable=True):
+            audit.record(actor, "backup.restore", ("backup", prepared.backup_id))
+    finally:
+        is_closed = database.close()
+    if not leave_present and (not is_closed or wal_path(prepared.making / DATABASE_FILE).exists()):
+        raise StoreUnusable(reason="the restored database could not be closed.")
+    return carried
+
+
+def _require_opens(prepared: PreparedRestore) -> None:
+    """With the very key file that it gets, as far as that is told without a passphrase. Raises StoreUnusable."""
+    made = prepared.making / KEY_FILE
+    try:
+        key = read_key(made if made.exists() else prepared.key_file)
+    except (PassphraseNeeded, KeychainLocked):
+        return  # somebody has what opens it
+    check_opens_with(prepared.making / DATABASE_FILE, replace(key, cipher=prepared.key.cipher))
+
+
+def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, *, leave_present: bool) -> MergeResult:
+    if not prepared.present_opens:
+        return merge_nothing(database, clock.now())
+    present = prepared.folder / DATABASE_FILE
+    leave_log = leave_present and wal_path(present).exists()
+    try:
+        return merge_present(database, present, prepared.key, clock.now(), made=prepared.origin, leave_log=leave_log)
+    except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
+        log.exception("the store that is replaced is damaged, so nothing is carried over from it")
+        return merge_nothing(database, clock.now(), "a page of it cannot be read")
+
+
+def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
+    """Let what a restore replaced be the store again, as it lay there: `kept` is its backup. As `complete`."""
+    folder, container = prepared.folder, open_container(kept, key=prepared.key)
+    with failures_as_restore_errors(folder):
+        making = swap.begin(folder)
+        try:
+            unpack_raw(container, making, None)
+            if not can_write(prepared.key_file):
+                (making / KEY_FILE).unlink(missing_ok=True)
+            replaced = ("config.toml",) if prepared.keeps_certificate else _OTHER_FILES
+            if prepared.keeps_certificate:
+                shutil.rmtree(making / backups.CERTIFICATE_FOLDER, ignore_errors=True)
+            absent = [name for name in replaced if container.manifest.find_section(name) is None]
+            swap.commit(folder, prepared.key_file, absent)
+        except BaseException:
+            swap.discard(folder)
+            raise
+
+
+def _leave_out_certificate(folder: Path, making: Path) -> bool:
+    """Leave out what was unpacked of a certificate where there is one; answers whether there is."""
+    if not backups.has_certificate(folder):
+        return False
+    shutil.rmtree(making / backups.CERTIFICATE_FOLDER, ignore_errors=True)
+    return True
+
+
+def _room_needed(container: Container, folder: Path, present: PresentKey | None) -> int:
+    content = container.manifest.content_size
+    if container.manifest.format < format_5.NUMBER:
+        content *= _TIMES_UPGRADED
+    elif present is not None and present.key.master != container.key.master:
+        content *= _TIMES_REENCRYPTED
+    # What is replaced is kept as a backup.
+    return content + files.room_for_copy(folder / DATABASE_FILE)
+
+
+def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress | None) -> Path | None:
+    """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
+    folder = prepared.folder
+    places = {name: swap.target_path(folder, name, prepared.key_file) for name in SECTION_NAMES}
+    certificate = backups.read_certificate(folder)
+    files = {name: place for name, place in places.items() if place.is_file() and name not in backups.CERTIFICATE_FILES}
+    sources = [SectionSource(name, content) for name, content in (files | certificate).items()]
+    if not places[DATABASE_FILE].is_file():
+        return None
+    number = detect_plain_format(folder / DATABASE_FILE) or format_5.NUMBER
+    with stage_backup(folder, "pre-restore", sources, prepared.key, prepared.slots, number, clock, progress) as made:
+        return made.publish()
+
+
+@contextmanager
+def failures_as_restore_errors(folder: Path) -> Iterator[None]:
+    """What the disk or SQLite refuses is told as NotEnoughRoom or StoreUnusable."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _not_enough_room(folder) from error
+        raise StoreUnusable(reason=f"{error.filename or folder}: {error.strerror}.") from error
+    except apsw.FullError as error:
+        raise _not_enough_room(folder) from error
+    except DATABASE_ERRORS as error:
+        raise StoreUnusable(reason=f"the database of the backup cannot be restored ({error}).") from error
+
+
+def _not_enough_room(folder: Path) -> NotEnoughRoom:
+    free = files.format_size(files.free_bytes(folder))
+    return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")
+
+
+# --- Unpacking a backup into an empty directory: as a store of its own, or byte for byte as the files were ---
+
+
+@dataclass(frozen=True)
+class UnpackResult:
+    """What was unpacked elsewhere: what it holds, as far as it was looked at; `why` it was not, if so.
+
+    `carried`: it is a store of its own; None: the files byte for byte as they were.
+    """
+
+    manifest: Manifest
+    summary: BackupSummary | None
+    carried: MergeResult | None = None
+    why: str = ""
+
+
+def unpack_into_folder(
+    file: Path,
+    target: Path,
+    clock: Clock,
+    *,
+    passphrase: str | None = None,
+    key: StoreKey | None = None,
+    progress: Progress | None = None,
+) -> UnpackResult:
+    """Unpack a backup into a directory that is empty or not there.
+
+    A store of an older format comes byte for byte as it was, and so does what a restore replaced where nothing opens
+    it. Any other opens there as a store of its own, that knows nothing of what happened since. `key`: of the store that
+    it may be of. Raises as `prepare`, Conflict where there is something.
+    """
+    container = open_container(file, passphrase=passphrase, key=key)
+    is_new = _make_target(target)
+    try:
+        if container.manifest.format < format_5.NUMBER:
+            return _unpack_as_it_was(container, target, progress)
+        try:
+            prepared = prepare_from_container(container, target, target / KEY_FILE, None, clock, None, progress)
+        except ReplacedUnopened:
+            return _unpack_as_it_was(container, target, progress)
+        restored = complete_restore(prepared, clock, Actor("local"), progress)
+        with failures_as_restore_errors(target):
+            swap.finish(target, target / KEY_FILE)
+    except BaseException:
+        _remove_unpacked(target, is_new=is_new)
+        raise
+    return UnpackResult(container.manifest, prepared.summary, restored.carried)
+
+
+def preview_unpack(
+    file: Path,
+    target: Path,
+    clock: Clock,
+    *,
+    passphrase: str | None = None,
+    key: StoreKey | None = None,
+    progress: Progress | None = None,
+) -> UnpackResult:
+    """Tell what `unpack_to` would make of a backup, from trying it: where it would be, in a folder that is there
+    meanwhile only. Raises as that does.
+    """
+    container = open_container(file, passphrase=passphrase, key=key)
+    with _trial_folder(target) as folder:
+        if container.manifest.format < format_5.NUMBER:
+            return _summarize_as_it_was(container, folder, progress)
+        try:
+            prepared = prepare_from_container(container, folder, folder / KEY_FILE, None, clock, None, progress)
+        except ReplacedUnopened:
+            return _summarize_as_it_was(container, folder, progress)
+        with failures_as_restore_errors(target):
+            carried = merge_into_prepared(prepared, clock, Actor("local"))
+    return UnpackResult(container.manifest, prepared.summary, carried)
+
+
+def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> UnpackResult:
+    with failures_as_restore_errors(target):
+        files.require_room(target, container.manifest.content_size)
+        making = swap.begin(target)
+        found = _summarize_as_it_was(container, making, progress)
+        unpack_raw(container, making, progress)
+        swap.commit(target)
+        swap.finish(target, target / KEY_FILE)
+    return found
+
+
+def _summarize_as_it_was(container: Container, folder: Path, progress: Progress | None) -> UnpackResult:
+    """What is in files that stay as they were; it is looked at in a folder on the same disk."""
+    with failures_as_restore_errors(folder):
+        files.require_room(folder, container.manifest.content_size)
+        try:
+            return UnpackResult(container.manifest, summarize_backup(container, folder, progress))
+        except ReplacedUnopened as problem:
+            return UnpackResult(container.manifest, None, why=problem.message)
+
+
+@contextmanager
+def _trial_folder(target: Path) -> Iterator[Path]:
+    """A folder on the disk of an empty directory, or of one to be made; it goes in the end. Raises as `_made`."""
+    with failures_as_restore_errors(target):
+        _require_empty(target)
+        there = next(each for each in (target, *target.parents) if os.path.lexists(each))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=".mailbox-appliance-", dir=there))
+        except OSError as error:  # of the directory that was named, not of a name that nobody has heard of
+            raise OSError(error.errno, error.strerror, str(target)) from error
+    try:
+        yield folder
+    finally:
+        with failures_as_restore_errors(target):
+            shutil.rmtree(folder)
+
+
+def _make_target(target: Path) -> bool:
+    """Make a directory where there is none, which is answered. Raises Conflict where there is something in it."""
+    with failures_as_restore_errors(target):
+        _require_empty(target)
+        is_new = not target.exists()
+        ownership.make_folder(target)
+        ownership.restrict_modes(target, target / KEY_FILE)
+        return is_new
+
+
+def _require_empty(target: Path) -> None:
+    """Raise Conflict for what is there and is not an empty directory, StoreUnusable for another user's directory."""
+    ownership.require_own(target)
+    if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
+        raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
+
+
+def _remove_unpacked(target: Path, *, is_new: bool) -> None:
+    """Nothing else lay there."""
+    for left in target.iterdir():
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    if is_new:
+        with suppress(OSError):
+            target.rmdir()

@@ -1,0 +1,219 @@
+"""Replacing several files of a data directory at once: all of them, or none, whenever it stops.
+
+    .next.making/   the new files, being made; thrown away by the next start, but for the marker (restore/pending)
+    .next/          complete and on the disk: from the rename to this name on they are the store's
+                    moved into place one by one, again from the beginning after a crash
+    .next/plan      where the key file goes to, and which files are to be no more
+
+Restoring, compacting and changing the key replace the database and its key file together. A key file with another key
+is kept beside the new one.
+"""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.errors import KeyDamaged, StoreUnusable
+from mailbox_appliance.store import files
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.files import (
+    DATABASE_FILE,
+    KEY_FILE,
+    copy_private,
+    half_written_path,
+    open_private,
+    write_private,
+)
+from mailbox_appliance.store.key import Slot, StoreKey, read_key, read_key_file, wrap_in_file
+from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
+
+_MAKING, _READY = ".next.making", ".next"
+_PLAN, _MARKER = "plan", "accepted"
+_PIECE = 1 << 20
+#: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
+#: log of a database comes after it, since that of the one before is removed first.
+_REPLACEABLE = (KEY_FILE, "config.toml", *backups.CERTIFICATE_FILES, DATABASE_FILE, DATABASE_FILE + "-wal")
+
+
+def begin(folder: Path) -> Path:
+    """A new, empty folder for the files that are to replace those of the same names. Under the directory's lock."""
+    discard(folder)
+    making = folder / _MAKING
+    making.mkdir(mode=0o700)
+    return making
+
+
+def discard(folder: Path) -> None:
+    """Throw away what was being made."""
+    if os.path.lexists(folder / _MAKING):
+        shutil.rmtree(folder / _MAKING)
+
+
+def marker_path(folder: Path) -> Path:
+    """Where it is noted what is being made (store/accepted). What is decided takes it along."""
+    return folder / _MAKING / _MARKER
+
+
+def _discard_except_marker(folder: Path) -> None:
+    if not marker_path(folder).is_file():
+        discard(folder)
+        return
+    for path in (folder / _MAKING).iterdir():
+        if path.name != _MARKER:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def commit(folder: Path, key_file: Path | None = None, absent: Sequence[str] = ()) -> None:
+    """From now on the new files are the store's, whatever happens; `finish` moves them into place.
+
+    `key_file`: where the key goes to, and nowhere else. `absent`: the names of files that are to be no more.
+    Nothing may have the database open any more.
+    """
+    making = folder / _MAKING
+    plan = {"key": None if key_file is None else _recorded_place(folder, key_file), "absent": list(absent)}
+    write_private(making / _PLAN, json.dumps(plan).encode())
+    for path in sorted(making.rglob("*"), reverse=True):
+        sync_folder(path) if path.is_dir() else sync_file(path)
+    sync_folder(making)
+    _require_room_elsewhere(folder, making / DATABASE_FILE)
+    replace_file(making, folder / _READY)
+    sync_folder(folder)
+
+
+def is_committed(folder: Path) -> bool:
+    """Whether there are new files that wait to be moved into place."""
+    return os.path.isdir(folder / _READY)  # noqa: PTH112 - never raises, whatever may not be looked at
+
+
+def finish(folder: Path, key_file: Path) -> bool:
+    """Move into place what was decided, if anything was; and throw away what was not. Under the directory's lock.
+
+    `key_file` is where the key lies, which may be elsewhere. Answers whether there was anything to move. Raises
+    StoreUnusable where the new key was to go to another place: what lies here may be the key of another store.
+    """
+    _discard_except_marker(folder)
+    ready = folder / _READY
+    if not ready.is_dir():
+        return False
+    plan = _read_plan(ready)
+    _require_place(folder, key_file, plan["key"])
+    if any(os.path.lexists(ready / name) or name in plan["absent"] for name in backups.CERTIFICATE_FILES):
+        backups.discard_next_certificate(folder)
+    for name in _REPLACEABLE:
+        if os.path.lexists(ready / name):
+            _move_into_place(ready / name, target_path(folder, name, key_file))
+    for name in plan["absent"]:
+        target_path(folder, name, key_file).unlink(missing_ok=True)
+    # First what would be copied again, wherever that may be by then.
+    (ready / KEY_FILE).unlink(missing_ok=True)
+    sync_folder(ready)
+    shutil.rmtree(ready)
+    sync_folder(folder)
+    return True
+
+
+def target_path(folder: Path, name: str, key_file: Path) -> Path:
+    """Where a file of this name belongs. A database that is a link is replaced where it really is, with its log."""
+    if not name.startswith(DATABASE_FILE):
+        return key_file if name == KEY_FILE else folder / name
+    real = Path(os.path.realpath(folder / DATABASE_FILE))
+    return real.with_name(real.name + name.removeprefix(DATABASE_FILE))
+
+
+def _require_room_elsewhere(folder: Path, new: Path) -> None:
+    """Where the database is a link to another disk: it is copied there, which must not fail once that is decided."""
+    real = target_path(folder, DATABASE_FILE, new)
+    if new.exists() and real.parent.stat().st_dev != folder.stat().st_dev:
+        files.require_room(real.parent, new.stat().st_size)
+
+
+def _recorded_place(folder: Path, key_file: Path) -> str:
+    """How a place is written down: the data directory may be moved before all of it is done."""
+    return KEY_FILE if key_file == folder / KEY_FILE else str(key_file.absolute())
+
+
+def _read_plan(ready: Path) -> dict[str, Any]:
+    try:
+        return {"key": None, "absent": [], **json.loads((ready / _PLAN).read_text("utf-8"))}
+    except FileNotFoundError:
+        return {"key": None, "absent": []}
+
+
+def _require_place(folder: Path, key_file: Path, planned: str | None) -> None:
+    if (
+        planned is None
+        or not os.path.lexists(folder / _READY / KEY_FILE)
+        or planned == _recorded_place(folder, key_file)
+    ):
+        return
+    if (folder / planned).resolve() != key_file.resolve():
+        raise StoreUnusable(
+            reason=f"what was restored or renewed waits in {folder / _READY}, and its key is to go to"
+            f" {folder / planned}, but the key file is {key_file} now. Name the former in MAILBOX_APPLIANCE_KEY_FILE,"
+            " or nothing where it is the data directory's own. Nothing was changed."
+        )
+
+
+def _move_into_place(new: Path, target: Path) -> None:
+    if new.name == DATABASE_FILE:
+        # The log of the database that is replaced would be written into the new one.
+        for suffix in ("-wal", "-shm"):
+            target.with_name(target.name + suffix).unlink(missing_ok=True)
+        sync_folder(target.parent)  # a power cut could undo that alone, and leave the log beside the new database
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    # The key file may be a link, or lie on another disk: it is written where it really is.
+    if new.name == KEY_FILE:
+        copy_private(new, target.resolve())
+        return
+    try:
+        replace_file(new, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy_over(new, target)
+    sync_folder(target.parent)
+
+
+def _copy_over(new: Path, target: Path) -> None:
+    """The same to another disk. What is copied stays until all is done: after a crash it is copied again."""
+    beside = half_written_path(target)
+    with new.open("rb") as source, os.fdopen(open_private(beside), "wb") as copy:
+        shutil.copyfileobj(source, copy, _PIECE)
+    sync_file(beside)
+    replace_file(beside, target)
+
+
+# ---
+# The key file that a restore finds in its place: one with the same key keeps its slots, any other is kept beside.
+#
+# Another key may open a store that was moved away, and be the only copy there is.
+
+
+def find_same_slots(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] | None:
+    """The id of the store and the slots in a key file, where it holds this master key; None for any other."""
+    try:
+        there = read_key_file(place)
+        if there is not None:
+            return None if there.find_key(key.master) is None else (there.store_id, there.slots)
+        return (key.store_id, (wrap_in_file(key.master),)) if read_key(place).master == key.master else None
+    except (KeyDamaged, OSError):
+        return None
+
+
+def keep_old_key_file(place: Path, key: StoreKey, now: datetime) -> Path | None:
+    """Keep a key file that is to be replaced as `encryption.key.20260131T020000Z.old` beside it; answers where.
+
+    None: it holds this key, or there is none. Raises OSError.
+    """
+    file = place.resolve()
+    if not file.is_file() or find_same_slots(file, key) is not None:
+        return None
+    while os.path.lexists(target := file.with_name(f"{file.name}.{now:%Y%m%dT%H%M%SZ}.old")):
+        now += timedelta(seconds=1)
+    copy_private(file, target)
+    return target

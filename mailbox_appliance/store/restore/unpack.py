@@ -1,0 +1,169 @@
+"""Taking a store out of a backup, so that it can take the place of the one that is there.
+
+format 5 ..... database, its log folded in; encrypted anew where the present store has another key
+format 3, 4 .. upgraded on the way, in a folder of its own: what is there afterwards is of this format
+as it was .... the files byte for byte, for an empty directory
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import KeyDamaged, KeyUnusable, ReplacedUnopened, StoreUnusable
+from mailbox_appliance.model.records import BackupSummary, Progress
+from mailbox_appliance.store.backup.container import Container, SectionName
+from mailbox_appliance.store.backup.verify import is_pre_restore, summarize_backup, summarize_unpacked
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import (
+    Slot,
+    StoreKey,
+    is_credential,
+    read_key,
+    read_key_file,
+    read_slots,
+    render_key_file,
+    wrap_in_file,
+)
+from mailbox_appliance.store.maintenance.rewrite import reencrypt_database
+from mailbox_appliance.store.restore.swap import find_same_slots
+from mailbox_appliance.store.upgrade.upgrade import upgrade_store
+
+_OTHER_FILES: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
+_SCRATCH = "unpacked"
+#: Looks whether a configuration can be used; raises what says that it cannot.
+CheckConfig = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class PresentKey:
+    """What opens the present store, and stays in force: the key, and the file that it lies in."""
+
+    key: StoreKey
+    file: Path
+
+
+@dataclass(frozen=True)
+class UnpackedStore:
+    """A database of this format in a folder, the key that opens it, what it holds, and what its upgrade told."""
+
+    key: StoreKey
+    slots: tuple[Slot, ...]
+    summary: BackupSummary
+    warnings: tuple[str, ...]
+
+
+def unpack_raw(container: Container, target: Path, progress: Progress | None) -> None:
+    """Write every file of a backup into a folder as it was."""
+    for section in container.manifest.sections:
+        _extract_section(container, section.name, target, progress)
+
+
+def unpack_store(
+    container: Container,
+    making: Path,
+    key_file: Path,
+    present: PresentKey | None,
+    clock: Clock,
+    progress: Progress | None,
+) -> UnpackedStore:
+    """Put a store of this format into the folder `making`, with a key file that is to lie at `key_file`.
+
+    With the present store's key it opens with that, and its key file changes nothing but the beginning it knows of the
+    database; else with the key in the backup. Raises BackupUnusable, KeyUnusable, StoreUnusable, apsw.Error, OSError.
+    """
+    scratch = making / _SCRATCH
+    scratch.mkdir(mode=0o700)
+    unpack_raw(container, scratch, progress)
+    summary, warnings = _inspect_and_upgrade(container, scratch, clock, progress)
+    key, slots = _find_key(container, scratch)
+    key = _place_database(
+        scratch / DATABASE_FILE, key, making / DATABASE_FILE, None if present is None else present.key, progress
+    )
+    if present is not None:
+        slots = read_slots(present.file, present.key.master)
+    elif (there := find_same_slots(key_file, key)) is not None:  # what opens the store now stays as it is
+        key, slots = replace(key, store_id=there[0]), there[1]
+    _write_key_file(making / KEY_FILE, key, slots, key_file, is_known=present is not None)
+    _move_other_files(scratch, making)
+    shutil.rmtree(scratch)
+    return UnpackedStore(key, slots, summary, warnings)
+
+
+def can_write(file: Path) -> bool:
+    """Whether a key file can be written anew: one that systemd gives, say, cannot."""
+    return os.access(file.resolve().parent, os.W_OK) and not is_credential(file, os.environ)
+
+
+def _extract_section(container: Container, name: SectionName, target: Path, progress: Progress | None) -> None:
+    file = target / name
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    container.extract(name, file, progress)
+
+
+def _inspect_and_upgrade(
+    container: Container, scratch: Path, clock: Clock, progress: Progress | None
+) -> tuple[BackupSummary, tuple[str, ...]]:
+    """Look through what was unpacked, and leave a database of this format there, without a log."""
+    if container.manifest.format == format_5.NUMBER:
+        return summarize_unpacked(container, scratch / DATABASE_FILE, progress), ()
+    summary = summarize_backup(container, scratch, progress)
+    try:
+        upgraded = upgrade_store(scratch, scratch / KEY_FILE, clock, progress)
+    except StoreUnusable as error:
+        if not is_pre_restore(container):
+            raise
+        reason = error.message.replace(f"{scratch}/", "").rstrip(".")
+        raise ReplacedUnopened(file=container.file.name, what="cannot be upgraded", reason=reason) from error
+    return summary, upgraded.warnings
+
+
+def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
+    """What opens the unpacked database, and how the key lay in its file; where that is missing, damaged or another's,
+    as among what was replaced, how it lies in the backup.
+    """
+    if container.manifest.format < format_5.NUMBER:  # it was upgraded by the key in its file
+        key = read_key(scratch / KEY_FILE)
+        return key, read_slots(scratch / KEY_FILE, key.master)
+    try:
+        known = read_key_file(scratch / KEY_FILE)
+        is_bare = known is None and read_key(scratch / KEY_FILE).master == container.key.master
+    except (KeyDamaged, FileNotFoundError):
+        return container.key, container.manifest.slots
+    if is_bare:
+        return container.key, (wrap_in_file(container.key.master),)
+    if known is None or known.find_key(container.key.master) is None:
+        return container.key, container.manifest.slots
+    return replace(container.key, store_id=known.store_id, cipher=known.cipher), known.slots
+
+
+def _place_database(
+    file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, progress: Progress | None
+) -> StoreKey:
+    """Bring the database to its place, encrypted with the key that is wanted; answers the key that knows it."""
+    if wanted is not None and (wanted.master, wanted.cipher) != (key.master, key.cipher):
+        return reencrypt_database(file, key, target, wanted, progress).key
+    file.rename(target)
+    with target.open("rb") as handle:
+        return (wanted or key).with_salt(handle.read(16).hex())
+
+
+def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:
+    """The key file as it is to be. One that cannot be written stays: it holds the key that is wanted, or nothing goes.
+
+    `place` is where it is to lie.
+    """
+    if can_write(place):
+        write_private(target, render_key_file(key, slots))
+    elif not is_known and find_same_slots(place, key) is None:
+        raise KeyUnusable(reason=f"{place} cannot be written, and does not hold the key of the backup.")
+
+
+def _move_other_files(scratch: Path, making: Path) -> None:
+    for name in _OTHER_FILES:
+        if (scratch / name).exists():
+            (making / name).parent.mkdir(mode=0o700, exist_ok=True)
+            (scratch / name).rename(making / name)

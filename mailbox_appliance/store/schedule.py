@@ -1,0 +1,222 @@
+"""What is due in sending: scheduled sends, evidence, chores, and copies to be filed in Sent.
+
+Times are milliseconds since 1970 in UTC. A retry is never planned further ahead than half an hour: what lies further
+ahead was planned before the clock was set back, and `pull_forward` brings it near.
+"""
+
+from datetime import datetime, timedelta
+
+from mailbox_appliance.clock import Clock, from_millis, to_millis, to_timestamp
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.model.records import Envelope, OpenDelivery, PostSendTask, UncertainDelivery
+from mailbox_appliance.store import deliveries
+from mailbox_appliance.store.database import Database, Row
+from mailbox_appliance.store.delivery_queries import SELECT_OPEN, to_open_delivery
+
+LONGEST_RETRY_DELAY = timedelta(minutes=30)
+_MAX_OF_A_KIND = 200  # of a kind at once in a mailbox; what is left is due still
+_MOST_SCHEDULED = 32
+
+_NEXT_DUE = """
+SELECT min(due) FROM (
+  SELECT min((SELECT min(next_attempt_at) FROM delivery_operations WHERE account_id = a.id
+    AND next_attempt_at > :after)) AS due FROM accounts a
+  UNION ALL SELECT min(evidence_next_at) FROM delivery_operations WHERE evidence_next_at > :after
+  UNION ALL SELECT min(next_at) FROM delivery_chores WHERE next_at > :after
+  UNION ALL SELECT min(copy_next_at) FROM delivery_operations WHERE copy = 'pending' AND copy_next_at > :after)"""
+# Mailbox by mailbox, so that many of one neither hide those of the others nor are gone through at every look.
+_DUE_SENDS = f"""
+{SELECT_OPEN} WHERE number IN (SELECT d.number FROM accounts a CROSS JOIN delivery_operations d WHERE d.number IN (
+  SELECT number FROM delivery_operations WHERE account_id = a.id AND next_attempt_at <= :now AND status = 'queued'
+  ORDER BY next_attempt_at LIMIT {_MOST_SCHEDULED})) ORDER BY next_attempt_at"""
+# `+`: else SQLite goes through all that there ever was, by the index of mailboxes, to have them in groups.
+_DUE_ACCOUNTS = "SELECT account_id FROM {table} WHERE {due} <= ? GROUP BY +account_id ORDER BY min({due})"
+_EVIDENCE_ACCOUNTS = _DUE_ACCOUNTS.format(table="delivery_operations", due="evidence_next_at")
+_CHORE_ACCOUNTS = _DUE_ACCOUNTS.format(
+    table="delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation", due="c.next_at"
+)
+_PULL_FORWARD = (
+    """UPDATE delivery_operations SET next_attempt_at = :now
+         WHERE next_attempt_at > :far AND last_cause IS NOT NULL AND send_at <= :at""",
+    "UPDATE delivery_operations SET evidence_next_at = :now WHERE evidence_next_at > :far",
+    "UPDATE delivery_operations SET copy_next_at = :now WHERE copy = 'pending' AND copy_next_at > :far",
+    "UPDATE delivery_chores SET next_at = :now WHERE next_at > :far",
+)
+_PULL_FORWARD_MAILBOX = (
+    """UPDATE delivery_operations SET next_attempt_at = :now WHERE account_id = :account
+         AND next_attempt_at > :now AND last_cause IS NOT NULL AND send_at <= :at""",
+    """UPDATE delivery_operations SET copy_next_at = :now WHERE account_id = :account
+         AND copy = 'pending' AND copy_next_at > :now AND copy_attempts > 0""",
+    """UPDATE delivery_chores SET next_at = :now WHERE next_at > :now AND attempts > 0
+         AND (SELECT account_id FROM delivery_operations WHERE id = operation) = :account""",
+)
+_SELECT_CHORES = """
+SELECT c.operation, d.account_id, c.kind, iif(c.kind = 'flag_parent', d.parent_id, d.draft_id), d.draft_version,
+  CASE c.kind WHEN 'flag_parent' THEN iif(d.kind = 'forward', '$Forwarded', '\\Answered') END, c.attempts
+FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WHERE """
+
+
+class DeliverySchedule:
+    """Reads what is due, and notes what was done about it. Each method that writes is one transaction of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find_next_due(self, after: datetime) -> datetime | None:
+        """When something is due next, later than `after`; None where nothing else waits."""
+        millis = self._database.value(_NEXT_DUE, {"after": to_millis(after)})
+        return None if millis is None else from_millis(millis)
+
+    def pull_forward(self, now: datetime) -> None:
+        """Bring near what was planned before the clock was set back."""
+        values = {"now": to_millis(now), "far": to_millis(now + LONGEST_RETRY_DELAY), "at": to_timestamp(now)}
+        with self._database.transaction():
+            for sql in _PULL_FORWARD:
+                self._database.change(sql, values)
+
+    def pull_forward_mailbox(self, account_id: str, now: datetime) -> None:
+        """Bring near what waits since a try at a mailbox's servers failed. A first try is left alone, and evidence."""
+        values = {"account": account_id, "now": to_millis(now), "at": to_timestamp(now)}
+        with self._database.transaction():
+            for sql in _PULL_FORWARD_MAILBOX:
+                self._database.change(sql, values)
+
+    def list_due_sends(self, now: datetime) -> tuple[OpenDelivery, ...]:
+        """Scheduled sends whose time has come, the earliest first; of each mailbox so many that it has enough to do."""
+        rows = self._database.rows(_DUE_SENDS, {"now": to_millis(now)})
+        return tuple(map(to_open_delivery, rows))
+
+    def list_evidence_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with uncertain operations whose message is to be looked for now, the longest due first."""
+        return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
+
+    def list_due_evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
+        """Uncertain operations of a mailbox whose message is to be looked for now."""
+        rows = self._database.rows(
+            "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks, provider_draft_id"
+            " FROM delivery_operations"
+            f" WHERE evidence_next_at <= ? AND +account_id = ? ORDER BY evidence_next_at LIMIT {_MAX_OF_A_KIND}",
+            (to_millis(now), account_id),
+        )
+        return tuple(
+            UncertainDelivery(
+                row[0],
+                row[1],
+                row[2],
+                decode_json(row[3], Envelope).recipients,
+                from_millis(row[4]),
+                row[5],
+                row[6],
+            )
+            for row in rows
+        )
+
+    def schedule_evidence(self, operation_id: str, next_at: datetime | None) -> None:
+        """Evidence was looked for and not found: when to look again, or None for never."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE delivery_operations SET evidence_next_at = ?, evidence_looks = evidence_looks + 1"
+                " WHERE id = ? AND status = 'uncertain'",
+                (None if next_at is None else to_millis(next_at), operation_id),
+            )
+
+    def list_chore_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with chores whose time has come, the longest due first."""
+        return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
+
+    def list_due_chores(self, now: datetime, account_id: str) -> tuple[PostSendTask, ...]:
+        """Chores in a mailbox whose time has come."""
+        sql = f"{_SELECT_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MAX_OF_A_KIND}"
+        return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
+
+    def list_chores(self, operation_id: str) -> tuple[PostSendTask, ...]:
+        """What is left to be done after an operation."""
+        return tuple(map(_to_chore, self._database.rows(f"{_SELECT_CHORES} c.operation = ?", (operation_id,))))
+
+    def finish_chore(self, chore: PostSendTask, warning: str | None = None) -> None:
+        """It is done, or never can be, as the result then warns. What was kept for it is dropped."""
+        with self._database.transaction():
+            sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
+            self._database.change(sql, (chore.operation_id, chore.kind))
+            if warning is not None:
+                sql = "UPDATE delivery_operations SET result_warnings = json_set(result_warnings, '$.' || ?, ?)"
+                self._database.change(f"{sql} WHERE id = ?", (chore.kind, warning, chore.operation_id))
+            deliveries.delete_message_bytes(self._database, chore.operation_id)
+
+    def postpone_chore(self, chore: PostSendTask, next_at: datetime) -> None:
+        """It could not be done: when to try again."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE delivery_chores SET attempts = attempts + 1, next_at = ? WHERE operation = ? AND kind = ?",
+                (to_millis(next_at), chore.operation_id, chore.kind),
+            )
+
+
+def _to_chore(row: Row) -> PostSendTask:
+    """A row of `_CHORES`."""
+    operation_id, account_id, kind, message_id, version, flag, attempts = row
+    return PostSendTask(operation_id, account_id, kind, message_id, version, flag, attempts)
+
+
+# --- The copies of sent messages that are still to be filed in Sent ---
+
+
+#: The warnings of a result, without and with what is said of the copy.
+_WITHOUT_COPY_WARNING = "json_remove(result_warnings, '$.copy')"
+_WITH_COPY_WARNING = "json_set(result_warnings, '$.copy', ?)"
+_DUE_COPIES = "FROM delivery_operations WHERE copy = 'pending' AND copy_next_at <= ?"
+
+
+class SentCopies:
+    """Reads and writes what is known of the copies. Each method that writes is one transaction of its own.
+
+    Where a power cut loses one of these, the copy is looked for once more at the server.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def list_due_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with copies whose time has come, the longest due first."""
+        # `+`: by the index of what is due, not by that of the mailboxes.
+        sql = f"SELECT account_id {_DUE_COPIES} GROUP BY +account_id ORDER BY min(copy_next_at)"
+        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
+
+    def list_due(self, now: datetime, account_id: str) -> tuple[str, ...]:
+        """The operations of a mailbox whose copy is to be filed now, the longest due first."""
+        sql = f"SELECT id {_DUE_COPIES} AND +account_id = ? ORDER BY copy_next_at"
+        return tuple(row[0] for row in self._database.rows(sql, (to_millis(now), account_id)))
+
+    def mark_filed(self, operation_id: str) -> None:
+        """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
+        with self._database.transaction():
+            sql = (
+                f"UPDATE delivery_operations SET copy = 'filed', result_warnings = {_WITHOUT_COPY_WARNING} WHERE id = ?"
+            )
+            self._database.change(sql, (operation_id,))
+            deliveries.delete_message_bytes(self._database, operation_id)
+
+    def give_up(self, operation_id: str, warning: str) -> None:
+        """There will be no copy; the result says so."""
+        with self._database.transaction():
+            sql = f"UPDATE delivery_operations SET copy = 'none', result_warnings = {_WITH_COPY_WARNING} WHERE id = ?"
+            self._database.change(sql, (warning, operation_id))
+            deliveries.delete_message_bytes(self._database, operation_id)
+
+    def postpone(self, operation_id: str, seconds: float, warning: str) -> None:
+        """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
+                f" result_warnings = {_WITH_COPY_WARNING} WHERE id = ?",
+                (to_millis(self._clock.now()) + int(seconds * 1000), warning, operation_id),
+            )
+
+    def await_provider(self, operation_id: str, seconds: float) -> None:
+        """The provider has not filed the copy yet; it is looked for again after so many seconds."""
+        with self._database.transaction():
+            self._database.change(
+                "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
+                f" result_warnings = {_WITHOUT_COPY_WARNING} WHERE id = ?",
+                (to_millis(self._clock.now()) + int(seconds * 1000), operation_id),
+            )

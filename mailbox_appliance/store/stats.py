@@ -1,0 +1,80 @@
+"""How much there is of everything, for `/metrics`: asked of indexes and small tables, so that a large store is told of
+in milliseconds.
+"""
+
+from dataclasses import dataclass
+
+from mailbox_appliance.clock import from_millis, from_timestamp
+from mailbox_appliance.store.database import Database
+
+#: Missing bodies of a mailbox are counted up to here.
+MOST_MISSING = 10_000
+
+# How many messages there are our own rows would tell as well, but all of them had to be counted.
+_MAILBOXES = f"""
+SELECT a.id, a.status, a.last_sync_at, (SELECT total(exists_count) FROM folders f WHERE f.account = a.number),
+  (SELECT count(*) FROM (SELECT 1 FROM folders f CROSS JOIN messages m ON m.folder = f.number AND m.body = 0
+    WHERE f.account = a.number LIMIT {MOST_MISSING}))
+FROM accounts a WHERE a.status <> 'removed' ORDER BY a.number"""
+# Written as in the partial index. Operations of mailboxes that were removed do not count.
+_THERE = "status IN ('queued', 'sending', 'uncertain') AND +account_id IN (SELECT id FROM accounts)"
+_OPEN = f"SELECT status, count(*) FROM delivery_operations WHERE {_THERE} GROUP BY status"
+_NEXT_DUE = """
+SELECT min((SELECT min(next_attempt_at) FROM delivery_operations WHERE account_id = a.id
+  AND next_attempt_at IS NOT NULL)) FROM accounts a"""
+_MEMBERS = "SELECT status, count(*) FROM members GROUP BY status"
+_SESSIONS = "SELECT count(*) FROM sessions"
+_API_KEYS = "SELECT count(*) FROM api_keys WHERE revoked_at IS NULL"
+# Of those that wait in great numbers the ones that were taken in first are enough to tell.
+_LAST_STEP = f"""
+SELECT min(at) FROM (SELECT updated_at AS at FROM delivery_operations WHERE status = ? AND {_THERE}
+  ORDER BY number LIMIT 100)"""
+
+
+@dataclass(frozen=True)
+class MailboxStats:
+    """A mailbox: when it was in step last (seconds since 1970), its messages as its server told last, and of how many
+    the body is still to come.
+    """
+
+    id: str
+    status: str
+    last_sync_at: float | None
+    messages: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class StoreStats:
+    """All of it at a moment; times are seconds since 1970."""
+
+    mailboxes: tuple[MailboxStats, ...]
+    deliveries: dict[str, int]
+    #: When the one that is `sending`, or `uncertain`, was written to last that has waited longest since.
+    last_step: dict[str, float]
+    next_due: float | None
+    members: dict[str, int]
+    sessions: int
+    api_keys: int
+
+
+def collect_stats(database: Database) -> StoreStats:
+    """Look at the store as it is now. Waits for nobody who writes."""
+    steps = {status: database.value(_LAST_STEP, (status,)) for status in ("sending", "uncertain")}
+    due = database.value(_NEXT_DUE)
+    return StoreStats(
+        mailboxes=tuple(
+            MailboxStats(id_, status, None if at is None else _to_seconds(at), int(messages), missing)
+            for id_, status, at, messages, missing in database.rows(_MAILBOXES)
+        ),
+        deliveries=dict(database.rows(_OPEN)),
+        last_step={status: _to_seconds(at) for status, at in steps.items() if at is not None},
+        next_due=None if due is None else from_millis(due).timestamp(),
+        members=dict(database.rows(_MEMBERS)),
+        sessions=database.value(_SESSIONS),
+        api_keys=database.value(_API_KEYS),
+    )
+
+
+def _to_seconds(timestamp: str) -> float:
+    return from_timestamp(timestamp).timestamp()

@@ -1,0 +1,1 @@
+"""From a store of an older release to one of today, beside it, with a backup first."""

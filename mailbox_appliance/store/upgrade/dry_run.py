@@ -1,0 +1,132 @@
+"""What an upgrade would do to a store of format 3 or 4, and what stands in its way; nothing on the disk is changed.
+
+It runs the upgrade in memory, but for the audit log, stored answers and messages, which may be too large. What it calls
+ready can still be refused for these.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse, StoreUnusable
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.store import files
+from mailbox_appliance.store.database import Parameters, Row
+from mailbox_appliance.store.exclusive_job import ignore_progress
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.open_file import check_openable, detect_format, find_lock_holder, load_store_key, wal_path
+from mailbox_appliance.store.upgrade.old_store import OldStore, attach_old_store, require_not_in_use
+from mailbox_appliance.store.upgrade.upgrade import failures_as_damage, rehearse_build
+
+
+@dataclass(frozen=True)
+class UpgradePreview:
+    """A store before its upgrade: its format and the one it gets, the rows of each table, the room that the upgrade
+    needs and that there is, in bytes, what keeps it from being done, and what it would tell of itself, a sentence each.
+    One that has today's format
+    already has no rows told.
+    """
+
+    format: int
+    upgrades_to: int
+    rows: dict[str, int]
+    bytes_needed: int
+    bytes_free: int
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class _EmptyConnection:
+    """A connection with nothing in it, to attach a store to."""
+
+    def __init__(self) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+        self._connection = apsw.Connection(":memory:", flags=flags)
+        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._connection.pragma("foreign_keys", 1)
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        return list(self._connection.execute(sql, parameters))
+
+    def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
+        return next(iter(self.rows(sql, parameters)), None)
+
+    def value(self, sql: str, parameters: Parameters = ()) -> Any:
+        found = self.row(sql, parameters)
+        return None if found is None else found[0]
+
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        self._connection.execute(sql, parameters)
+        return self._connection.changes()
+
+    def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def disable_checkpoints(self) -> None:
+        """It folds none in from the beginning."""
+
+    def close_without_checkpoint(self) -> None:
+        self._connection.close()
+
+
+def preview_upgrade(
+    folder: Path, key_file: Path, passphrase: str | None = None, progress: Progress | None = None
+) -> UpgradePreview:
+    """Look at the store of a data directory as its upgrade would. Raises a StoreUnusable for what is no such store."""
+    if (pid := find_lock_holder(folder)) is not None:
+        raise StoreInUse(holder=f" (pid {pid})", folder=folder)
+    file = (folder / DATABASE_FILE).resolve()
+    number, needed, free = detect_format(file, key_file), files.room_for_backup(file), files.free_bytes(file.parent)
+    if number == format_5.NUMBER:
+        check_openable(file, key_file, passphrase)
+        return UpgradePreview(number, number, {}, 0, free, ())
+    rows: dict[str, int] = {}
+    warnings: list[str] = []
+    problems = list(_find_problems(file, key_file, passphrase, progress or ignore_progress, rows, warnings))
+    if free < needed:
+        problems.append(f"It needs {files.format_size(needed)} of room, and {files.format_size(free)} are free.")
+    if not os.access(file.parent, os.W_OK) or not os.access(folder, os.W_OK):
+        problems.append(f"Nothing can be written to {folder}.")
+    return UpgradePreview(number, format_5.NUMBER, rows, needed, free, tuple(problems), tuple(warnings))
+
+
+def _find_problems(
+    file: Path, key_file: Path, passphrase: str | None, tell: Progress, rows: dict[str, int], warnings: list[str]
+) -> Iterator[str]:
+    """What is wrong, and meanwhile how many rows there are, and what would be told."""
+    master: bytes | None = None
+    try:
+        master = load_store_key(key_file, file, passphrase).master
+    except KeyUnusable as problem:
+        yield problem.message
+    try:
+        with _attach_for_reading(file) as older:
+            older.require_sound(tell)
+            rows.update(older.count_rows())
+            if master is not None:
+                secrets = older.load_secrets(master, key_file)
+                with failures_as_damage(file):
+                    warnings += rehearse_build(older.database, older.number, secrets, SystemClock())
+    except (StoreDamaged, KeyUnusable) as problem:
+        yield problem.message
+    except apsw.Error as error:
+        raise StoreUnusable(reason=f"{file} cannot be read ({error}).") from error
+
+
+@contextmanager
+def _attach_for_reading(file: Path) -> Iterator[OldStore]:
+    with suppress(PermissionError):  # what we may not write cannot be held either
+        require_not_in_use(file)
+    log = wal_path(file)
+    has_log = log.exists() and log.stat().st_size > 0
+    # Without a log nothing need be held: as an immutable file, nothing is made beside it.
+    place = None if has_log else f"{file.as_uri()}?immutable=1"
+    with attach_old_store(_EmptyConnection(), file, place) as older:
+        yield older

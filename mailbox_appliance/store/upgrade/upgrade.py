@@ -1,0 +1,335 @@
+"""Upgrading a store of format 3 or 4 to format 5: a new file beside the old one, then one rename.
+
+    1  the raw files go into a migration backup, before anything opens them; nobody sees it yet
+    2  the old store is checked (upgrade/old_store): every page, value and secret
+    3  mailbox.db.new is filled in one transaction, compared with the old one, checked, and put on the disk
+    4  the old log is folded in and removed: beside the new file it would be written into that
+    5  the backup gets its name, the new file its own; then the key file its new form
+
+Whenever it stops before the rename, the old store is as it was, or has its log folded in; the next start begins anew.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import apsw
+
+from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.errors import StoreDamaged, StoreInUse, StoreUnusable
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.store import files
+from mailbox_appliance.store.audit import SYSTEM_ACTOR, Audit
+from mailbox_appliance.store.backup.container import SECTION_NAMES, SectionSource
+from mailbox_appliance.store.backup.files import BACKUPS_FOLDER, stage_backup
+from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.exclusive_job import ignore_progress
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, remove_database, unfinished_path
+from mailbox_appliance.store.formats import format_4, format_4_deliveries, format_5
+from mailbox_appliance.store.key import StoreKey, new_key, read_slots, write_key_if_allowed
+from mailbox_appliance.store.open_file import (
+    check_opens_with,
+    detect_plain_format,
+    load_store_key,
+    require_complete,
+    wal_path,
+)
+from mailbox_appliance.store.upgrade.old_store import (
+    OldStore,
+    OldStoreConnection,
+    attach_old_store,
+    file_state,
+    require_not_in_use,
+)
+from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
+
+# --- Fills a new store of format 5 from an attached one of format 3 or 4, and compares the two afterwards ---
+
+
+Secrets = Mapping[tuple[str, str], str]
+_MAX_NAMED = 20
+_SAME_EMAIL = (
+    "The member {} has the same email as {}, but for its spelling: they log in with exactly their own spelling of it."
+    " An administrator can give them another email."
+)
+_REJECTED_SEND = "The scheduled send {} has no message or no recipients: it is kept as failed (message_rejected)."
+
+
+@dataclass(frozen=True)
+class BuiltStore:
+    """A new store that was filled: its moment, as text, and what is to be told of it, a sentence each."""
+
+    since: str
+    warnings: tuple[str, ...]
+
+
+def build_store(
+    database: Database, number: int, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress
+) -> BuiltStore:
+    """Make the new store in an empty database that the old one, of format `number`, is attached to: one transaction.
+
+    Raises ValueError for what cannot be told in the new format, and what SQLite raises.
+    """
+    now = clock.now()
+    since = to_timestamp(now)
+    with database.transaction():
+        for statement in _schema_statements(are_triggers=False):
+            database.change(statement)
+        warnings = _prepare_conversion(database, number, secrets)
+        for done, copied in enumerate(format_4.TABLE_COPIES):
+            tell("copying the store", done, len(format_4.TABLE_COPIES) + 1)
+            database.rows(copied.insert_sql, {"now": since})
+        format_4_deliveries.copy_deliveries(database, now)
+        _copy_audit_log(database, key, clock, tell)
+        for statement in _schema_statements(are_triggers=True):
+            database.change(statement)
+        database.change(f"PRAGMA main.application_id = {format_5.APPLICATION_ID}")
+        database.change(f"PRAGMA main.user_version = {format_5.NUMBER}")
+    return BuiltStore(since, warnings)
+
+
+def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
+    """Do in memory, in an empty database that the old store is attached to, what `build` does: answers its warnings.
+
+    Left out is what may be very much: the audit log, stored answers, and messages, which are made ready one by one.
+    Raises as `build`.
+    """
+    now = clock.now()
+    for statement in _schema_statements(are_triggers=False):
+        database.change(statement)
+    warnings = _prepare_conversion(database, number, secrets)
+    for copied in format_4.TABLE_COPIES:
+        if copied.table != "legacy_idempotency":
+            database.rows(copied.insert_sql, {"now": to_timestamp(now)})
+    format_4_deliveries.rehearse_deliveries(database, now)
+    return warnings
+
+
+def compare_stores(database: Database, number: int, secrets: Secrets, since: str, tell: Progress) -> None:
+    """See that everything is there: every row, by count and by each column that has a counterpart; every secret.
+
+    `since`: the moment at which it was built, as text. Raises StoreUnusable, naming the table and the row.
+    """
+    total = len(format_4.TABLE_COPIES) + 2
+    database.change(format_4.OPERATION_IDS)
+    if number == 3:
+        format_4_deliveries.load_operation_ids(database)
+    for done, copied in enumerate(format_4.TABLE_COPIES):
+        tell("comparing the stores", done, total)
+        _require_same(database, copied.table, (copied.count_old_sql, copied.count_new_sql), copied.differing_sql, since)
+    tell("comparing the stores", total - 2, total)
+    counts = format_4_deliveries.DELIVERY_COUNT, "SELECT count(*) FROM main.delivery_operations"
+    _require_same(database, "delivery_operations", counts, format_4_deliveries.DELIVERY_DIFFERING, since)
+    tell("comparing the stores", total - 1, total)
+    counts = format_4.AUDIT_COUNT, "SELECT count(*) - 1 FROM main.audit_events"  # the upgrade is the last
+    _require_same(database, "audit_events", counts, format_4.AUDIT_DIFFERING, since)
+    for (table, row), secret in secrets.items():
+        if database.value(format_4.COMPARED_SECRETS[table], (row,)) != secret:
+            raise _difference_error(table, row)
+
+
+@contextmanager
+def failures_as_damage(file: Path) -> Iterator[None]:
+    """What the new format does not take was not right in the old file, although every value for itself was."""
+    try:
+        yield
+    except ValueError as error:
+        raise StoreDamaged(file=file, reason=str(error)) from error
+    except apsw.ConstraintError as error:
+        raise StoreDamaged(file=file, reason=f"its rows contradict each other ({error})") from error
+    except apsw.CorruptError as error:
+        raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
+
+
+def _schema_statements(*, are_triggers: bool) -> list[str]:
+    """The schema. Triggers come last: they would look at every row that is copied."""
+    statements = (statement for statement in format_5.SCHEMA.split(";\n") if statement.strip())
+    return [statement for statement in statements if ("CREATE TRIGGER" in statement) == are_triggers]
+
+
+def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secrets) -> tuple[str, ...]:
+    """Make what the statements need that only Python can make; answers what is to be told of it."""
+    for statement in (*format_4.TEMPORARY_TABLES, format_4.OPERATION_IDS):
+        database.change(statement)
+    members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
+    keys, twins = format_4.assign_email_keys((row[0], row[1]) for row in members)
+    database.change_many("INSERT INTO temp.email_keys VALUES (?, ?)", list(keys.items()))
+    rows = [(*place, secret) for place, secret in secrets.items()]
+    database.change_many("INSERT INTO temp.secrets VALUES (?, ?, ?)", rows)
+    if number == 3:
+        format_4_deliveries.assign_operation_ids(database)
+    rejected = format_4_deliveries.list_rejected(database)
+    return (
+        *_format_warnings(_SAME_EMAIL, list(twins.items())),
+        *_format_warnings(_REJECTED_SEND, [(send,) for send in rejected]),
+    )
+
+
+def _format_warnings(sentence: str, found: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """A sentence for each, and a last one for those that are too many."""
+    yield from (sentence.format(*names) for names in found[:_MAX_NAMED])
+    if len(found) > _MAX_NAMED:
+        yield f"The same is so of {len(found) - _MAX_NAMED:,} more."
+
+
+def _copy_audit_log(database: Database, key: StoreKey, clock: Clock, tell: Progress) -> None:
+    audit, total = Audit(database, key.derive("audit"), clock), database.value(format_4.AUDIT_COUNT)
+    audit.start_log()
+    audit.append(format_4.read_audit_rows(database, lambda done: tell("sealing the audit log", done, total)))
+    audit.record(SYSTEM_ACTOR, "store.upgrade")
+
+
+def _require_same(database: Database, table: str, counts: tuple[str, str], differing: str, since: str) -> None:
+    now = {"now": since}
+    old, new = (database.value(sql, now) for sql in counts)
+    if old != new:
+        raise _difference_error(table, f"{new} rows instead of {old}")
+    if (row := database.row(differing, now)) is not None:
+        raise _difference_error(table, row[0])
+
+
+def _difference_error(table: str, what: object) -> StoreUnusable:
+    reason = f"after the upgrade its table {table} was not what it had been ({what}), so nothing was changed."
+    return StoreUnusable(reason=f"{reason} This is a fault of this release; use the one before, and report it.")
+
+
+#: The formats that can be upgraded.
+UPGRADABLE_FORMATS = (3, 4)
+_CACHE_KIB = 32 * 1024
+
+
+@dataclass(frozen=True)
+class UpgradeResult:
+    """What was done to a store: the format that it had, the file name of the backup that it lies in, and what is to be
+    told of its content, a sentence each.
+    """
+
+    format: int
+    backup: str
+    warnings: tuple[str, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it in sentences, for who did not ask for an upgrade."""
+        done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}; the old one lies in"
+        return (f"{done} {BACKUPS_FOLDER}/{self.backup}.", *self.warnings)
+
+
+def upgrade_store(
+    folder: Path, key_file: Path, clock: Clock, progress: Progress | None = None, *, passphrase: str | None = None
+) -> UpgradeResult:
+    """Bring the store of a data directory to this format. Under the directory's lock.
+
+    Raises a StoreUnusable that says what is wrong, NotEnoughRoom and BackupNotMade; then the old store is complete.
+    """
+    tell = progress or ignore_progress
+    file = (folder / DATABASE_FILE).resolve()  # a link stays one, and the new file lies where the old one is
+    remove_database(unfinished_path(file))
+    key = _load_key(key_file, file, passphrase)
+    require_not_in_use(file)
+    require_complete(file)
+    files.require_room(file.parent, files.room_for_backup(file))
+    number, sources, before = detect_plain_format(file) or 0, _old_files(folder, file, key_file), file_state(file)
+    with (
+        _remove_empty_folder(folder / BACKUPS_FOLDER),
+        stage_backup(
+            folder, "migration", sources, key, read_slots(key_file, key.master), number, clock, progress
+        ) as backup,
+    ):
+        made = unfinished_path(file)
+        try:
+            warnings = _make_new_store(made, file, key, key_file, clock, before, tell)
+            kept = backup.publish()
+            _replace_old(file, made, kept)
+        finally:
+            remove_database(made)
+    _update_key_file(file, key_file, key)
+    return UpgradeResult(number, kept.name, warnings)
+
+
+@contextmanager
+def _remove_empty_folder(backups: Path) -> Iterator[None]:
+    """Where nothing comes of it, no folder is left that was not there."""
+    was_there = backups.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                backups.rmdir()
+        raise
+
+
+def _load_key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:
+    key = load_store_key(key_file, file, passphrase)
+    return replace(new_key(), master=key.master) if key.is_bare else key
+
+
+def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
+    """Everything that makes up the old directory, as it lies there."""
+    elsewhere = {DATABASE_FILE: file, f"{DATABASE_FILE}-wal": wal_path(file), KEY_FILE: key_file}
+    places = [(name, elsewhere.get(name, folder / name)) for name in SECTION_NAMES]
+    return [SectionSource(name, path) for name, path in places if path.exists()]
+
+
+def _make_new_store(
+    made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress
+) -> tuple[str, ...]:
+    """The new store, complete and on the disk; the old one's log folded in and removed. Answers what is to be told."""
+    made.touch(mode=0o600)
+    with _open_both(made, file, key) as (database, older):
+        if file_state(file) != before:
+            raise StoreInUse(holder="", folder=file.parent)
+        older.require_sound(tell)
+        secrets = older.load_secrets(key.master, key_file)
+        with failures_as_damage(file):
+            built = build_store(database, older.number, key, secrets, clock, tell)
+    with _open_both(made, file, key) as (database, older):
+        with failures_as_damage(file):
+            compare_stores(database, older.number, secrets, built.since, tell)
+        if database.value("PRAGMA main.quick_check(1)") != "ok":
+            raise StoreUnusable(reason=f"{made} is not as it was written. Is the disk in order?")
+        _checkpoint_old(database, file)
+    check_opens_with(made, key)
+    sync_file(made)
+    return built.warnings
+
+
+@contextmanager
+def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, OldStore]]:
+    """The new store with the old one attached. No journal: what is not finished is thrown away."""
+    database = Database(made, key.cipher, key.derive("database"))
+    with attach_old_store(database, file) as older:
+        for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
+            database.rows(f"PRAGMA main.{pragma}")
+        yield database, older
+
+
+def _checkpoint_old(database: Database, file: Path) -> None:
+    """Have all of the old store in its file, so that its log can go."""
+    ((is_busy, *_),) = database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
+    if is_busy:
+        raise StoreInUse(holder="", folder=file.parent)
+
+
+def _replace_old(file: Path, made: Path, kept: Path) -> None:
+    """The new file takes the place of the old one. Where that fails, the backup is of no use to anybody."""
+    try:
+        for suffix in ("-wal", "-shm"):
+            file.with_name(file.name + suffix).unlink(missing_ok=True)
+        sync_folder(file.parent)
+        replace_file(made, file)
+    except BaseException:
+        with suppress(OSError):
+            kept.unlink(missing_ok=True)
+        raise
+    sync_folder(file.parent)
+
+
+def _update_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
+    """The key file learns of the new store. One that lies where we may not write opens it as it is."""
+    with file.open("rb") as handle:
+        salt = handle.read(16).hex()
+    with suppress(OSError):  # the next start tries it again
+        write_key_if_allowed(key_file, key.with_salt(salt))

@@ -1,0 +1,104 @@
+"""What is done while nobody waits: in short steps, resumed after a stop, and never in anybody's way."""
+
+import threading
+from itertools import pairwise
+
+from mailbox_appliance.store import moves
+from mailbox_appliance.store.maintenance.cleanup import FEW_PIECES, CleanupLimits
+from mailbox_appliance.store.store import Store
+from tests.servers.fake_clock import FakeClock
+from tests.servers.mailboxes import wait_until
+from tests.store.mail import Mailbox, fetched, parsed
+
+
+def remove(store: Store, mailbox: Mailbox) -> int:
+    """Remove a mailbox; answers its number."""
+    number = int(store.database.value("SELECT number FROM accounts WHERE id = ?", (mailbox.id,)))
+    with store.database.transaction():
+        store.accounts.remove(mailbox.id)
+    return number
+
+
+def count(store: Store) -> int:
+    return int(store.database.value("SELECT count(*) FROM messages"))
+
+
+def test_a_removed_mailbox_goes_in_short_steps(store: Store, mailbox: Mailbox) -> None:
+    many = moves.DELETED_AT_ONCE * 2 + 1
+    mailbox.store.mailbox_writer.add_headers(
+        mailbox.folder(), [(fetched(uid), parsed(f"<{uid}@x>")) for uid in range(many)]
+    )
+    kept = Mailbox(store, mailbox.owner)
+    kept.add(1)
+    number = remove(store, mailbox)
+    left = [count(store)]
+    while moves.delete_some_of_account(store.database, number):
+        left.append(count(store))
+    assert max(before - after for before, after in pairwise(left)) == moves.DELETED_AT_ONCE
+    assert left[-1] == 1
+    for table in ("threads", "folders", "message_index_docsize"):
+        assert store.database.value(f"SELECT count(*) FROM {table}") == (3 if table == "folders" else 1)
+    assert store.accounts.list_ids() == (kept.id,)
+
+
+def test_what_was_left_undone_is_taken_up(store: Store, mailbox: Mailbox) -> None:
+    mailbox.add(1)
+    number = remove(store, mailbox)
+    store.cleaner.start()
+    left = "SELECT 1 FROM accounts WHERE number = ?"
+    wait_until(lambda: store.database.value(left, (number,)) is None, lambda: "the mailbox is still there", 10)
+    assert count(store) == 0
+    store.cleaner.stop()
+    store.cleaner.stop()
+
+
+def test_pieces_of_the_index_are_merged(store: Store, mailbox: Mailbox) -> None:
+    for uid in range(1, FEW_PIECES * 2):
+        mailbox.add(uid, parsed(text=f"word{uid}"), after=uid)
+    assert store.cleaner.count_index_pieces() == FEW_PIECES * 2 - 1
+    store.cleaner.merge_index()
+    assert store.cleaner.count_index_pieces() < 4
+    numbers = [row[0] for row in store.database.rows("SELECT number FROM messages ORDER BY number")]
+    rows = store.database.rows("SELECT rowid FROM message_index WHERE message_index MATCH 'body: word*' ORDER BY rowid")
+    assert [row[0] for row in rows] == numbers
+
+
+def test_a_store_that_is_closed_ends_its_upkeep(store: Store) -> None:
+    store.cleaner.start()
+    store.close()
+    assert not any(thread.name == "store-upkeep" for thread in threading.enumerate())
+
+
+def test_what_was_fetched_on_demand_is_kept_within_its_bound(store: Store, mailbox: Mailbox, clock: FakeClock) -> None:
+    number = store.database.value("SELECT number FROM messages WHERE id = ?", (mailbox.add(1),))
+    read = store.part_cache.put(number, "1", [bytes(1000)], limit=1 << 20)
+    for part in ("2", "3", "4"):
+        clock.advance(1)
+        store.part_cache.put(number, part, [bytes(1000)], limit=1 << 20).close()
+
+    def kept() -> list[str]:
+        return [row[0] for row in store.database.rows("SELECT part FROM cached_parts ORDER BY part")]
+
+    store.cleaner.delete_expired()
+    assert kept() == ["1", "2", "3", "4"]
+    store.cleaner.get_limits = lambda: CleanupLimits(parts=2500)
+    store.cleaner.delete_expired()
+    assert kept() == ["1", "4"]  # the first is being read
+    store.cleaner.get_limits = lambda: CleanupLimits(parts=0)
+    store.cleaner.delete_expired()
+    assert kept() == ["1"]
+    read.close()
+    store.cleaner.delete_expired()
+    assert kept() == []
+
+
+def test_what_may_be_kept_is_looked_at_at_once_where_it_changes(store: Store, mailbox: Mailbox) -> None:
+    number = store.database.value("SELECT number FROM messages WHERE id = ?", (mailbox.add(1),))
+    store.part_cache.put(number, "1", [bytes(1000)], limit=1 << 20).close()
+    count = "SELECT count(*) FROM cached_parts"
+    store.cleaner.start()
+    assert store.database.value(count) == 1
+    store.cleaner.get_limits = lambda: CleanupLimits(parts=0)
+    store.cleaner.apply_limits()
+    wait_until(lambda: store.database.value(count) == 0, lambda: "it is still there", 3)
+    store.cleaner.stop()
