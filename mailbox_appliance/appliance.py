@@ -12,26 +12,24 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import logs, settings
 from mailbox_appliance import settings as settings_table
-from mailbox_appliance.authorization.flows import Flows
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.concurrency import WorkerLimits
-from mailbox_appliance.errands.aftermath import Aftermath
-from mailbox_appliance.errands.bodies import Bodies
-from mailbox_appliance.errands.confirmation import Confirmation
-from mailbox_appliance.errands.connections import Connections
-from mailbox_appliance.errands.daily_backup import DailyBackup
-from mailbox_appliance.errands.drafts import Drafts
-from mailbox_appliance.errands.memory import MemoryTrimmer
-from mailbox_appliance.errands.parts import Parts
-from mailbox_appliance.errands.sender_addresses import SenderAddresses
-from mailbox_appliance.errands.store_watch import StoreWatch
 from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
+from mailbox_appliance.jobs.daily_backup import DailyBackup, DiskSpaceWatch
+from mailbox_appliance.jobs.licence_check import LicenceCheck
+from mailbox_appliance.jobs.memory import MemoryTrimmer
+from mailbox_appliance.jobs.sender_addresses import SenderAddressRefresher
+from mailbox_appliance.mailbox.after_send import PostSendTasks
+from mailbox_appliance.mailbox.attachments import AttachmentFetcher, BodyFetcher
+from mailbox_appliance.mailbox.connections import Connections
+from mailbox_appliance.mailbox.drafts import Drafts
 from mailbox_appliance.metrics import Counters
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.model.records import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
+from mailbox_appliance.oauth.flows import Flows
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.calls import Calls
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copier import SentMailTask
@@ -48,7 +46,7 @@ from mailbox_appliance.sync.html_readers import HtmlReaders
 from mailbox_appliance.sync.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from mailbox_appliance.certificates.reading import CertificateFacts
+    from mailbox_appliance.tls.inspect import CertificateFacts
 
 
 SETUP_CODE = "setup-code"
@@ -133,14 +131,16 @@ class Appliance:
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
         self.events.subscribe(AccountRemoved, lambda event: self.logins.remove_account(event.account_id))
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
-        self.attachment_fetcher = Parts(self.store, self.connections, self.settings, self.events)
+        self.attachment_fetcher = AttachmentFetcher(self.store, self.connections, self.settings, self.events)
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
         #: Reads HTML for requests. Half of the workers may read bodies; of these, one is always quick.
         self.html_readers = HtmlReaders(workers // 2 - 1)
-        self.body_fetcher = Bodies(self.store, self.connections, self.attachment_fetcher, self.html_readers.for_request)
+        self.body_fetcher = BodyFetcher(
+            self.store, self.connections, self.attachment_fetcher, self.html_readers.for_request
+        )
         self.drafts = Drafts(self.connections, self.store, self.events)
         self.sent_mail = SentMailTask(sending, self.sender.is_sending)
-        self.post_send_tasks = Aftermath(self.store, self.connections, self.drafts, self.events, self.clock)
+        self.post_send_tasks = PostSendTasks(self.store, self.connections, self.drafts, self.events, self.clock)
         lend = partial(self.connections.borrow, in_background=True)
         self.reconciler = Reconciler(sending, lend)
         tasks = (self.reconciler, self.sent_mail, self.post_send_tasks)
@@ -148,9 +148,9 @@ class Appliance:
         self.events.subscribe(DeliveryScheduled, lambda _: self.scheduler.wake())
         self.events.subscribe(DeliverySettled, lambda _: self.scheduler.wake())
         self.events.subscribe(AccountReconnected, lambda _: self.scheduler.wake())
-        self.licence_check = Confirmation(self.store, self.settings, self.clock)
-        self.disk_space_watch = StoreWatch(self.store, self.settings)
-        self.sender_address_refresher = SenderAddresses(self.store, self.logins, self.events, self.clock)
+        self.licence_check = LicenceCheck(self.store, self.settings, self.clock)
+        self.disk_space_watch = DiskSpaceWatch(self.store, self.settings)
+        self.sender_address_refresher = SenderAddressRefresher(self.store, self.logins, self.events, self.clock)
         self.daily_backup = DailyBackup(self.store, self.settings, self.events, self.clock, self.exclusive_job)
         self._jobs = (
             *(self.licence_check, self.disk_space_watch, self.sender_address_refresher, self.daily_backup),

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.certificates.issued import FAR, authority, issued
 from tests.full_run_by_tools import ByTools, letter, misplace
 from tests.mcp_server.assistant import over_http
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import PASSWORD as MAILBOX_PASSWORD
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance
+from tests.tls.issued import FAR, authority, issued
 
 Steps = tuple[str, ...]
 ASSISTANT = {"name": "assistant", "permissionProfile": "full"}

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.clock import SystemClock
-from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.store.files import KEY_FILE
 from mailbox_appliance.store.key import read_key, render_key_file, wrap_with_keyring
 from mailbox_appliance.system import keyring
@@ -87,7 +87,7 @@ def test_a_log_in_is_kept_where_it_can_be_and_the_tray_never_waits_for_it(
 
     # Where it lies in a keychain that has become so since, nobody is let in, and everybody is told why.
     file.write_text(json.dumps({"file": {}, "keychain": [key]}))
-    log_in = LogIn(Tokens(file.parent, environment), key, environment, SystemClock())
+    log_in = LogIn(TokenStore(file.parent, environment), key, environment, SystemClock())
     wait_until(lambda: told_by(log_in) == (reason or "mbxs_new"), lambda: told_by(log_in), SOON)
     assert time.monotonic() - began < SOON
     assert (log_in.access is Access.LOCKED) is (reason is not None)

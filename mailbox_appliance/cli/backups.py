@@ -7,7 +7,7 @@ from typing import Any
 
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.render import one_line
-from mailbox_appliance.control.failures import INPUT, Failure
+from mailbox_appliance.client.errors import INPUT, Failure
 from mailbox_appliance.system import files
 
 _LONGEST_SHOWN = 200

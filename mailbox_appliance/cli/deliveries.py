@@ -4,7 +4,7 @@ from typing import Any
 
 from mailbox_appliance.cli import render
 from mailbox_appliance.cli.show import items_of
-from mailbox_appliance.control.failures import NETWORK, UNCERTAIN
+from mailbox_appliance.client.errors import NETWORK, UNCERTAIN
 
 #: Columns of a list of operations; what became of a single one is shown whole.
 COLUMNS = ("operationId", "kind", "status", "error.code")

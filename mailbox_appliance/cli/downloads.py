@@ -18,8 +18,8 @@ from urllib.parse import unquote
 from mailbox_appliance.cli import show
 from mailbox_appliance.cli.incoming import Incoming, receive
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient, ApiRequest
 from mailbox_appliance.system.files import NO_TERMINAL
 
 _EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
@@ -34,13 +34,15 @@ _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))|/proc/self/fd/(\d+)
 _STANDARD = {"stdout": 1, "stderr": 2}
 
 
-def save(invocation: Invocation, client: Client, path: str, output: str | None, *, force: bool, otherwise: str) -> int:
+def save(
+    invocation: Invocation, client: ApiClient, path: str, output: str | None, *, force: bool, otherwise: str
+) -> int:
     """Fetch a file and put it where it belongs; `otherwise` is its name where it has none. The exit code."""
     if output is not None and (descriptor := _descriptor(output)) is not None:
         output = "-" if descriptor == 1 else output
     elif output not in (None, "-"):
         _check(str(output), force=force)
-    incoming = receive(client, Request("GET", path, timeout=120.0))
+    incoming = receive(client, ApiRequest("GET", path, timeout=120.0))
     chunks = _told(invocation, incoming)
     if output == "-":
         for chunk in chunks:

@@ -5,8 +5,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mailbox_appliance.control.client import LARGEST_ANSWER, Client, Request, decoded, lost, silence
-from mailbox_appliance.control.failures import of_answer, unreachable
+from mailbox_appliance.client.errors import failure_from_answer, unreachable
+from mailbox_appliance.client.http import (
+    LARGEST_ANSWER,
+    ApiClient,
+    ApiRequest,
+    connection_lost_message,
+    decode_answer,
+    timeout_message,
+)
 
 _CHUNK = 256 * 1024
 
@@ -20,7 +27,7 @@ class Incoming:
     chunks: Iterator[bytes]
 
 
-def receive(client: Client, request: Request) -> Incoming:
+def receive(client: ApiClient, request: ApiRequest) -> Incoming:
     """The answer to a GET as it comes in, whatever it is.
 
     An error answer is a Failure, and so is an end that comes too early, when the next chunk is asked for.
@@ -32,8 +39,8 @@ def receive(client: Client, request: Request) -> Incoming:
             connection.request(request.method, target, body, headers | {"Accept": "*/*"})
             answer = connection.getresponse()
             if not 200 <= answer.status < 300:
-                refused = decoded(answer.status, answer.read(LARGEST_ANSWER))
-                raise of_answer(answer.status, refused, answer.headers.get("Retry-After"))
+                refused = decode_answer(answer.status, answer.read(LARGEST_ANSWER))
+                raise failure_from_answer(answer.status, refused, answer.headers.get("Retry-After"))
     except BaseException:
         connection.close()
         raise
@@ -41,7 +48,7 @@ def receive(client: Client, request: Request) -> Incoming:
 
 
 def _chunks(
-    request: Request, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse
+    request: ApiRequest, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse
 ) -> Iterator[bytes]:
     try:
         while True:
@@ -51,17 +58,17 @@ def _chunks(
                 break
             yield chunk
         if answer.length:  # what is still missing
-            raise unreachable(lost(request))
+            raise unreachable(connection_lost_message(request))
     finally:
         answer.close()
         connection.close()
 
 
 @contextmanager
-def _failures(request: Request) -> Iterator[None]:
+def _failures(request: ApiRequest) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise unreachable(silence(request)) from error
+        raise unreachable(timeout_message(request)) from error
     except (http.client.HTTPException, OSError) as error:
-        raise unreachable(lost(request)) from error
+        raise unreachable(connection_lost_message(request)) from error

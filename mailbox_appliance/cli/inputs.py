@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
     from pathlib import Path

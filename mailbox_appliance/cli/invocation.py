@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.control.failures import ACCESS, INTERNAL, NETWORK, Failure, wrong_usage
+from mailbox_appliance.client.errors import ACCESS, INTERNAL, NETWORK, Failure, wrong_usage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mailbox_appliance.control.client import Client
-    from mailbox_appliance.control.instances import Instance, Instances
-    from mailbox_appliance.control.tokens import Tokens
+    from mailbox_appliance.client.http import ApiClient
+    from mailbox_appliance.client.instances import Instance, Instances
+    from mailbox_appliance.client.tokens import TokenStore
 
 ENVIRONMENT = "MAILBOX_APPLIANCE_"
 
@@ -43,29 +43,29 @@ class Invocation:
 
     def _named_data_directory(self) -> "Path":
         """The same, not looked at: for what may be about another appliance."""
-        from mailbox_appliance.control.local import default_data_dir
+        from mailbox_appliance.client.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
         return _folder(named) if named else default_data_dir()
 
     def config_directory(self) -> "Path":
         """Where this user's instances and tokens are remembered."""
-        from mailbox_appliance.control.local import default_config_dir
+        from mailbox_appliance.client.local import default_config_dir
 
         named = self.variable("CONFIG_DIR")
         return _folder(named) if named else default_config_dir()
 
     def instances(self) -> "Instances":
         """The instances that this user remembers."""
-        from mailbox_appliance.control.instances import Instances
+        from mailbox_appliance.client.instances import Instances
 
         return Instances(self.config_directory(), self._named_data_directory())
 
-    def tokens(self) -> "Tokens":
+    def tokens(self) -> "TokenStore":
         """The tokens of this user."""
-        from mailbox_appliance.control.tokens import Tokens
+        from mailbox_appliance.client.tokens import TokenStore
 
-        return Tokens(self.config_directory(), self.terminal.environment)
+        return TokenStore(self.config_directory(), self.terminal.environment)
 
     def requested_instance(self) -> str | None:
         """The instance that is named; None: the one in use. `--data-dir X` on the command line means X: it beats
@@ -73,19 +73,19 @@ class Invocation:
         """
         if self.instance or self.data_dir is None:
             return self.instance or self.variable("INSTANCE")
-        from mailbox_appliance.control.instances import LOCAL
+        from mailbox_appliance.client.instances import LOCAL
 
         return LOCAL
 
     def resolve_instance(self) -> "Instance":
         """The instance that is spoken to."""
-        from mailbox_appliance.control.instances import choose
+        from mailbox_appliance.client.instances import choose_instance
 
-        return choose(self.instances(), self.requested_instance(), self._named_data_directory())
+        return choose_instance(self.instances(), self.requested_instance(), self._named_data_directory())
 
-    def client(self) -> "Client":
+    def client(self) -> "ApiClient":
         """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
-        from mailbox_appliance.control.client import Client
+        from mailbox_appliance.client.http import ApiClient
 
         instance = self.resolve_instance().require_protected()
         token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
@@ -96,7 +96,7 @@ class Invocation:
                 "You are not logged in. Log in with `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
                 ACCESS,
             )
-        return Client(instance.url, token, instance.fingerprint)
+        return ApiClient(instance.url, token, instance.fingerprint)
 
     def service(self, name: str) -> Callable[..., Any]:
         """A function that a floor above offers; what it needs is imported now."""
@@ -126,13 +126,13 @@ def _folder(named: str) -> "Path":
 
 def _see_that_it_answers(instance: "Instance") -> None:
     """Raise the Failure that tells so where an address cannot be reached; whatever answers there is good enough."""
-    from mailbox_appliance.control.client import Client, Request
-    from mailbox_appliance.control.instances import REMOTE
+    from mailbox_appliance.client.http import ApiClient, ApiRequest
+    from mailbox_appliance.client.instances import REMOTE
 
     if not instance.key.startswith(REMOTE):
         return  # the local one, which is known to run
     try:
-        Client(instance.url, fingerprint=instance.fingerprint).call(Request("GET", "", timeout=10))
+        ApiClient(instance.url, fingerprint=instance.fingerprint).call(ApiRequest("GET", "", timeout=10))
     except Failure as failure:
         if failure.exit_code == NETWORK:
             raise

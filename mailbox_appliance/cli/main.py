@@ -10,8 +10,8 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.reference import epilog
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.cli.tree import FORMATS, Root
-from mailbox_appliance.control import failures
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client import errors
+from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.version import __version__
 
 #: Command or group -> the file in `commands/` that knows it, and its help (empty: not listed).
@@ -92,9 +92,9 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
         return _output_closed(terminal is None)
     except (KeyboardInterrupt, click.Abort):
         told = "Interrupted. What was asked for may have been done all the same: look before you repeat the command."
-        return _report(Failure("interrupted", told, failures.INTERRUPTED), invocation)
+        return _report(Failure("interrupted", told, errors.INTERRUPTED), invocation)
     except click.exceptions.NoArgsIsHelpError as shown:
-        return _report(failures.wrong_usage("Name a command."), invocation, shown.format_message() + "\n\n")
+        return _report(errors.wrong_usage("Name a command."), invocation, shown.format_message() + "\n\n")
     except click.ClickException as error:
         return _report(_of_usage(error), invocation)
     except Exception as error:  # noqa: BLE001 - whatever it is, it becomes an error object and an exit code
@@ -153,8 +153,8 @@ def _of_usage(error: click.ClickException) -> Failure:
     if isinstance(error, click.UsageError) and _takes_secret(error) and "unexpected extra argument" in error.message:
         # It may be the secret: it would go on to logs.
         told = "There is an argument too many. A secret is asked for, or read from stdin; it is never an argument."
-        return failures.wrong_usage(told, path)
-    return failures.wrong_usage(error.format_message(), path)
+        return errors.wrong_usage(told, path)
+    return errors.wrong_usage(error.format_message(), path)
 
 
 def _takes_secret(error: click.UsageError) -> bool:
@@ -166,17 +166,17 @@ def _takes_secret(error: click.UsageError) -> bool:
 def _of_exception(error: Exception) -> Failure:
     if isinstance(error, Failure):
         return error
-    if known := failures.of_problem(error):
+    if known := errors.failure_from_problem(error):
         return known
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
-        return Failure("internal_error", f"{file}{error.strerror.removesuffix('.')}.", failures.INTERNAL)
+        return Failure("internal_error", f"{file}{error.strerror.removesuffix('.')}.", errors.INTERNAL)
     # Only the kind and the place: the text of an unforeseen error may quote a secret.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = f" in {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""  # noqa: PTH119
-    return Failure("internal_error", f"This is a fault of ours: {type(error).__name__}{place}.", failures.INTERNAL)
+    return Failure("internal_error", f"This is a fault of ours: {type(error).__name__}{place}.", errors.INTERNAL)
 
 
 def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:
@@ -194,7 +194,7 @@ def _output_closed(of_process: bool) -> int:
     """End as quietly as a program that a closed pipe kills; Python would complain when it flushes at the end."""
     if of_process:
         _send_nowhere(1, 2)
-    return failures.OUTPUT_CLOSED
+    return errors.OUTPUT_CLOSED
 
 
 def _drop_what_cannot_be_written() -> None:

@@ -3,20 +3,20 @@
 from typing import TYPE_CHECKING
 
 from mailbox_appliance.cli import show
-from mailbox_appliance.control.failures import ACCESS, INPUT, Failure
+from mailbox_appliance.client.errors import ACCESS, INPUT, Failure
 
 if TYPE_CHECKING:
-    from mailbox_appliance.control.client import Client
+    from mailbox_appliance.client.http import ApiClient
 
 
-def resolve_member(client: "Client", wanted: str) -> str:
+def resolve_member(client: "ApiClient", wanted: str) -> str:
     """The id of the member that is meant: an id as it is; an email is looked up, which only administrators may."""
     if "@" not in wanted:
         return wanted
-    from mailbox_appliance.control.client import Request
+    from mailbox_appliance.client.http import ApiRequest
 
     try:
-        members = show.items_of(client.call(Request("GET", "/admin/members"))) or []
+        members = show.items_of(client.call(ApiRequest("GET", "/admin/members"))) or []
     except Failure as failure:
         if failure.code != "permission_denied":
             raise

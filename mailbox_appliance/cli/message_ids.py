@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.cli.inputs import decoded_all, read_input
-from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.client.errors import Failure, wrong_usage
 
 if TYPE_CHECKING:
     from mailbox_appliance.cli.terminal import Terminal

@@ -2,7 +2,7 @@
 
 import re
 
-from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.client.errors import Failure, wrong_usage
 
 _DAY_AND_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
 #: RFC 3339 5.6; its 5.6 lets T and Z be lower case.

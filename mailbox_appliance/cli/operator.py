@@ -5,9 +5,9 @@ needed for what concerns the store.
 """
 
 from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.control import local
-from mailbox_appliance.control.client import Client
-from mailbox_appliance.control.instances import LOCAL
+from mailbox_appliance.client import local
+from mailbox_appliance.client.http import ApiClient
+from mailbox_appliance.client.instances import LOCAL
 
 #: Seconds that long work may take at a running appliance.
 LONG = 12 * 3600.0
@@ -18,9 +18,9 @@ def names_another(invocation: Invocation) -> bool:
     return (invocation.requested_instance() or invocation.instances().current) != LOCAL
 
 
-def operator_client(invocation: Invocation) -> Client | None:
+def operator_client(invocation: Invocation) -> ApiClient | None:
     """Another appliance by one's log-in, or that of the data directory as its operator; None where none runs."""
     if names_another(invocation):
         return invocation.client()
     running = local.find_running(invocation.data_directory())
-    return Client(running.url, running.secret) if running else None
+    return ApiClient(running.url, running.secret) if running else None

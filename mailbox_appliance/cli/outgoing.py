@@ -7,7 +7,7 @@ import click
 
 from mailbox_appliance.cli import moments
 from mailbox_appliance.cli.inputs import LARGEST_ATTACHMENTS, given_options, read_body, read_file, read_text, too_large
-from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.client.errors import Failure, wrong_usage
 
 if TYPE_CHECKING:
     from mailbox_appliance.cli.terminal import Terminal

@@ -15,10 +15,10 @@ import click
 from mailbox_appliance.cli import render, show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.control.client import Client
+    from mailbox_appliance.client.http import ApiClient
 
 Given = dict[str, Any]
 
@@ -89,7 +89,7 @@ class Row:
         return command(self.name, act, self.help, self.parameters)
 
 
-def execute(row: Row, invocation: Invocation, given: Given, client: "Client | None" = None) -> int:
+def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient | None" = None) -> int:
     """Make the call of a row and show its answer; the exit code. `client`: who asks, if not the one who logged in."""
     # What the command line holds is checked before anybody is asked.
     body = row.body(invocation, given) if row.body else None
@@ -100,17 +100,17 @@ def execute(row: Row, invocation: Invocation, given: Given, client: "Client | No
     template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
     path = filled(template, _path_values(template, client, given))
     pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext(None)
-    from mailbox_appliance.control.client import Request
+    from mailbox_appliance.client.http import ApiRequest
 
     if given.get("all_pages") or given.get("max_results"):
         return _follow(row, invocation, client, path, given)
     with pause as tell:
-        answer = client.call(Request(row.call.method, path, _query(row, given), body, headers, row.timeout, tell))
+        answer = client.call(ApiRequest(row.call.method, path, _query(row, given), body, headers, row.timeout, tell))
     show.show(invocation, answer, row.columns, row.view, row.remark)
     return row.exit_code(answer)
 
 
-def _path_values(template: str, client: "Client", given: Given) -> dict[str, str]:
+def _path_values(template: str, client: "ApiClient", given: Given) -> dict[str, str]:
     return {
         name: resolve_account(client, wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
         for name in re.findall(r"{(\w+)}", template)
@@ -164,7 +164,7 @@ def _snake(name: str) -> str:
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _follow(row: Row, invocation: Invocation, client: "Client", path: str, given: Given) -> int:
+def _follow(row: Row, invocation: Invocation, client: "ApiClient", path: str, given: Given) -> int:
     """Follow the pages; lines of JSON are written as they come, the others as one page that holds everything."""
     everything: list[Any] = []
     cursor, warnings = None, []
@@ -187,14 +187,14 @@ def _follow(row: Row, invocation: Invocation, client: "Client", path: str, given
     return row.exit_code(gathered)
 
 
-def _pages(row: Row, client: "Client", path: str, given: Given) -> Iterator[Any]:
-    from mailbox_appliance.control.client import Request
+def _pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iterator[Any]:
+    from mailbox_appliance.client.http import ApiRequest
 
     left = given.get("max_results") or ALL
     asked = {**given, "limit": given.get("limit") or LARGEST_PAGE}
     while True:
         asked["limit"] = min(asked["limit"], left)
-        answer = client.call(Request("GET", path, _query(row, asked), timeout=row.timeout))
+        answer = client.call(ApiRequest("GET", path, _query(row, asked), timeout=row.timeout))
         yield answer
         left -= len(show.items_of(answer) or ())
         cursor = render.look_up(answer, "data.nextCursor")
@@ -207,13 +207,13 @@ def _pages(row: Row, client: "Client", path: str, given: Given) -> Iterator[Any]
 # --- the mailbox ------------------------------------------------------------------------------------------------------
 
 
-def resolve_account(client: "Client", wanted: str | None) -> str:
+def resolve_account(client: "ApiClient", wanted: str | None) -> str:
     """The id of the mailbox that is meant: an id as it is, an email looked up, none when there is only one."""
     if wanted is not None and "@" not in wanted:
         return wanted
-    from mailbox_appliance.control.client import Request
+    from mailbox_appliance.client.http import ApiRequest
 
-    accounts = show.items_of(client.call(Request("GET", "/accounts"))) or []
+    accounts = show.items_of(client.call(ApiRequest("GET", "/accounts"))) or []
     if wanted is not None:
         found = [one for one in accounts if str(one["email"]).casefold() == wanted.casefold()]
     else:

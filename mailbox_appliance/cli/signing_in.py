@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call, filled
-from mailbox_appliance.control.failures import NETWORK, Failure
+from mailbox_appliance.client.errors import NETWORK, Failure
 
 if TYPE_CHECKING:
-    from mailbox_appliance.control.client import Client
+    from mailbox_appliance.client.http import ApiClient
 
 BEGIN = Call("POST", "/accounts/oauth/{provider}")
 FINISH = Call("POST", "/accounts/oauth/{provider}/finish")
@@ -56,23 +56,23 @@ def finish(invocation: Invocation, provider: str) -> Any:
     return _finished(invocation, invocation.client(), provider, {"redirectUrl" if "?" in brought else "state": brought})
 
 
-def _answer(client: "Client", call: Call, provider: str, body: Mapping[str, Any], timeout: float = 60.0) -> Any:
-    from mailbox_appliance.control.client import Request
+def _answer(client: "ApiClient", call: Call, provider: str, body: Mapping[str, Any], timeout: float = 60.0) -> Any:
+    from mailbox_appliance.client.http import ApiRequest
 
     path = filled(call.path, {"provider": provider})
-    return client.call(Request(call.method, path, body=dict(body), timeout=timeout))
+    return client.call(ApiRequest(call.method, path, body=dict(body), timeout=timeout))
 
 
-def _begun(client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
+def _begun(client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
     return _answer(client, BEGIN, provider, body)["data"]
 
 
-def _finished(invocation: Invocation, client: "Client", provider: str, brought: Mapping[str, str]) -> Any:
+def _finished(invocation: Invocation, client: "ApiClient", provider: str, brought: Mapping[str, str]) -> Any:
     with invocation.terminal.waiting("Trying the mailbox…"):
         return _answer(client, FINISH, provider, brought, _PATIENCE)
 
 
-def _by_browser(invocation: Invocation, client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
+def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
     from mailbox_appliance.cli.loopback import Loopback
 
     with Loopback() as loopback:
@@ -105,7 +105,7 @@ def _comes_back_to(url: str, port: int) -> bool:
         return False
 
 
-def _pasted(invocation: Invocation, client: "Client", provider: str, begun: Mapping[str, Any]) -> Any:
+def _pasted(invocation: Invocation, client: "ApiClient", provider: str, begun: Mapping[str, Any]) -> Any:
     terminal = invocation.terminal
     terminal.write_error(
         f"Open this page of {NAMES[provider]} in a browser, and sign in:\n\n{begun['authorizationUrl']}\n\n"
@@ -115,7 +115,7 @@ def _pasted(invocation: Invocation, client: "Client", provider: str, begun: Mapp
     return _finished(invocation, client, provider, {"redirectUrl": address})
 
 
-def _by_code(invocation: Invocation, client: "Client", provider: str, body: Mapping[str, Any]) -> Any:
+def _by_code(invocation: Invocation, client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
     begun = _begun(client, provider, {**body, "device": True})
     terminal = invocation.terminal
     terminal.write_error(f"Open {begun['verificationUri']} on any device, and type this code: {begun['userCode']}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 from mailbox_appliance.system import processes
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.

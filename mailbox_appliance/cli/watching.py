@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.render import look_up, one_line
 from mailbox_appliance.cli.rows import Call
-from mailbox_appliance.control.client import Client, Request, Tell
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest, TellProgress
 
 STORE = Call("GET", "/admin/store")
 #: Seconds between two looks, and for one.
@@ -16,7 +16,7 @@ _EVERY, _WITHIN = 0.5, 5.0
 
 
 @contextmanager
-def watched(invocation: Invocation, client: Client, text: str) -> Iterator[None]:
+def watched(invocation: Invocation, client: ApiClient, text: str) -> Iterator[None]:
     """Show on a terminal what is waited for and, as soon as the appliance tells, how far that is."""
     with invocation.terminal.waiting(text) as tell:
         if not invocation.terminal.stderr.isatty():
@@ -32,10 +32,10 @@ def watched(invocation: Invocation, client: Client, text: str) -> Iterator[None]
             watcher.join(_WITHIN)
 
 
-def _watch(client: Client, tell: Tell, is_over: threading.Event) -> None:
+def _watch(client: ApiClient, tell: TellProgress, is_over: threading.Event) -> None:
     while not is_over.wait(_EVERY):
         try:
-            now = look_up(client.call(Request(STORE.method, STORE.path, timeout=_WITHIN)), "data.progress")
+            now = look_up(client.call(ApiRequest(STORE.method, STORE.path, timeout=_WITHIN)), "data.progress")
         except Failure:
             continue  # whoever waits is told by the answer what is wrong
         if isinstance(now, dict) and not is_over.is_set():

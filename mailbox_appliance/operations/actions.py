@@ -5,10 +5,10 @@ from typing import Annotated, get_args
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands import actions
-from mailbox_appliance.errands.action_plan import Action, Wanted
-from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Invalid, Unsupported
+from mailbox_appliance.mailbox import actions
+from mailbox_appliance.mailbox.bulk import Action, MessageAction
+from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.records import Account, ActionResult, Capability, Input, MirroredFolder
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
@@ -73,7 +73,7 @@ def perform(appliance: Appliance, caller: Caller, account: Account, request: Bul
     distinct = tuple(dict.fromkeys(request.message_ids))
     if len(distinct) > MOST_MESSAGES:
         raise Invalid.at("/messageIds", f"One request is about at most {MOST_MESSAGES} messages.")
-    wanted = Wanted(request.action, distinct, _target(appliance, account, request), _labels(account, request))
+    wanted = MessageAction(request.action, distinct, _target(appliance, account, request), _labels(account, request))
     try:
         return actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
     except RemoteFault as fault:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from functools import partial
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates.checking import checked
-from mailbox_appliance.certificates.files import CertificateFiles, Recorded
-from mailbox_appliance.certificates.making import make, names_for
-from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.errors import CertificateUnusable
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.tls.files import CertificateFiles, Recorded
+from mailbox_appliance.tls.generate import generate_certificate, own_names
+from mailbox_appliance.tls.inspect import fingerprint
+from mailbox_appliance.tls.validate import validate_certificate
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
     files = CertificateFiles(appliance.folder)
     was_lost = is_lost(appliance)
     with _recording(appliance, actor, "certificate.make") as recorded:
-        is_made = files.ensure(names_for(appliance.settings), appliance.clock.now(), recorded)
+        is_made = files.ensure(own_names(appliance.settings), appliance.clock.now(), recorded)
     if is_made and was_lost:
         log.warning("the files of the certificate were gone, so another one was made")
     return is_made
@@ -43,7 +43,7 @@ def is_lost(appliance: Appliance) -> bool:
 
 def rotate_certificate(appliance: Appliance, actor: Actor) -> None:
     """Make another certificate in place of the one that is there, whatever that is. Raises CertificateUnusable."""
-    pair = make(names_for(appliance.settings), appliance.clock.now())
+    pair = generate_certificate(own_names(appliance.settings), appliance.clock.now())
     with _recording(appliance, actor, "certificate.rotate") as recorded:
         CertificateFiles(appliance.folder).replace(*pair, recorded)
 
@@ -53,7 +53,7 @@ def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, k
 
     Raises Invalid for what cannot be one, and CertificateUnusable.
     """
-    found = checked(certificate, key, appliance.clock.now())
+    found = validate_certificate(certificate, key, appliance.clock.now())
     with _recording(appliance, actor, "certificate.import") as recorded:
         CertificateFiles(appliance.folder).replace(found.certificate, found.key, recorded)
     return found.warnings

@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.parts import Wanted
 from mailbox_appliance.errors import SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.mailbox.attachments import PartRequest
 from mailbox_appliance.model.records import Account, BodyFormat, BodyPart, Capability, Download, OperationResult
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
@@ -101,7 +101,7 @@ def page_of(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart
     )
 
 
-def _file(appliance: Appliance, wanted: Wanted) -> Download:
+def _file(appliance: Appliance, wanted: PartRequest) -> Download:
     found = appliance.attachment_fetcher.find(wanted)
     if found is not None:
         return found

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import msgspec
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.drafts import Version
-from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
+from mailbox_appliance.mailbox.connections import problem_of
+from mailbox_appliance.mailbox.drafts import DraftVersion
 from mailbox_appliance.model.records import (
     Account,
     Capability,
@@ -113,11 +113,11 @@ def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator
             raise problem_of(fault) from fault
 
 
-def _version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[Version, tuple[str, ...]]:
+def _version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
     """The draft as it is to be kept, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = composed(outgoing, now, reader)
-    version = Version(with_bcc(made.wire, made.bcc_header), made.message_id, now)
+    version = DraftVersion(with_bcc(made.wire, made.bcc_header), made.message_id, now)
     return version, (UNANALYZED_OUTGOING,) if reader.has_failed else ()
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
+from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.records import Account, FolderRole, Input, MappedFolders, MirroredFolder, OperationResult
 from mailbox_appliance.operations.caller import Caller, require_still_owner
 from mailbox_appliance.operations.operation import operation

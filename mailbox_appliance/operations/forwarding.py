@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.parts import MOST_PARSED
 from mailbox_appliance.errors import Detail, MessageTooLarge
 from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
 from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING, HtmlReader
+from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
 from mailbox_appliance.model.records import Account, OutgoingMessage
 from mailbox_appliance.operations.given import Forward
 from mailbox_appliance.operations.operation import MIB
@@ -65,7 +65,7 @@ def _quoted(source: bytes, request: Forward, reader: HtmlReader) -> Forwarded:
 
 
 def _original(appliance: Appliance, account: Account, message_id: str) -> bytes:
-    if appliance.attachment_fetcher.request_source(account.id, message_id).size > MOST_PARSED:
+    if appliance.attachment_fetcher.request_source(account.id, message_id).size > MAX_PARSED_BYTES:
         details = (Detail("path:messageId", "Use another mail program for it."),)
-        raise MessageTooLarge(what="The original", limit=f"{MOST_PARSED // MIB} MiB", details=details)
+        raise MessageTooLarge(what="The original", limit=f"{MAX_PARSED_BYTES // MIB} MiB", details=details)
     return read_source(appliance, account, message_id)

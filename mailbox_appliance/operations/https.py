@@ -7,8 +7,6 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import CertificateFacts, facts, remarks
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
 from mailbox_appliance.model.records import Input, OperationResult, Timestamp, Wire
@@ -17,6 +15,8 @@ from mailbox_appliance.operations.certificates import import_certificate, is_los
 from mailbox_appliance.operations.instance_settings import change, require_fitting
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.tls.files import CertificateFiles
+from mailbox_appliance.tls.inspect import CertificateFacts, certificate_warnings, read_facts
 
 #: Of a certificate with its chain, or of a key, as a text; they have some thousand.
 MOST_CHARACTERS = 64 * 1024
@@ -146,7 +146,7 @@ def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> Opera
 
 def _fingerprint(appliance: Appliance) -> str | None:
     try:
-        return facts(CertificateFiles(appliance.folder)).fingerprint
+        return read_facts(CertificateFiles(appliance.folder)).fingerprint
     except CertificateUnusable:
         return None
 
@@ -176,11 +176,11 @@ def _certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | Non
     if not files.any_exists():
         return served, ()
     try:
-        found = facts(files)
+        found = read_facts(files)
     except CertificateUnusable as problem:
         return served, () if told else (problem.message,)
     untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED,)
-    return shown(found), (*remarks(found, appliance.clock.now()), *untrusted)
+    return shown(found), (*certificate_warnings(found, appliance.clock.now()), *untrusted)
 
 
 def shown(found: CertificateFacts) -> Certificate:

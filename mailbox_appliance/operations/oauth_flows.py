@@ -16,19 +16,21 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.authorization.consent import Asked, Granted, Refused
-from mailbox_appliance.authorization.flows import (
-    AppMissing,
-    Begun,
-    NotAgreedYet,
-    NothingBrought,
-    StateUnknown,
-    TooManyFlows,
-)
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import AccessRefused, Conflict, Detail, Invalid, NotFound, Throttled
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.model.records import Account, Input, OAuthProvider, Timestamp, Wire
+from mailbox_appliance.oauth.flows import (
+    AppMissing,
+    NotAgreedYet,
+    NothingBrought,
+    SignInRefused,
+    SignInRequest,
+    SignInResult,
+    SignInStarted,
+    StateUnknown,
+    TooManyFlows,
+)
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.license import require_room_for_account, require_verified
 from mailbox_appliance.operations.oauth_mailboxes import NAMES, keep, told, tried, with_graph
@@ -170,7 +172,7 @@ def _check(provider: OAuthProvider, request: NewSignIn) -> None:
             raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
 
 
-def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn) -> Asked:
+def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn) -> SignInRequest:
     """Raises NotFound or Denied where the mailbox is not the caller's own, PlanDenied where there is no room for it."""
     email = request.email or None
     if request.account_id is UNSET:
@@ -178,7 +180,7 @@ def _asked(appliance: Appliance, caller: Caller, provider: OAuthProvider, reques
     else:
         email = _own(appliance, caller, provider, request).email
     host = appliance.flows.loopback_host(provider)
-    return Asked(
+    return SignInRequest(
         provider=provider,
         member_id=caller.member.id,
         session_id=caller.required_credential.id,
@@ -199,7 +201,7 @@ def _own(appliance: Appliance, caller: Caller, provider: OAuthProvider, request:
     return account
 
 
-def _shown(begun: Begun) -> SignIn:
+def _shown(begun: SignInStarted) -> SignIn:
     device = begun.device
     return SignIn(
         authorization_url=begun.authorization_url,
@@ -211,7 +213,7 @@ def _shown(begun: Begun) -> SignIn:
     )
 
 
-def _granted(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: EndOfSignIn) -> Granted:
+def _granted(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: EndOfSignIn) -> SignInResult:
     path, brought = _brought(request)
     with _told(provider, path):
         return appliance.flows.finish(
@@ -263,7 +265,7 @@ def _told(provider: OAuthProvider, path: str) -> Iterator[None]:
         ) from waiting
     except NothingBrought as nothing:
         raise Invalid.at("/code", "Give `code` besides, or `redirectUrl` alone.") from nothing
-    except Refused as refused:
+    except SignInRefused as refused:
         raise AccessRefused(reason=refused.reason) from refused
     except AppMissing as missing:
         raise Conflict(reason=_NO_APP.format(title=missing.title, provider=provider)) from missing

@@ -10,7 +10,6 @@ from msgspec.structs import replace as replace_fields
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.faults import problem_of
 from mailbox_appliance.errors import (
     AccessRefused,
     AccountExists,
@@ -22,6 +21,7 @@ from mailbox_appliance.errors import (
     Unavailable,
 )
 from mailbox_appliance.events import AccountAdded, AccountReconnected
+from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.records import Account, Connection, OAuthLogin
 from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
 from mailbox_appliance.operations.license import require_room_for_account

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from msgspec import UNSET
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.drafts import version_of
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail.compose import has_text, new_message_id
 from mailbox_appliance.mail.outline import parse_content
@@ -21,6 +20,7 @@ from mailbox_appliance.mail.parse import parse
 from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
 from mailbox_appliance.mail.saved_draft import released
 from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.mailbox.drafts import version_of
 from mailbox_appliance.model.records import (
     Account,
     Address,

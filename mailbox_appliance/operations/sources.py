@@ -1,7 +1,7 @@
 """The whole source of a message for what is made of it here: from the store, else fetched once from its server."""
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errands.parts import Wanted
+from mailbox_appliance.mailbox.attachments import PartRequest
 from mailbox_appliance.model.records import Account
 
 
@@ -10,7 +10,7 @@ def read_source(appliance: Appliance, account: Account, message_id: str) -> byte
 
     Raises NotFound, SyncRequired, and what stands for a fault of the server's.
     """
-    wanted: Wanted = appliance.attachment_fetcher.request_source(account.id, message_id)
+    wanted: PartRequest = appliance.attachment_fetcher.request_source(account.id, message_id)
     found = appliance.attachment_fetcher.find(wanted) or appliance.attachment_fetcher.fetch(wanted)
     try:
         return b"".join(found.chunks)

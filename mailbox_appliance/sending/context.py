@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 

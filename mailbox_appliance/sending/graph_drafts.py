@@ -3,8 +3,8 @@
 import logging
 import threading
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errors import NotFound
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.graph import DraftState, Graph
 

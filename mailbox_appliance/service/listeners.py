@@ -16,14 +16,13 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates import reading
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import CertificateFacts
-from mailbox_appliance.certificates.taken import Taken, take
 from mailbox_appliance.errors import HttpsNotOffered, Problem
 from mailbox_appliance.operations.certificates import ensure_certificate
 from mailbox_appliance.settings import Settings, host_for_url
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.tls import inspect
+from mailbox_appliance.tls.files import CertificateFiles
+from mailbox_appliance.tls.inspect import CertificateFacts, LoadedCertificate, load_certificate
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.group import Group
 from mailbox_appliance.web.ports import AddressInUse, CannotListen
@@ -137,7 +136,7 @@ class ServiceListeners:
         self._app, self._appliance = app, appliance
         self._files = CertificateFiles(appliance.folder)
         self._changing = threading.Lock()
-        self._certificate: Taken | None = None
+        self._certificate: LoadedCertificate | None = None
         self._seen_files: tuple[object, ...] | None = None
         self._last_failure: tuple[ListenAddress | None, str] | None = None
         self._tried_at = 0.0
@@ -189,7 +188,7 @@ class ServiceListeners:
             return f"HTTPS is not offered as the settings ask for it. {reason or ''}".strip()
         if reason is not None:
             return f"The certificate from before is still used for HTTPS. {reason}"
-        remarks = () if certificate is None else reading.remarks(certificate, self._appliance.clock.now())
+        remarks = () if certificate is None else inspect.certificate_warnings(certificate, self._appliance.clock.now())
         return next(iter(remarks), None)
 
     def start(self) -> None:
@@ -292,7 +291,7 @@ class ServiceListeners:
         else:
             if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
                 ensure_certificate(self._appliance, SYSTEM_ACTOR)
-            certificate = take(self._files, self._certificate)
+            certificate = load_certificate(self._files, self._certificate)
             self._https.listen_at(asked, certificate.context)
             self._certificate = certificate
         self._set_strict_transport()

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.mail.labels import is_nameable
 from mailbox_appliance.model.records import FolderState
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import Settings

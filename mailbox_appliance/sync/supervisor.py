@@ -4,9 +4,9 @@ import logging
 import threading
 import time
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, FolderWritten
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.context import SyncServices

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from mailbox_appliance.client.errors import INTERNAL, Failure
+from mailbox_appliance.client.http import ApiRequest
+from mailbox_appliance.client.local import RunningAppliance
 from mailbox_appliance.clock import SystemClock
-from mailbox_appliance.control.client import Request
-from mailbox_appliance.control.failures import INTERNAL, Failure
-from mailbox_appliance.control.local import Running
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray import console, notices, service
 from mailbox_appliance.tray.autostart import Autostart
@@ -196,7 +196,7 @@ class Actions:
     # --- what is changed ---
 
     def _back_up(self) -> None:
-        request = Request("POST", "/admin/backups", body={}, timeout=_BACKUP_WITHIN, advice="The log tells more.")
+        request = ApiRequest("POST", "/admin/backups", body={}, timeout=_BACKUP_WITHIN, advice="The log tells more.")
         try:
             self._parts.watcher.client().call(request)
         except Failure as failure:
@@ -208,7 +208,7 @@ class Actions:
         https = self._tray.state.https
         if https is None:
             return
-        request = Request("PATCH", "/admin/https", body={"enabled": not https.enabled}, advice="The menu tells.")
+        request = ApiRequest("PATCH", "/admin/https", body={"enabled": not https.enabled}, advice="The menu tells.")
         answer = self._parts.watcher.client().call(request)
         warnings = " ".join(answer.get("warnings") or ())
         if answer["data"]["enabled"]:
@@ -250,7 +250,7 @@ class Actions:
         self.not_started = f"{often}. Report the traces in the log folder."
         raise Failure(service.CRASHED, self.not_started, INTERNAL)
 
-    def _start_service(self, start: Callable[[], Running]) -> None:
+    def _start_service(self, start: Callable[[], RunningAppliance]) -> None:
         try:
             start()
         except Failure as failure:

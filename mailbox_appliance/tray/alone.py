@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.system import files, ownership
 from mailbox_appliance.tray import owner
 
@@ -37,7 +37,7 @@ def alone(data_dir: Path) -> Iterator[None]:
     lock = _opened(data_dir)
     try:
         if not _take(lock):
-            raise OtherTray(local.holder(_lock_of(data_dir)))
+            raise OtherTray(local.find_lock_holder(_lock_of(data_dir)))
         _say_who(lock)
         try:
             yield
@@ -53,7 +53,7 @@ def end_tray(data_dir: Path) -> bool:
     Raises Failure where one is there that cannot be told, or has not said which process it is.
     """
     lock, until = _lock_of(data_dir), time.monotonic() + _SAYS_WITHIN
-    while (pid := local.holder(lock)) is None and local.is_held(lock):
+    while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
         if time.monotonic() > until:
             told = "A tray runs that has not said which process it is, as on a full disk: quit it from its menu."
             raise Failure("not_stopped", told, INTERNAL)

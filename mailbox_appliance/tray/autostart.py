@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance.control.failures import INTERNAL, Failure
-from mailbox_appliance.control.local import default_data_dir
+from mailbox_appliance.client.errors import INTERNAL, Failure
+from mailbox_appliance.client.local import default_data_dir
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray.login_items import LoginItem, LoginItems
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mailbox_appliance.control.client import Request
-from mailbox_appliance.control.failures import NETWORK, Failure
+from mailbox_appliance.client.errors import NETWORK, Failure
+from mailbox_appliance.client.http import ApiRequest
 from mailbox_appliance.tray import presence
 from mailbox_appliance.tray.watching import Watcher
 
@@ -21,7 +21,7 @@ def link(data_dir: Path, watcher: Watcher, place: str = "") -> str:
     closed = door(data_dir, place)
     watcher.poll()  # which finds the log-in, where it is new
     try:
-        answer = watcher.client().call(Request("POST", "/auth/console-links", timeout=10))
+        answer = watcher.client().call(ApiRequest("POST", "/auth/console-links", timeout=10))
         return f"{answer['data']['url']}{place and '&to=' + place}"
     except Failure as failure:
         if failure.exit_code == NETWORK:

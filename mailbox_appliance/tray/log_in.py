@@ -7,9 +7,9 @@ for that. What it said is remembered until a log-in or log-out here, so that nob
 import threading
 from collections.abc import Mapping
 
+from mailbox_appliance.client.errors import ACCESS, Failure
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.control.failures import ACCESS, Failure
-from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.tray.state import Access
 
 #: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
@@ -22,7 +22,7 @@ TOKEN_VARIABLE = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variabl
 class LogIn:
     """The token under one key, as far as it is known. May be used from any thread; one at a time looks."""
 
-    def __init__(self, tokens: Tokens, key: str, environment: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, tokens: TokenStore, key: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._tokens, self._key, self._clock = tokens, key, clock
         self._given = environment.get(TOKEN_VARIABLE, "").strip() or None
         self._reading: _Reading | None = None
@@ -97,7 +97,7 @@ class LogIn:
 class _Reading:
     """One question for the token, and what came of it."""
 
-    def __init__(self, tokens: Tokens, key: str) -> None:
+    def __init__(self, tokens: TokenStore, key: str) -> None:
         self.token: str | None = None
         self.failure: Failure | None = None
         self._is_over = threading.Event()
@@ -112,7 +112,7 @@ class _Reading:
         """Wait for the outcome, so many seconds at most."""
         self._is_over.wait(seconds)
 
-    def _read(self, tokens: Tokens, key: str) -> None:
+    def _read(self, tokens: TokenStore, key: str) -> None:
         try:
             self.token = tokens.find(key)
         except Failure as failure:

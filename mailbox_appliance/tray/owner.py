@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mailbox_appliance.control import local
+from mailbox_appliance.client import local
 from mailbox_appliance.system import files
 
 _UNIT = "mailbox-appliance.service"
@@ -30,7 +30,7 @@ class OutOfReach(Exception):
 
 def find(data_dir: Path) -> int | None:
     """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
-    if (pid := local.holder(data_dir / "lock")) is not None:
+    if (pid := local.find_lock_holder(data_dir / "lock")) is not None:
         return pid
     running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
     return None if running is None else running.pid
@@ -78,7 +78,7 @@ def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
     if handle is not None:
         return bool(select.select([handle], [], [], within)[0])
     until = time.monotonic() + within
-    while local.holder(lock) == pid:
+    while local.find_lock_holder(lock) == pid:
         if time.monotonic() > until:
             return False
         time.sleep(_EVERY)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import unreachable
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import unreachable
 from mailbox_appliance.tray.service import is_kept
 
 
@@ -23,7 +23,7 @@ def find(data_dir: Path) -> Presence | None:
         return Presence(running.pid, running.url, is_kept(running.pid))
     if not local.is_owned(data_dir):
         return None
-    pid = local.holder(data_dir / "lock")
+    pid = local.find_lock_holder(data_dir / "lock")
     return Presence(pid, None, pid is not None and is_kept(pid))
 
 

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 
 from mailbox_appliance import logs
-from mailbox_appliance.control.failures import INTERNAL, Failure
-from mailbox_appliance.control.local import Running, default_data_dir, find_running
-from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.client.errors import INTERNAL, Failure
+from mailbox_appliance.client.local import RunningAppliance, default_data_dir, find_running
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray import autostart, console
 from mailbox_appliance.tray.actions import Parts
@@ -72,7 +72,7 @@ def end(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
 def _parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]) -> Parts:
     return Parts(
         data_dir,
-        Watcher(data_dir, Tokens(config_dir, environment), environment),
+        Watcher(data_dir, TokenStore(config_dir, environment), environment),
         Service(data_dir, environment),
         Opening(environment),
         autostart.for_this_system(environment, None if _is_usual(data_dir) else data_dir),
@@ -161,7 +161,7 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def _begun_by_click(why: str, parts: Parts, environment: Mapping[str, str]) -> Running:
+def _begun_by_click(why: str, parts: Parts, environment: Mapping[str, str]) -> RunningAppliance:
     """The appliance, which no menu tells of and stops."""
     try:
         running = parts.service.start()
@@ -182,7 +182,7 @@ def _unusable(why: str, parts: Parts, environment: Mapping[str, str]) -> int:
     return 1
 
 
-def _say_where(why: str, running: Running) -> None:
+def _say_where(why: str, running: RunningAppliance) -> None:
     _say(f"{why} The console is at:")
     processes.write_quietly(sys.stdout, f"{running.url}\n")
 

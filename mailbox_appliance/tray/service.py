@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from mailbox_appliance import logs, settings
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import INTERNAL, Failure
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.system import files, ownership, processes
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.last_words import LastWords
@@ -57,7 +57,7 @@ class Service:
         #: Called in a thread of its own when a service that was started here and has answered crashes; see `restart`.
         self.on_crash: Callable[[], None] = lambda: None
 
-    def start(self) -> local.Running:
+    def start(self) -> local.RunningAppliance:
         """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
 
         Where somebody else has the usual port, as on a computer of several users, it takes a free one; not where a port
@@ -66,13 +66,13 @@ class Service:
         self._is_unwanted.clear()
         return self._start()
 
-    def restart(self, delay: float) -> local.Running:
+    def restart(self, delay: float) -> local.RunningAppliance:
         """As `start`, after a crash and so many seconds. Raises Failure, STOPPED if somebody stops it meanwhile."""
         if self._is_unwanted.wait(delay):
             raise _stopped()
         return self._start()
 
-    def _start(self) -> local.Running:
+    def _start(self) -> local.RunningAppliance:
         with self._one_start:
             try:
                 return self._start_or_find()
@@ -114,7 +114,7 @@ class Service:
         self._is_unwanted.set()
         self._end_starting_child()
 
-    def _start_or_find(self, *options: str) -> local.Running:
+    def _start_or_find(self, *options: str) -> local.RunningAppliance:
         try:
             for _ in range(_TRIES):
                 if (running := self._find_running() or self._wait_until_answering(self._spawn(*options))) is not None:
@@ -128,7 +128,7 @@ class Service:
     def _has_port(self) -> bool:
         return settings.load(self._data_dir / "config.toml", self._environment).is_set("server.port")
 
-    def _find_running(self) -> local.Running | None:
+    def _find_running(self) -> local.RunningAppliance | None:
         return local.find_running(self._data_dir)
 
     def _end_starting_child(self) -> None:
@@ -159,7 +159,7 @@ class Service:
             )
         return self._child
 
-    def _wait_until_answering(self, child: "subprocess.Popen[bytes]") -> local.Running | None:
+    def _wait_until_answering(self, child: "subprocess.Popen[bytes]") -> local.RunningAppliance | None:
         """Who answers before this child ends; None where the child has met another that is on its way."""
         while child.poll() is None:
             if (running := self._find_running()) is not None:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mailbox_appliance.client.errors import ACCESS, INTERNAL, Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.local import find_setup_code
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.clock import Clock, SystemClock
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import ACCESS, INTERNAL, Failure
-from mailbox_appliance.control.instances import local_key
-from mailbox_appliance.control.local import find_setup_code
-from mailbox_appliance.control.tokens import Tokens
 from mailbox_appliance.system import crashes
 from mailbox_appliance.tray import answers, presence
 from mailbox_appliance.tray.log_in import LogIn
@@ -37,7 +37,7 @@ class Watcher:
     """Looks at the appliance of one data directory. `look` blocks, one at a time; the rest is for any thread."""
 
     def __init__(
-        self, data_dir: Path, tokens: Tokens, environment: Mapping[str, str], clock: Clock | None = None
+        self, data_dir: Path, tokens: TokenStore, environment: Mapping[str, str], clock: Clock | None = None
     ) -> None:
         self._data_dir, self._clock = data_dir, clock or SystemClock()
         self._login = LogIn(tokens, local_key(data_dir), environment, self._clock)
@@ -70,9 +70,9 @@ class Watcher:
         """Ask a keychain that was locked again with the next look."""
         self._login.retry_keychain()
 
-    def client(self) -> Client:
+    def client(self) -> ApiClient:
         """A client that asks by the log-in. Raises Failure: nothing runs, nobody is logged in, a keychain is locked."""
-        return Client(presence.url(self._data_dir), self._login.token)
+        return ApiClient(presence.url(self._data_dir), self._login.token)
 
     def _state_of(self, found: Presence | None) -> State:
         known = replace(self._known, url=None, setup_code=None, is_kept=False)
@@ -116,7 +116,7 @@ class Watcher:
         if token is None:
             return self._anonymous_state(known, url)
         try:
-            return self._query_as_member(known, Client(url, token), token)
+            return self._query_as_member(known, ApiClient(url, token), token)
         except Failure as failure:
             if failure.exit_code != ACCESS:
                 raise
@@ -127,11 +127,11 @@ class Watcher:
     def _anonymous_state(self, known: State, url: str) -> State:
         """What anybody may know; the rest is forgotten."""
         self._asked_with = None
-        is_new = _read(Client(url), answers.is_to_be_set_up, "")
+        is_new = _read(ApiClient(url), answers.is_to_be_set_up, "")
         code = find_setup_code(self._data_dir) if is_new else None
         return State(Service.ANSWERS, url, code, self._login.access, is_kept=known.is_kept)
 
-    def _query_as_member(self, known: State, client: Client, token: str) -> State:
+    def _query_as_member(self, known: State, client: ApiClient, token: str) -> State:
         accounts = client.call(_question("/accounts"))
         state = _read(client, lambda status: self._with_status(known, status, accounts), "/status")
         if token == self._asked_with and self._clock.monotonic() < self._poll_all_at:
@@ -148,7 +148,7 @@ class Watcher:
         return state
 
 
-def _administered(state: State, client: Client) -> State:
+def _administered(state: State, client: ApiClient) -> State:
     """With what administrators may know. What has trouble of its own stays as it was known."""
 
     def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
@@ -175,11 +175,11 @@ def _without_administration(state: State) -> State:
     return replace(state, last_backup=None, https=None, backup=None, restore=None)
 
 
-def _question(path: str, *query: tuple[str, str]) -> Request:
-    return Request("GET", path, query=query, timeout=_ANSWERS_WITHIN)
+def _question(path: str, *query: tuple[str, str]) -> ApiRequest:
+    return ApiRequest("GET", path, query=query, timeout=_ANSWERS_WITHIN)
 
 
-def _read(client: Client, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
+def _read(client: ApiClient, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
     """What an answer says. One that cannot be read, as of another release, is a Failure."""
     answer = client.call(_question(path, *query))
     try:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mailbox_appliance.control.tls import certificate_fingerprint
+from mailbox_appliance.client.tls import certificate_fingerprint
 
 _PEM = serialization.Encoding.PEM
 #: Names under which a test reaches its own server.

@@ -3,13 +3,13 @@
 import os
 import shutil
 
-from mailbox_appliance.on_files.setup import setup_on_files
-from tests.certificates.issued import FAR, issued
+from mailbox_appliance.offline.store import setup_on_files
 from tests.cli.golden_stage import LATER, Stage, connected, play, write_instances
 from tests.servers.running import PASSWORD
 from tests.servers.smtp_script import DROP, Keep
 from tests.stores.opening import copied
 from tests.system.test_keyring import BACKENDS
+from tests.tls.issued import FAR, issued
 
 _LOG = """\
 {"at": "2024-01-31T09:00:00.000Z", "level": "info", "event": "started", "pid": 7}

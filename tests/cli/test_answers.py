@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance import errors
-from mailbox_appliance.control.failures import exit_of_status, of_problem
+from mailbox_appliance.client.errors import exit_code_for_status, failure_from_problem
 from mailbox_appliance.settings import BadSetting
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
@@ -67,17 +67,17 @@ def test_an_error_answer_becomes_an_error_object_and_an_exit_code(
 
 @pytest.mark.parametrize(("problem", "code", "exit_code"), PROBLEMS)
 def test_a_problem_of_a_lower_floor_becomes_one_too(problem: Exception, code: str, exit_code: int) -> None:
-    failure = of_problem(problem)
+    failure = failure_from_problem(problem)
     assert failure is not None
     assert (failure.code, failure.exit_code) == (code, exit_code)
 
 
 def test_what_is_no_problem_of_ours_is_none() -> None:
-    assert of_problem(ValueError("secret")) is None
+    assert failure_from_problem(ValueError("secret")) is None
 
 
 def test_an_unforeseen_status_is_internal() -> None:
-    assert exit_of_status(418) == 1
+    assert exit_code_for_status(418) == 1
 
 
 @pytest.mark.parametrize(("status", "exit_code"), DELIVERIES)

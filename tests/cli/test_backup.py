@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
-from mailbox_appliance.on_files.setup import setup_on_files
+from mailbox_appliance.offline.store import setup_on_files
 from mailbox_appliance.store.open_file import DirectoryLock
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer

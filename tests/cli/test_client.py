@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from mailbox_appliance.control.address import Address
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.tls import ServerAddress
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 
@@ -73,7 +73,7 @@ def test_a_silent_server_is_given_up(server: RecordingServer) -> None:
     server.answer("GET", "/me", Canned(silent=True))
     began = time.monotonic()
     with pytest.raises(Failure) as failed:
-        Client(server.url, "t").call(Request("GET", "/me", timeout=0.1))
+        ApiClient(server.url, "t").call(ApiRequest("GET", "/me", timeout=0.1))
     assert (failed.value.code, failed.value.exit_code) == ("appliance_unreachable", 5)
     assert time.monotonic() - began < 5
 
@@ -106,7 +106,7 @@ ADDRESSES: list[tuple[str, str, bool]] = [
 
 @pytest.mark.parametrize(("given", "url", "here"), ADDRESSES)
 def test_addresses(given: str, url: str, here: bool) -> None:
-    address = Address.parse(given)
+    address = ServerAddress.parse(given)
     assert (address.url, address.is_loopback) == (url, here)
 
 

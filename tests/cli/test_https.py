@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.store import Store
-from tests.certificates.issued import FAR, NOW, Issued, issued
+from mailbox_appliance.tls.files import CertificateFiles
+from mailbox_appliance.tls.inspect import fingerprint
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.cli.test_login import owned
 from tests.operations.listened import presented
 from tests.servers.running import RunningAppliance
 from tests.store.test_key_slots import quickly_sealed
+from tests.tls.issued import FAR, NOW, Issued, issued
 
 SHOWN = {"fingerprint": "sha256:aa", "selfSigned": True, "trusted": False}
 STATUS = {"enabled": True, "host": "", "port": 8443, "url": "https://127.0.0.1:8443", "certificate": SHOWN}

@@ -16,8 +16,8 @@ import pytest
 
 from mailbox_appliance.cli.main import run
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import NETWORK
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import NETWORK
 from mailbox_appliance.errors import Conflict, StoreInUse
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
@@ -200,7 +200,7 @@ def test_what_one_that_was_killed_has_left_is_not_believed_while_the_next_one_st
         for written, is_believed in (("", True), (f"{os.getpid()}\n", True), (f"{following}\n", False)):
             (cli.data_dir / "lock").write_text(written)  # none on a full disk
             assert (local.find_running(cli.data_dir) is not None) == is_believed
-        assert (local.holder(cli.data_dir / "lock"), cli("status").code) == (following, NETWORK)
+        assert (local.find_lock_holder(cli.data_dir / "lock"), cli("status").code) == (following, NETWORK)
     assert server.asked == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mailbox_appliance.cli.message_ids import MOST, chosen
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client.errors import Failure
 
 
 def test_ten_thousand_messages_and_no_more() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mailbox_appliance.cli.moments import rfc3339
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client.errors import Failure
 
 # fmt: off
 #: what is written, in Berlin -> what is sent

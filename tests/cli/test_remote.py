@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import mailbox_appliance
-from mailbox_appliance.control.address import Address
-from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.control.tls import PinnedConnection
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.tls import PinnedConnection, ServerAddress
 from tests.cli.authority import issue
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer
@@ -88,8 +87,8 @@ def test_the_address_of_the_api_is_the_address(cli: CommandLine, remote: Recordi
         assert log_in(cli, remote.url + ending, OWN.fingerprint).code == 0
         assert cli("whoami", "--instance", remote.url + ending).code == 0
     assert [row["url"] for row in cli("instances", "list").data] == [None, remote.url]
-    assert Address.parse("https://a.example/box/api/v1").url == "https://a.example/box"
-    assert Address.parse("https://a.example/api/v1x").url == "https://a.example/api/v1x"
+    assert ServerAddress.parse("https://a.example/box/api/v1").url == "https://a.example/box"
+    assert ServerAddress.parse("https://a.example/api/v1x").url == "https://a.example/api/v1x"
 
 
 def test_a_changed_certificate_is_refused_until_it_is_meant(
@@ -186,7 +185,7 @@ def test_a_large_body_goes_out_over_a_pinned_connection(
 
 
 def test_a_pinned_connection_sends_nothing_before_it_has_looked(remote: RecordingServer) -> None:
-    connection = PinnedConnection(Address.parse(remote.url), timeout=5, fingerprint=OTHER.fingerprint)
+    connection = PinnedConnection(ServerAddress.parse(remote.url), timeout=5, fingerprint=OTHER.fingerprint)
     with pytest.raises(Failure, match="Nothing was sent"):
         connection.request("GET", "/")
     assert remote.asked == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
-from mailbox_appliance.on_files.setup import setup_on_files
+from mailbox_appliance.offline.store import setup_on_files
 from mailbox_appliance.store.key import read_key, render_key_file
 from mailbox_appliance.store.store import Store
 from tests.cli.conftest import CommandLine

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control import client
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client import http
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest
 from tests.cli.authority import Certificate, issue
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import RecordingServer
@@ -90,7 +90,7 @@ def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
     with RecordingServer(context) as server:
         for fingerprint in (OWN.fingerprint, None):
             with pytest.raises(Failure, match="no TLS 1") as failed:
-                Client(server.url, "t", fingerprint).call(Request("GET", "/me"))
+                ApiClient(server.url, "t", fingerprint).call(ApiRequest("GET", "/me"))
             assert failed.value.code == "appliance_unreachable"
         assert server.asked == []
 
@@ -101,7 +101,7 @@ def test_both_versions_of_today_are(tmp_path: Path, version: ssl.TLSVersion) -> 
     context.minimum_version = context.maximum_version = version
     with RecordingServer(context) as server:
         server.data("GET", "/me", {})
-        assert Client(server.url, "t", OWN.fingerprint).call(Request("GET", "/me")) == {"data": {}}
+        assert ApiClient(server.url, "t", OWN.fingerprint).call(ApiRequest("GET", "/me")) == {"data": {}}
 
 
 def test_http_at_an_address_that_should_be_https(cli: CommandLine, server: RecordingServer) -> None:
@@ -116,7 +116,7 @@ def test_an_http_port_that_takes_no_handshake(answer: bytes) -> None:
         answering = threading.Thread(target=answered_twice, args=(listener, answer), name="answering")
         answering.start()
         with pytest.raises(Failure, match=r"(it speaks no TLS there|it ended the handshake); is it its HTTP port\?"):
-            Client(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=5))
+            ApiClient(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(ApiRequest("GET", "/me", timeout=5))
         answering.join()
 
 
@@ -136,12 +136,12 @@ def test_https_at_an_address_that_should_be_http(cli: CommandLine, tmp_path: Pat
 
 
 def test_a_handshake_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert client._TO_CONNECT == 10
-    monkeypatch.setattr(client, "_TO_CONNECT", 0.2)
+    assert http._CONNECT_SECONDS == 10
+    monkeypatch.setattr(http, "_CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         began = time.monotonic()
         with pytest.raises(Failure, match=r"there is no answer.*is it its HTTP port\?"):
-            Client(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=60))
+            ApiClient(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t").call(ApiRequest("GET", "/me", timeout=60))
         assert time.monotonic() - began < 5, "however long an answer may take"
         deaf.setblocking(False)
         deaf.accept()[0].close()
@@ -172,7 +172,9 @@ def test_a_handshake_that_drips_is_given_up() -> None:
         try:
             began = time.monotonic()
             with pytest.raises(Failure):
-                Client(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(Request("GET", "/me", timeout=0.3))
+                ApiClient(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(
+                    ApiRequest("GET", "/me", timeout=0.3)
+                )
             assert time.monotonic() - began < 5
         finally:
             stop.set()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import settings as settings_table
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.model.records import OAuthLogin
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock

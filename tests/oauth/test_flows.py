@@ -7,19 +7,21 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
-from mailbox_appliance.authorization import flows as flows_module
-from mailbox_appliance.authorization.consent import Asked, Granted, Refused
-from mailbox_appliance.authorization.flows import (
+from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.oauth import flows as flows_module
+from mailbox_appliance.oauth.flows import (
     AppMissing,
-    Begun,
     Flows,
     NotAgreedYet,
     NothingBrought,
+    SignInRefused,
+    SignInRequest,
+    SignInResult,
+    SignInStarted,
     StateUnknown,
     TooManyFlows,
 )
-from mailbox_appliance.authorization.logins import Logins
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.store.store import Store
 from tests.oauth.conftest import Connect
@@ -50,23 +52,23 @@ def asked(
     account_id: str | None = None,
     session_id: str = "ses_1",
     member_id: str = "mem_1",
-) -> Asked:
+) -> SignInRequest:
     uri = f"http://{HOSTS[server.provider]}:8025/api/v1/oauth/callback"
-    return Asked(server.provider, member_id, session_id, uri, email=email, account_id=account_id)
+    return SignInRequest(server.provider, member_id, session_id, uri, email=email, account_id=account_id)
 
 
 def brought(address: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(address).query))
 
 
-def end(flows: Flows, server: OAuthServer, address: str, session: str = "ses_1") -> Granted:
+def end(flows: Flows, server: OAuthServer, address: str, session: str = "ses_1") -> SignInResult:
     came = brought(address)
     error = f"{came['error']} {came['error_description']}" if "error" in came else None
     return flows.finish(server.provider, session, state=came["state"], code=came.get("code"), error=error)
 
 
-def refused(act: Callable[[], object]) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refused(act: Callable[[], object]) -> SignInRefused:
+    with pytest.raises(SignInRefused) as caught:
         act()
     assert WORDS not in caught.value.reason + repr(caught.value)
     return caught.value
@@ -141,8 +143,8 @@ def test_a_session_finishes_what_it_began_and_once(server: OAuthServer, flows: F
     with pytest.raises(StateUnknown):
         end(flows, server, back)
     late = flows.start(asked(server))
-    assert (late.expires_at - clock.now()).total_seconds() == flows_module.LASTS
-    clock.advance(flows_module.LASTS)
+    assert (late.expires_at - clock.now()).total_seconds() == flows_module.LIFETIME
+    clock.advance(flows_module.LIFETIME)
     with pytest.raises(StateUnknown):
         end(flows, server, server.consent(late.authorization_url))
 
@@ -328,7 +330,7 @@ def test_one_s_own_mailbox_regains_its_rights_by_nobody_else(
 # --- without a browser ---
 
 
-def poll(flows: Flows, begun: Begun) -> Granted:
+def poll(flows: Flows, begun: SignInStarted) -> SignInResult:
     return flows.finish("outlook", "ses_1", state=begun.state, code=None)
 
 
@@ -389,7 +391,7 @@ def test_a_device_waits_through_an_outage(outlook: OAuthServer, flows: Flows, cl
     assert poll(flows, begun).login.email == outlook.person
 
 
-def by_code(flows: Flows, outlook: OAuthServer, account_id: str | None = None) -> tuple[Granted, set[str]]:
+def by_code(flows: Flows, outlook: OAuthServer, account_id: str | None = None) -> tuple[SignInResult, set[str]]:
     """What comes of a sign-in by a code, and which resources it asked for."""
     outlook.answers.interval = 0
     begun = flows.start(asked(outlook, account_id=account_id), device=True)
@@ -459,17 +461,17 @@ def test_so_many_sign_ins_at_once_and_no_more(
     first, *_, last = [flows.start(asked(google)) for _ in range(flows_module.MOST_OF_A_SESSION + 1)]
     assert flows.find_request("google", "ses_1", first.state) is None
     assert flows.find_request("google", "ses_1", last.state) is not None
-    monkeypatch.setattr(flows_module, "MOST", flows_module.MOST_OF_A_SESSION)
+    monkeypatch.setattr(flows_module, "MOST_FLOWS", flows_module.MOST_OF_A_SESSION)
     with pytest.raises(TooManyFlows):
         flows.start(asked(google, session_id="ses_2"))
-    clock.advance(flows_module.LASTS)
+    clock.advance(flows_module.LIFETIME)
     flows.start(asked(google, session_id="ses_2"))
 
 
 def test_one_member_takes_no_sign_in_from_others(
     google: OAuthServer, flows: Flows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows_module, "MOST", flows_module.MOST_OF_A_MEMBER + 1)
+    monkeypatch.setattr(flows_module, "MOST_FLOWS", flows_module.MOST_OF_A_MEMBER + 1)
     other = flows.start(asked(google, member_id="mem_2"))
     sessions = [f"ses_{number}" for number in range(10, 11 + flows_module.MOST_OF_A_MEMBER)]
     first, *_, last = [flows.start(asked(google, session_id=session)) for session in sessions]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.authorization import tokens
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.records import AccountError, Endpoint, OAuthLogin
+from mailbox_appliance.oauth import tokens
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.remote.named_faults import fault
 from mailbox_appliance.remote.oauth_answers import Issued
@@ -126,7 +126,7 @@ def test_a_token_is_renewed_before_it_ends(
 ) -> None:
     account = connect(google)
     first = token(logins, account)
-    clock.advance(3600 - tokens.EARLY - 1)
+    clock.advance(3600 - tokens.RENEW_EARLY - 1)
     assert token(logins, account) == first
     clock.advance(1)
     assert token(logins, account) != first
@@ -395,7 +395,7 @@ def test_a_provider_in_trouble_ends_no_access(
     assert stored(store, account) == kept
     if kind != "unreachable":
         outlook.in_order()
-        clock.advance(tokens.REST_WHEN_THROTTLED)
+        clock.advance(tokens.RETRY_DELAY_THROTTLED)
         assert token(logins, account) != first
 
 
@@ -433,13 +433,13 @@ def test_an_application_that_is_refused_is_the_administrator_s_to_mend(
     assert refused(logins, account).name == "oauth_app_refused"
     with store.database.transaction(durable=True):
         store.oauth_apps.put(type(outlook.app)("outlook", outlook.app.client_id, "an old secret"))
-    clock.advance(tokens.REST)
+    clock.advance(tokens.RETRY_DELAY)
     told = refused(logins, account)
     assert (told.kind, told.name) == ("refused", "oauth_app_refused")
     assert "administrator" in told.reason
     with store.database.transaction(durable=True):
         store.oauth_apps.put(outlook.app)
-    clock.advance(tokens.REST)
+    clock.advance(tokens.RETRY_DELAY)
     assert token(logins, account)
 
 
@@ -502,7 +502,7 @@ _RENEW = """
 import os, signal, sys
 from pathlib import Path
 from mailbox_appliance import settings
-from mailbox_appliance.authorization.logins import Logins
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.store.accounts import OAuthLogins
 from mailbox_appliance.store.store import Store
 folder, file, ca_file, account, moment = sys.argv[1:]

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.service.listeners import ServiceListeners
 from mailbox_appliance.settings import Value
+from mailbox_appliance.tls.inspect import fingerprint
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
 

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.settings import Value
-from tests.certificates.issued import authority, between, issued
-from tests.certificates.mounts import mounted
+from mailbox_appliance.tls.files import CertificateFiles
+from mailbox_appliance.tls.inspect import fingerprint
 from tests.checked_client import CheckedClient
 from tests.operations.listened import is_open, presented, served
+from tests.tls.issued import authority, between, issued
+from tests.tls.mounts import mounted
 
 PATH, SETTINGS = "/admin/https", "/admin/settings"
 CERTIFICATE, ROTATE = f"{PATH}/certificate", f"{PATH}/rotate"

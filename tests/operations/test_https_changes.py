@@ -14,14 +14,14 @@ import pytest
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.reading import CertificateFacts, fingerprint
 from mailbox_appliance.errors import HttpsNotOffered
 from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.instance_settings import change
-from tests.certificates.issued import authority
+from mailbox_appliance.tls.files import CertificateFiles
+from mailbox_appliance.tls.inspect import CertificateFacts, fingerprint
 from tests.checked_client import CheckedClient
 from tests.operations.listened import is_open, presented, served
+from tests.tls.issued import authority
 
 PATH, SETTINGS = "/admin/https", "/admin/settings"
 HERE = {"host": "127.0.0.1", "port": 0}

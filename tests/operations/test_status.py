@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates.reading import CertificateFacts
 from mailbox_appliance.system import crashes
+from mailbox_appliance.tls.inspect import CertificateFacts
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient

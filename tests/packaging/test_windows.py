@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control import local
+from mailbox_appliance.client import local
 from mailbox_appliance.tray import run_key
 from mailbox_appliance.version import __version__
 from tests.packaging.spec_files import begins, of_kind, run_spec

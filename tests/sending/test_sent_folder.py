@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.model.records import Address, DeliveryKind, ListedFolder, NewDelivery, OutgoingMessage
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.copies import SentMailFiler
-from tests.errands.rig import Rig, letter
+from tests.mailbox.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

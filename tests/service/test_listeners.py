@@ -17,8 +17,6 @@ import pytest
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.certificates import making, reading
-from mailbox_appliance.certificates.files import CertificateFiles
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered
 from mailbox_appliance.operations.decoding import convert_body
@@ -28,13 +26,15 @@ from mailbox_appliance.remote.faults import RemoteFault
 from mailbox_appliance.service.listeners import ServiceListeners
 from mailbox_appliance.settings import Value
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.tls import generate, inspect
+from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.ports import CannotListen
-from tests.certificates.issued import issued
 from tests.servers.desk import ADMIN
 from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until
 from tests.servers.own_address import own_addresses
+from tests.tls.issued import issued
 
 _NOW = datetime.now(UTC)
 #: An address of this computer that is not loopback.
@@ -81,7 +81,7 @@ class House:
         shown = connection.sock.getpeercert(binary_form=True)
         connection.close()
         assert isinstance(shown, bytes)
-        return reading.fingerprint(ssl.DER_cert_to_PEM_cert(shown).encode())
+        return inspect.fingerprint(ssl.DER_cert_to_PEM_cert(shown).encode())
 
     def headers(self, url: str | None) -> dict[str, str]:
         """Those of an answer."""
@@ -353,7 +353,7 @@ def test_files_that_are_replaced_are_taken_within_a_look_and_open_connections_go
     kept.getresponse().read()
     house.listening.refresh_certificate()
     assert house.seen() == first
-    house.files.replace(*making.make(["localhost"], _NOW))
+    house.files.replace(*generate.generate_certificate(["localhost"], _NOW))
     house.listening.refresh_certificate()
     assert house.seen() == house.listening.pin != first
     kept.request("GET", "/healthz")
@@ -365,7 +365,7 @@ def test_a_renewal_that_is_half_done_waits_for_its_other_half(house: House) -> N
     """As certbot and others do, who write one file after the other."""
     house.set(https=True, https_port=0, https_host="127.0.0.1")
     first = house.seen()
-    certificate, key = making.make(["localhost"], _NOW)
+    certificate, key = generate.generate_certificate(["localhost"], _NOW)
     house.files.certificate.write_bytes(certificate)
     for _ in range(2):
         house.listening.refresh_certificate()
@@ -381,7 +381,7 @@ def test_a_renewal_that_is_half_done_waits_for_its_other_half(house: House) -> N
     house.files.key.write_bytes(key)
     house.listening.refresh_certificate()
     assert house.listening.trouble is None
-    assert house.seen() == reading.fingerprint(certificate)
+    assert house.seen() == inspect.fingerprint(certificate)
 
 
 def test_where_a_link_leads_is_logged_and_told_to_nobody(house: House, caplog: pytest.LogCaptureFixture) -> None:

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from mailbox_appliance.__main__ import SERVICES
-from mailbox_appliance.certificates.reading import fingerprint
 from mailbox_appliance.cli import main
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.control.local import find_running
+from mailbox_appliance.client.local import find_running
 from mailbox_appliance.errors import Conflict, Invalid, StoreInUse
-from mailbox_appliance.on_files.setup import setup_on_files
+from mailbox_appliance.offline.store import setup_on_files
 from mailbox_appliance.store.store import Store
+from mailbox_appliance.tls.inspect import fingerprint
 from mailbox_appliance.version import __version__
 from tests.servers.running import PASSWORD, RunningAppliance
 from tests.stores.opening import copied

@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from mailbox_appliance.certificates.making import make
+from mailbox_appliance.tls.generate import generate_certificate
 
 _NAMES = ("localhost", "127.0.0.1")
 
@@ -25,7 +25,7 @@ class Swapper:
     def __init__(self, data_dir: Path, seed: int, every: float) -> None:
         self._folder, self._chance, self._every = data_dir / "tls", random.Random(seed), every
         self.swaps = self.halves = 0
-        self._pairs = [make(_NAMES, datetime.now(UTC)) for _ in range(6)]
+        self._pairs = [generate_certificate(_NAMES, datetime.now(UTC)) for _ in range(6)]
         before = (self._folder / "cert.pem").read_bytes()
         #: Those that may be seen: the pairs that were whole at some time.
         self.fingerprints = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.on_files.restores import unpack
+from mailbox_appliance.offline.restore import unpack
 from mailbox_appliance.store.backup.backups import list_backups
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.formats import format_4, format_5

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from mailbox_appliance.model.records import Phase
-from mailbox_appliance.on_files import restores
+from mailbox_appliance.offline import restore as offline_restore
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.backup.container import read_manifest
 from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery
@@ -105,7 +105,7 @@ def test_it_is_told_in_plain_words(folder: Path, tmp_path: Path) -> None:
     people = begin(folder, clock)
     shutil.copytree(folder, tmp_path / "old")
     inside(folder, clock, lambda store: go_on(store, people))
-    warnings = restores.restore(tmp_path / "old", back_up(folder, clock))["warnings"]
+    warnings = offline_restore.restore(tmp_path / "old", back_up(folder, clock))["warnings"]
     assert warnings[:-1] == [
         RELATION_TEXTS["forked"],
         "1 send may have gone out and is uncertain now.",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import errors
-from mailbox_appliance.on_files import upgrades
+from mailbox_appliance.offline import store
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.maintenance.check import check_closed_store
 from mailbox_appliance.store.store import Store
@@ -232,14 +232,14 @@ def test_a_key_file_that_cannot_be_written_stays(tmp_path: Path, clock: FakeCloc
 def test_migrating_and_looking_only(tmp_path: Path) -> None:
     folder, _ = copied(3, tmp_path / "data")
     before = snapshot(folder)
-    told = upgrades.surveyed(folder)["data"]
+    told = store.dry_run_upgrade(folder)["data"]
     assert (told["format"], told["upgradesTo"], told["ready"], told["problems"]) == (3, 5, True, [])
     assert (told["rows"]["scheduled_sends"], told["rows"]["audit_events"]) == (5, 17)
     assert snapshot(folder) == before
-    done = upgrades.upgraded(folder)["data"]
+    done = store.upgrade(folder)["data"]
     assert (done["format"], done["upgradedFrom"]) == (5, 3)
     assert (folder / "backups" / done["backup"]).is_file()
-    assert upgrades.upgraded(folder)["data"] == {"format": 5, "upgradedFrom": None, "backup": None}
-    assert upgrades.surveyed(folder)["data"]["upgradesTo"] == 5
+    assert store.upgrade(folder)["data"] == {"format": 5, "upgradedFrom": None, "backup": None}
+    assert store.dry_run_upgrade(folder)["data"]["upgradesTo"] == 5
     with pytest.raises(errors.StoreUnusable):
-        upgrades.surveyed(tmp_path / "nothing")
+        store.dry_run_upgrade(tmp_path / "nothing")

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from mailbox_appliance.authorization.logins import Logins
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.events import Events
 from mailbox_appliance.model.records import AccountStatus, Connection, Endpoint
+from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.imap import ImapMailbox
 from mailbox_appliance.settings import load
 from mailbox_appliance.store.store import Store

@@ -19,7 +19,7 @@ from types import ModuleType
 
 import pytest
 
-from mailbox_appliance.control import local
+from mailbox_appliance.client import local
 from mailbox_appliance.errors import StoreInUse
 from mailbox_appliance.store import files, open_file
 from mailbox_appliance.system import files as system_files
@@ -184,7 +184,7 @@ def test_a_data_directory_has_one_owner(room: ModuleType, tmp_path: Path) -> Non
         open_file.DirectoryLock(tmp_path)
     assert (open_file.find_lock_holder(tmp_path), local.is_owned(tmp_path)) == (os.getpid(), True)
     files.write_private(tmp_path / "run.json", b'{"pid": %d, "url": "http://x", "secret": "s"}' % os.getpid())
-    assert local.find_running(tmp_path) == local.Running(os.getpid(), "http://x", "s")
+    assert local.find_running(tmp_path) == local.RunningAppliance(os.getpid(), "http://x", "s")
     owner.release()
     assert (open_file.find_lock_holder(tmp_path), local.is_owned(tmp_path), local.find_running(tmp_path)) == (
         None,

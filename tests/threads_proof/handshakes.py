@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 
-from mailbox_appliance.certificates import making, taken
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.taken import Taken
-from mailbox_appliance.certificates.tls import is_trusted, shown_by
+from mailbox_appliance.tls import generate, inspect
+from mailbox_appliance.tls.files import CertificateFiles, is_trusted, served_certificate
+from mailbox_appliance.tls.inspect import LoadedCertificate
 from tests.serving_proof.asking import unverified
 from tests.threads_proof.together import run_together
 
@@ -21,14 +20,14 @@ _TURNS, _SECONDS = 6, 20.0
 
 @cache
 def _pairs() -> list[tuple[bytes, bytes]]:
-    return [making.make(("localhost",), datetime.now(UTC)) for _ in range(4)]
+    return [generate.generate_certificate(("localhost",), datetime.now(UTC)) for _ in range(4)]
 
 
 class _Offered:
     """What the listeners use now, as `Group.use` has it: an attribute that is replaced."""
 
     def __init__(self, files: CertificateFiles) -> None:
-        self.files, self.taken = files, taken.take(files)
+        self.files, self.taken = files, inspect.load_certificate(files)
 
 
 def stress(chance: random.Random) -> None:
@@ -47,14 +46,14 @@ def stress(chance: random.Random) -> None:
 
 def _reload(offered: _Offered, chance: random.Random) -> None:
     for _ in range(_TURNS):
-        before: Taken = offered.taken
+        before: LoadedCertificate = offered.taken
         offered.files.replace(*chance.choice(_pairs()))
-        offered.taken = taken.take(offered.files, before)
+        offered.taken = inspect.load_certificate(offered.files, before)
 
 
 def _look(offered: _Offered) -> None:
     for _ in range(_TURNS):
-        assert shown_by(offered.taken.context)
+        assert served_certificate(offered.taken.context)
         assert not is_trusted(offered.taken.context)
 
 

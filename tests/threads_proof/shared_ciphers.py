@@ -12,9 +12,9 @@ from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
-from mailbox_appliance.certificates import making
 from mailbox_appliance.security.passwords import hash_password, verify_password
 from mailbox_appliance.store.backup.container import Stream, new_nonce
+from mailbox_appliance.tls import generate
 from tests.threads_proof.together import run_together
 
 _TURNS = 20
@@ -72,6 +72,6 @@ def _hash(chance: random.Random) -> None:
 
 
 def _certify() -> None:
-    certificate, key = making.make(("localhost", "127.0.0.1"), datetime.now(UTC))
+    certificate, key = generate.generate_certificate(("localhost", "127.0.0.1"), datetime.now(UTC))
     assert certificate.startswith(b"-----BEGIN")
     assert key.startswith(b"-----BEGIN")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control import local
-from mailbox_appliance.control.instances import local_key
-from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.client import local
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.tray import owner
 from tests.templates import Template
 
@@ -33,15 +33,15 @@ class Desk:
         return self.folder / "config"
 
     @property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenStore:
         """The log-ins."""
-        return Tokens(self.config_dir, self.environment)
+        return TokenStore(self.config_dir, self.environment)
 
     def log_in(self) -> None:
         """Remember the administrator's log-in, as `login` does."""
         self.tokens.put(local_key(self.data_dir), self.token)
 
-    def running(self) -> local.Running:
+    def running(self) -> local.RunningAppliance:
         """The service that answers."""
         found = local.find_running(self.data_dir)
         assert found is not None, "no service"

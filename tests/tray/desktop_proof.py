@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mailbox_appliance.control import local
+from mailbox_appliance.client import local
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, RunningAppliance
@@ -89,7 +89,7 @@ class Proof:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def running(self) -> local.Running:
+    def running(self) -> local.RunningAppliance:
         """The appliance that answers."""
         found = local.find_running(self.data_dir)
         assert found is not None, "no appliance answers"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.control.instances import local_key
-from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray.actions import Actions, Parts
 from mailbox_appliance.tray.notices import Notice
@@ -96,7 +96,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     """Somebody is logged in to an appliance that answers what the test puts there."""
     data_dir, desktop = tmp_path / "data", Desktop(tmp_path / "bin")
     data_dir.mkdir()
-    tokens = Tokens(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
+    tokens = TokenStore(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
     tokens.put(local_key(data_dir), "mbxs_test")
     with RecordingServer() as server, owned(data_dir, server.url):
         watcher = Watcher(data_dir, tokens, {})

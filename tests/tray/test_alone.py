@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.system import files
 from mailbox_appliance.tray import alone
 
@@ -21,7 +21,7 @@ def test_who_has_the_lock_stands_in_it_whatever_stood_there(tmp_path: Path) -> N
     for before in ("", "1\n", "99999999\nand more, of another release\n"):
         lock.write_text(before)
         with alone.alone(tmp_path):
-            assert local.holder(lock) == os.getpid()
+            assert local.find_lock_holder(lock) == os.getpid()
 
 
 def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.control.local import default_data_dir
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.local import default_data_dir
 from mailbox_appliance.tray import autostart as subject
 from mailbox_appliance.tray import run_key
 from mailbox_appliance.tray.autostart import Autostart, for_this_system

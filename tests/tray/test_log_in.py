@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mailbox_appliance.control.failures import Failure
-from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.client.errors import Failure
+from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.tray import log_in
 from mailbox_appliance.tray.state import Access, Service, State
 from tests.cli.recording_server import Canned

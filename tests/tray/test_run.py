@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailbox_appliance.control import local
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.client import local
+from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.system import crashes
 from mailbox_appliance.tray import owner
 from mailbox_appliance.tray.endings import Endings
@@ -154,9 +154,9 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     host.click("Start at login")
     host.wait_for("Start at login", checked=False)
 
-    client = Client(running.url, desk.token)
-    (made,) = client.call(Request("GET", "/admin/backups"))["data"]["items"]
-    client.call(Request("POST", "/admin/restore", body={"backupId": made["id"]}))
+    client = ApiClient(running.url, desk.token)
+    (made,) = client.call(ApiRequest("GET", "/admin/backups"))["data"]["items"]
+    client.call(ApiRequest("POST", "/admin/restore", body={"backupId": made["id"]}))
     seat.looks_until_told("The restore is done")
     assert desk.running().pid == running.pid
     os.kill(running.pid, signal.SIGTERM)
@@ -306,7 +306,7 @@ def test_a_signal_that_is_not_heeded_ends_nothing() -> None:
 def test_a_signal_while_it_waits_for_a_panel_ends_it_as_later(seat: Seat, number: signal.Signals) -> None:
     seat.host.stop()
     tray, lock = seat.tray(DISPLAY=":77"), seat.desk.data_dir / "tray.lock"
-    wait_until(lambda: local.holder(lock) == tray.pid, lambda: "no tray", 10)
+    wait_until(lambda: local.find_lock_holder(lock) == tray.pid, lambda: "no tray", 10)
     with pytest.raises(subprocess.TimeoutExpired):  # it waits
         tray.wait(0.5)
     tray.send_signal(number)

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import Failure
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.system import files, processes
 from mailbox_appliance.tray import owner, service

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.tray.actions import Parts
 from mailbox_appliance.tray.autostart import Autostart, for_this_system
 from mailbox_appliance.tray.opening import Opening
@@ -22,7 +22,7 @@ def test_the_home_is_read_by_a_look_alone(tmp_path: Path, monkeypatch: pytest.Mo
         return True
 
     monkeypatch.setattr(Autostart, "is_ours", property(read))
-    tokens = Tokens(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
+    tokens = TokenStore(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
     autostart = for_this_system({"HOME": str(tmp_path)}, tmp_path)
     parts = Parts(tmp_path, Watcher(tmp_path, tokens, {}), Service(tmp_path, {}), Opening({}), autostart)
     showing = Showing(parts)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control.instances import local_key
-from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.tray import watching
 from mailbox_appliance.tray.state import Access, Https, Service, State
 from mailbox_appliance.tray.watching import Watcher
@@ -21,7 +21,7 @@ __all__ = ["scene"]  # a fixture
 
 
 def test_the_life_of_an_appliance(tmp_path: Path) -> None:
-    data_dir, tokens = tmp_path / "data", Tokens(tmp_path / "config", FILE)
+    data_dir, tokens = tmp_path / "data", TokenStore(tmp_path / "config", FILE)
     watcher = Watcher(data_dir, tokens, FILE)
     assert watcher.poll() == State(Service.STOPPED)
     running = RunningAppliance(data_dir).start()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.control.instances import local_key
-from mailbox_appliance.control.tokens import Tokens
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import files
 from mailbox_appliance.tray.state import Access, Https, Mailbox, Outcome, Service, State
 from mailbox_appliance.tray.watching import Watcher
@@ -64,9 +64,9 @@ class Scene:
         """What is watched."""
         return self.folder / "data"
 
-    def tokens(self, environment: dict[str, str]) -> Tokens:
+    def tokens(self, environment: dict[str, str]) -> TokenStore:
         """The log-ins, as somebody with this environment has them."""
-        return Tokens(self.folder / "config", environment)
+        return TokenStore(self.folder / "config", environment)
 
     def watching(self, environment: dict[str, str]) -> Watcher:
         """A watcher."""

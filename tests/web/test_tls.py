@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.tls import server_context
+from mailbox_appliance.tls.files import CertificateFiles, server_context
 from mailbox_appliance.web.bounds import Bounds
 from mailbox_appliance.web.server import Listeners
 from mailbox_appliance.web.tls import SecureChannel

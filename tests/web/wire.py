@@ -14,8 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mailbox_appliance.certificates.files import CertificateFiles
-from mailbox_appliance.certificates.tls import server_context
+from mailbox_appliance.tls.files import CertificateFiles, server_context
 from mailbox_appliance.web.server import Listeners
 
 PATIENCE = 10.0

@@ -22,10 +22,10 @@ from mailbox_appliance.cli.rows import (
     wanted_mailbox,
 )
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.client.errors import Failure, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.control.client import Client
+    from mailbox_appliance.client.http import ApiClient
 
 ACCESS = Row(
     "access",
@@ -67,7 +67,7 @@ def _act(invocation: Invocation, **given: Any) -> int:
     return execute(replace(ACCESS, body=lambda *_: body), invocation, {"account": account_id})
 
 
-def _changed(client: "Client", account: dict[str, Any], given: Given) -> dict[str, Any]:
+def _changed(client: "ApiClient", account: dict[str, Any], given: Given) -> dict[str, Any]:
     """The whole body, since PUT replaces what there is."""
     granted, revoked = _members(client, given["grant"]), _members(client, given["revoke"])
     kept = [one for one in account["grantedMemberIds"] if one not in revoked]
@@ -78,23 +78,23 @@ def _changed(client: "Client", account: dict[str, Any], given: Given) -> dict[st
     }
 
 
-def _members(client: "Client", wanted: Sequence[str]) -> list[str]:
+def _members(client: "ApiClient", wanted: Sequence[str]) -> list[str]:
     return [resolve_member(client, one) for one in wanted]
 
 
-def _settings(client: "Client", account_id: str) -> dict[str, Any]:
+def _settings(client: "ApiClient", account_id: str) -> dict[str, Any]:
     """The mailbox as it is, also where one does not reach it but may look after everybody's."""
-    from mailbox_appliance.control.client import Request
+    from mailbox_appliance.client.http import ApiRequest
 
     try:
-        found: dict[str, Any] = client.call(Request(OWN.method, filled(OWN.path, {"accountId": account_id})))["data"]
+        found: dict[str, Any] = client.call(ApiRequest(OWN.method, filled(OWN.path, {"accountId": account_id})))["data"]
         return found
     except Failure as failure:
-        credential = client.call(Request(WHO.method, WHO.path))["data"]["credential"]
+        credential = client.call(ApiRequest(WHO.method, WHO.path))["data"]["credential"]
         scope = credential["accountIds"]
         if "admin.accounts" not in credential["capabilities"] or (scope is not None and account_id not in scope):
             raise
-        every = show.items_of(client.call(Request(EVERY.method, EVERY.path))) or []
+        every = show.items_of(client.call(ApiRequest(EVERY.method, EVERY.path))) or []
         for one in every:
             if one["id"] == account_id:
                 return dict(one)

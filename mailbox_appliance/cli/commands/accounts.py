@@ -13,7 +13,7 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import ACCOUNT, MAILBOX, Call, Given, Row, execute
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 SECURITY = ("tls", "starttls", "none")
 #: RFC 8314 3.2 and 3.3: implicit TLS; RFC 6409 and RFC 9051: upgraded or plain.

@@ -10,10 +10,10 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.message_ids import Chosen, chosen
 from mailbox_appliance.cli.rows import ACCOUNT, Call, Given, filled, resolve_account, wanted_mailbox
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import UNCERTAIN, wrong_usage
+from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
 
 if TYPE_CHECKING:
-    from mailbox_appliance.control.client import Client, Request
+    from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 #: The most that one request is about.
 AT_ONCE = 100
@@ -108,7 +108,7 @@ def _perform(invocation: Invocation, body: dict[str, Any], messages: list[Chosen
     return actions_exit(gathered(done))
 
 
-def _by_mailbox(client: "Client", messages: list[Chosen], wanted: str | None) -> dict[str, list[str]]:
+def _by_mailbox(client: "ApiClient", messages: list[Chosen], wanted: str | None) -> dict[str, list[str]]:
     """Mailbox -> ids of its messages: the mailbox that is named, else what the list says of each message.
 
     Raises Failure where the list says that a message is in another one than the one that is named.
@@ -124,11 +124,11 @@ def _by_mailbox(client: "Client", messages: list[Chosen], wanted: str | None) ->
     return found
 
 
-def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[Request]":
-    from mailbox_appliance.control.client import Request
+def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[ApiRequest]":
+    from mailbox_appliance.client.http import ApiRequest
 
     return [
-        Request(
+        ApiRequest(
             ACTIONS.method,
             filled(ACTIONS.path, {"accountId": account_id}),
             body=body | {"messageIds": ids[begin : begin + AT_ONCE]},

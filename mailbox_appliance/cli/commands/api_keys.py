@@ -9,7 +9,7 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute, resolve_account
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 PROFILES = ("read-only", "read-write", "full")
 MAIL = ("mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete", "mail.send")

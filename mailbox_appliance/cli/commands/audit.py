@@ -10,8 +10,8 @@ from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.operator import names_another
 from mailbox_appliance.cli.rows import ALL_PAGES, Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import INTERNAL, wrong_usage
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import INTERNAL, wrong_usage
 
 _COLUMNS = ("at", "actor.kind", "actor.memberId", "action", "target.kind", "target.id", "outcome", "clientAddress")
 

@@ -5,7 +5,7 @@ from typing import Any
 from mailbox_appliance.cli import render, show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control.failures import INPUT, Failure
+from mailbox_appliance.client.errors import INPUT, Failure
 
 _NO_HOME = "This user has no home directory in which start at login could be kept. Set HOME, or XDG_CONFIG_HOME."
 

@@ -13,7 +13,7 @@ from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import ALL, ALL_PAGES, Call, Given, Row, execute, filled
 from mailbox_appliance.cli.tree import command, group
 from mailbox_appliance.cli.watching import watched
-from mailbox_appliance.control.client import Client, Request
+from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 Tell = Callable[[str, int, int], None]
 
@@ -105,11 +105,11 @@ def _download(invocation: Invocation, backup_id: str, output: str | None, force:
 
 
 def _asked(
-    invocation: Invocation, client: Client, method: str, path: str, passphrase: str | None, waiting_for: str
+    invocation: Invocation, client: ApiClient, method: str, path: str, passphrase: str | None, waiting_for: str
 ) -> Any:
     body = {} if passphrase is None else {"passphrase": passphrase}
     with watched(invocation, client, waiting_for):
-        return client.call(Request(method, path, body=body, timeout=LONG))
+        return client.call(ApiRequest(method, path, body=body, timeout=LONG))
 
 
 backup = group(

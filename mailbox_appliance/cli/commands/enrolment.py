@@ -19,8 +19,8 @@ from mailbox_appliance.cli.commands.login import (
 from mailbox_appliance.cli.invocation import ENVIRONMENT, Invocation
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.address import Address
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
+from mailbox_appliance.client.tls import ServerAddress
 
 ENROLL, RESET = Call("POST", "/auth/enroll"), Call("POST", "/auth/password-reset")
 _VARIABLE = ENVIRONMENT + "LINK"
@@ -64,7 +64,7 @@ def taken_apart(link: str, name: str) -> tuple[str | None, str]:
     takes_it = _COMMANDS.get(kind) or _COMMANDS.get(token[:4]) or name
     if takes_it != name:
         raise wrong_usage(f"That link is for `mailbox-appliance {takes_it}`.", "option:--link-stdin")
-    return (Address.parse(address).url if is_link else None), token
+    return (ServerAddress.parse(address).url if is_link else None), token
 
 
 def _taking(name: str, call: Call) -> Callable[..., int]:

@@ -11,8 +11,8 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import names_another, operator_client
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control.client import Request
-from mailbox_appliance.control.failures import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiRequest
 from mailbox_appliance.system import files
 
 STATUS = Call("GET", "/admin/https")
@@ -53,7 +53,7 @@ def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
 def _fingerprint(invocation: Invocation) -> int:
     """As the appliance says that runs on the directory, or is named; else of the files, which get one."""
     client = operator_client(invocation)
-    answer = None if client is None else client.call(Request(STATUS.method, STATUS.path))
+    answer = None if client is None else client.call(ApiRequest(STATUS.method, STATUS.path))
     if answer is None or (_never_offered(answer) and not names_another(invocation)):
         answer = invocation.service("https_fingerprint")(invocation.data_directory())
     else:
@@ -76,7 +76,7 @@ def _certificate(answer: Any) -> Any:
 def _asked(invocation: Invocation, call: Call, body: Any, service: str, from_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
-        answer = client.call(Request(call.method, call.path, body=body))
+        answer = client.call(ApiRequest(call.method, call.path, body=body))
     else:
         folder, act = invocation.data_directory(), invocation.service(service)
         given = () if body is None else (body,)

@@ -7,7 +7,7 @@ import click
 from mailbox_appliance.cli import show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command, complete_instances, group
-from mailbox_appliance.control.instances import LOCAL, find_local, local_key
+from mailbox_appliance.client.instances import LOCAL, find_local, local_key
 
 _COLUMNS = ("name", "url", "current", "loggedIn", "fingerprint")
 

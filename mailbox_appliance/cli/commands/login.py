@@ -8,10 +8,10 @@ from mailbox_appliance.cli import show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.address import Address
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import INTERNAL, Failure, wrong_usage
-from mailbox_appliance.control.instances import REMOTE, Instance, at_url
+from mailbox_appliance.client.errors import INTERNAL, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.instances import REMOTE, Instance, instance_at_url
+from mailbox_appliance.client.tls import ServerAddress
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
 PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
@@ -64,7 +64,9 @@ def let_in(invocation: Invocation, instance: Instance, call: Call, body: dict[st
 
     A log-in whose token this one replaces goes on: a script may have taken that token from the answer and hold both.
     """
-    answer = Client(instance.url, fingerprint=instance.fingerprint).call(Request(call.method, call.path, body=body))
+    answer = ApiClient(instance.url, fingerprint=instance.fingerprint).call(
+        ApiRequest(call.method, call.path, body=body)
+    )
     if instance.key.startswith(REMOTE):
         invocation.instances().add(instance.url, instance.fingerprint)
     return keep(invocation, instance.key, answer)
@@ -75,14 +77,14 @@ def meant(invocation: Invocation, url: str | None, fingerprint: str | None) -> I
 
     Raises Failure where a password would go there unprotected, or the fingerprint makes no sense.
     """
-    from mailbox_appliance.control.tls import checked_fingerprint
+    from mailbox_appliance.client.tls import parse_fingerprint
 
-    pin = checked_fingerprint(fingerprint) if fingerprint is not None else None
+    pin = parse_fingerprint(fingerprint) if fingerprint is not None else None
     if url is not None:
-        instance = at_url(invocation.instances(), url, invocation.data_directory())
+        instance = instance_at_url(invocation.instances(), url, invocation.data_directory())
     else:
         instance = invocation.resolve_instance()
-    if pin and not Address.parse(instance.url).secure:
+    if pin and not ServerAddress.parse(instance.url).secure:
         raise wrong_usage("A fingerprint belongs to an https address.", "option:--fingerprint")
     instance.require_protected()
     return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
@@ -105,7 +107,7 @@ def _logout(invocation: Invocation) -> int:
     client, key = invocation.client(), invocation.resolve_instance().key
     from_environment = invocation.variable("TOKEN") is not None
     try:
-        answer = client.call(Request(LOGOUT.method, LOGOUT.path))
+        answer = client.call(ApiRequest(LOGOUT.method, LOGOUT.path))
     except Failure as failure:
         if failure.code != "unauthenticated" or from_environment:
             raise

@@ -13,7 +13,7 @@ import click
 from mailbox_appliance.cli import render
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import INPUT, Failure
+from mailbox_appliance.client.errors import INPUT, Failure
 
 #: The most that is read of the end of the file, in bytes.
 LARGEST_TAIL = 8 * 1024 * 1024

@@ -4,8 +4,8 @@ import json
 
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import NETWORK, Failure
+from mailbox_appliance.client.errors import NETWORK, Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 _HELP = """Serve tools to an assistant (Model Context Protocol, on standard input and output).
 
@@ -21,23 +21,23 @@ class _Appliance:
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
-        self._client: Client | None = None
+        self._client: ApiClient | None = None
 
     def check(self) -> None:
         """See that it runs, and that the token is good. Raises a Failure."""
-        self._find_client().call(Request("GET", "/me", timeout=30))
+        self._find_client().call(ApiRequest("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
         """Status and body; where there is no answer, 0 and an error object that says why."""
         try:
-            request = Request("POST", "/mcp", body=body, headers=headers, timeout=_PATIENCE, base="", advice=advice)
+            request = ApiRequest("POST", "/mcp", body=body, headers=headers, timeout=_PATIENCE, base="", advice=advice)
             return self._find_client().exchange(request)
         except Failure as failure:
             if failure.exit_code == NETWORK:
                 self._client = None
             return 0, json.dumps({"error": failure.error}).encode()
 
-    def _find_client(self) -> Client:
+    def _find_client(self) -> ApiClient:
         client = self._client or self._invocation.client()
         self._client = client
         return client

@@ -10,7 +10,7 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.members import resolve_member
 from mailbox_appliance.cli.rows import Call, Given, Row, execute, filled
 from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.client.errors import Failure, wrong_usage
 
 ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
 WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
@@ -62,23 +62,23 @@ REVOKE_ALL_OF = Row("revoke", Call("DELETE", _OF), "", view=_all_ended)
 
 
 def _about(invocation: Invocation) -> int:
-    from mailbox_appliance.control.client import Client
+    from mailbox_appliance.client.http import ApiClient
 
     instance = invocation.resolve_instance()
-    return execute(ABOUT, invocation, {}, Client(instance.url, fingerprint=instance.fingerprint))
+    return execute(ABOUT, invocation, {}, ApiClient(instance.url, fingerprint=instance.fingerprint))
 
 
 def _status(invocation: Invocation) -> int:
-    from mailbox_appliance.control.client import Request
+    from mailbox_appliance.client.http import ApiRequest
 
     client = invocation.client()
-    answer = client.call(Request(STATUS.call.method, STATUS.call.path))
+    answer = client.call(ApiRequest(STATUS.call.method, STATUS.call.path))
     show.show(invocation, answer)
     trace = render.look_up(answer, "data.lastCrash.file")
     # A script that polls is nobody who has read it.
     if trace is not None and invocation.terminal.stdout.isatty():
         with suppress(Failure):  # it is shown again
-            client.call(Request(DISMISS.method, filled(DISMISS.path, {"trace": str(trace)}), body={}))
+            client.call(ApiRequest(DISMISS.method, filled(DISMISS.path, {"trace": str(trace)}), body={}))
     return 0
 
 

@@ -7,7 +7,7 @@ import click
 from mailbox_appliance.cli import passphrases, render, show
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import INTERNAL
+from mailbox_appliance.client.errors import INTERNAL
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Only tell what would be done; nothing is changed.")
 

@@ -8,7 +8,7 @@ from mailbox_appliance.cli.inputs import INPUT_OPTION, needed, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call, Given, Row
 from mailbox_appliance.cli.tree import group
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 SECRET_VARIABLE = "MAILBOX_APPLIANCE_CLIENT_SECRET"  # noqa: S105 - a name
 _PROVIDERS = ("google", "outlook")

@@ -13,8 +13,8 @@ from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import LONG
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.watching import watched
-from mailbox_appliance.control.client import Client, Request
-from mailbox_appliance.control.failures import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
+from mailbox_appliance.client.errors import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 RESTORE, EVENTS = Call("POST", "/admin/restore"), Call("GET", "/admin/audit-events")
 #: Seconds between two looks, and how long nothing may listen there, or the log say nothing, before it is given up.
@@ -39,7 +39,7 @@ def restore(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, pa
     def opening(passphrase: str | None) -> Any:
         body = {"backupId": backup, "dryRun": dry_run} | ({} if passphrase is None else {"passphrase": passphrase})
         with watched(invocation, client, "Reading all of it…"):
-            return client.call(Request(RESTORE.method, RESTORE.path, body=body, timeout=LONG))
+            return client.call(ApiRequest(RESTORE.method, RESTORE.path, body=body, timeout=LONG))
 
     answer = passphrases.opened(invocation, opening, from_stdin=passphrase_stdin)
     outcome = _waited(invocation, log) if log is not None else "nothing"
@@ -58,12 +58,12 @@ _SAID = {
 class _Log:
     """The audit log of an appliance, and the rows about restores of this backup that were in it before."""
 
-    client: Client
+    client: ApiClient
     backup: str
     known: frozenset[str]
 
 
-def _known(client: Client, backup: str) -> frozenset[str]:
+def _known(client: ApiClient, backup: str) -> frozenset[str]:
     """The rows that are there before. Who may not read the log may not restore either, and is told that."""
     try:
         return frozenset(_rows(client, backup))
@@ -73,9 +73,9 @@ def _known(client: Client, backup: str) -> frozenset[str]:
         return frozenset()
 
 
-def _rows(client: Client, backup: str) -> dict[str, str]:
+def _rows(client: ApiClient, backup: str) -> dict[str, str]:
     """The newest rows about restores of this backup: id -> outcome."""
-    answer = client.call(Request(EVENTS.method, EVENTS.path, (("limit", "100"),)))
+    answer = client.call(ApiRequest(EVENTS.method, EVENTS.path, (("limit", "100"),)))
     about = (one for one in show.items_of(answer) or () if render.look_up(one, "target.id") == backup)
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 

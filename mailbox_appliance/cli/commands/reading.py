@@ -9,7 +9,7 @@ from mailbox_appliance.cli.commands.attachments import SAVE_OPTIONS, save
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import ACCOUNT, Call, Row, execute
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 MESSAGE = Row("get", Call("GET", "/accounts/{accountId}/messages/{messageId}"), "Show a message.", view=render.message)
 BODY = Row("get", Call("GET", "/accounts/{accountId}/messages/{messageId}/body"), "Show a body.", view=render.body_page)

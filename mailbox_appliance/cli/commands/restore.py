@@ -15,7 +15,7 @@ from mailbox_appliance.cli.commands import online_restore
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.operator import names_another
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import INTERNAL, Failure, wrong_usage
+from mailbox_appliance.client.errors import INTERNAL, Failure, wrong_usage
 
 
 def _restore(

@@ -15,7 +15,7 @@ from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import ACCOUNT, ALL_PAGES, Call, Given, Row, execute
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 #: RFC 9110 5.5 would allow more; the API takes 1 to 255 characters of printable ASCII without spaces.
 _KEY = re.compile(r"[!-~]{1,255}")

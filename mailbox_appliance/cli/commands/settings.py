@@ -8,7 +8,7 @@ from mailbox_appliance.cli.inputs import INPUT_OPTION, whole_body
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call, Given, Row
 from mailbox_appliance.cli.tree import group
-from mailbox_appliance.control.failures import Failure, wrong_usage
+from mailbox_appliance.client.errors import Failure, wrong_usage
 
 _CALL = Call("PATCH", "/admin/settings")
 

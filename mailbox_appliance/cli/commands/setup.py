@@ -10,9 +10,9 @@ from mailbox_appliance.cli.commands.login import DEVICE_NAME, PASSWORD_STDIN, PA
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control import local
-from mailbox_appliance.control.failures import INPUT, INTERNAL, Failure
-from mailbox_appliance.control.instances import local_key
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure
+from mailbox_appliance.client.instances import local_key
 
 SETUP = Call("POST", "/setup")
 #: Seconds between two looks, and how long an appliance that starts is waited for.
@@ -45,7 +45,7 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
     return keep(invocation, local_key(folder), _through(running, folder, body))
 
 
-def _awaited(invocation: Invocation, folder: Path, problem: Exception) -> local.Running:
+def _awaited(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
     """The appliance that holds the data directory and is only starting, as soon as it says where it listens.
 
     Raises Failure where it does not within some seconds.
@@ -62,13 +62,13 @@ def _awaited(invocation: Invocation, folder: Path, problem: Exception) -> local.
     raise Failure("store_in_use", message, INTERNAL) from problem
 
 
-def _through(running: local.Running, folder: Path, body: dict[str, str]) -> Any:
-    from mailbox_appliance.control.client import Client, Request
+def _through(running: local.RunningAppliance, folder: Path, body: dict[str, str]) -> Any:
+    from mailbox_appliance.client.http import ApiClient, ApiRequest
 
     code = local.find_setup_code(folder)
     if code is None:
         raise Failure("conflict", f"The appliance is set up already: {folder} holds no set-up code. Log in.", INPUT)
-    return Client(running.url).call(Request(SETUP.method, SETUP.path, body={"setupCode": code, **body}))
+    return ApiClient(running.url).call(ApiRequest(SETUP.method, SETUP.path, body={"setupCode": code, **body}))
 
 
 setup = command("setup", _setup, "Create the first administrator, and log in.", OPTIONS)

@@ -9,7 +9,7 @@ from mailbox_appliance.cli.inputs import given_options
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.rows import Call, Given, filled, resolve_account, wanted_mailbox
 from mailbox_appliance.cli.signing_in import Way
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 PROVIDERS = ("google", "outlook")
 _WAYS = (
@@ -67,11 +67,11 @@ def to_sign_in_again(invocation: Invocation, given: Given) -> Any:
     if not is_asked and given_options(given, *_AGAIN):
         return None
     _refuse_beside(given, "--sign-in", _AGAIN)
-    from mailbox_appliance.control.client import Request
+    from mailbox_appliance.client.http import ApiRequest
 
     client = invocation.client()
     account_id = resolve_account(client, wanted_mailbox(given))
-    account = client.call(Request(SHOW.method, filled(SHOW.path, {"accountId": account_id})))["data"]
+    account = client.call(ApiRequest(SHOW.method, filled(SHOW.path, {"accountId": account_id})))["data"]
     given["account"], given["mailbox"] = account_id, None
     if account["provider"] in PROVIDERS and (is_asked or account["status"] == "reauth_required"):
         return account

@@ -11,8 +11,8 @@ from mailbox_appliance.cli.operator import LONG, operator_client
 from mailbox_appliance.cli.rows import Call, Row, execute
 from mailbox_appliance.cli.tree import command, group
 from mailbox_appliance.cli.watching import watched
-from mailbox_appliance.control.client import Request
-from mailbox_appliance.control.failures import INTERNAL
+from mailbox_appliance.client.errors import INTERNAL
+from mailbox_appliance.client.http import ApiRequest
 
 STATUS = Row("status", Call("GET", "/admin/store"), "Show how the store is: format, size, room, key, newest backup.")
 CHECK = Call("POST", "/admin/store/check")
@@ -32,7 +32,7 @@ def _check(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
         with watched(invocation, client, "Looking through the store…"):
-            answer = client.call(Request(CHECK.method, CHECK.path, body={"full": full}, timeout=LONG))
+            answer = client.call(ApiRequest(CHECK.method, CHECK.path, body={"full": full}, timeout=LONG))
     else:
         folder, check = invocation.data_directory(), invocation.service("check_store_on_files")
 

@@ -4,7 +4,7 @@ import click
 
 from mailbox_appliance.cli.invocation import Invocation
 from mailbox_appliance.cli.tree import command
-from mailbox_appliance.control.failures import wrong_usage
+from mailbox_appliance.client.errors import wrong_usage
 
 _HELP = """Show an icon beside the clock: how the appliance is, and a menu for what one does with it.
 

@@ -1,0 +1,139 @@
+"""Why a command ends without success: the API's error object and the exit code that goes with it.
+
+0 success · 2 wrong input · 3 uncertain or partial · 4 access · 5 provider or network · 1 the rest · 130 and 141
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+INTERNAL, INPUT, UNCERTAIN, ACCESS, NETWORK, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 3, 4, 5, 130, 141
+
+_EXIT_CODE_BY_STATUS = {400: INPUT, 404: INPUT, 405: INPUT, 409: INPUT, 413: INPUT, 415: INPUT, 422: INPUT} | {
+    401: ACCESS,
+    403: ACCESS,
+    429: NETWORK,
+    502: NETWORK,
+    503: NETWORK,
+}
+#: Where the code of an error says more than its status or family.
+_EXIT_CODE_BY_CODE = {"backup_wrong_passphrase": ACCESS}
+
+
+def exit_code_for_status(status: int) -> int:
+    """The exit code that stands for an HTTP error status."""
+    return _EXIT_CODE_BY_STATUS.get(status, INTERNAL)
+
+
+class Failure(Exception):
+    """A command cannot do what it was asked: an error object of the API's shape, and an exit code."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        exit_code: int,
+        *,
+        details: Sequence[tuple[str, str]] = (),
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.exit_code = code, message, exit_code
+        self.details, self.request_id = tuple(details), request_id
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object. One that no server made gets an id of its own, so that the shape is always the same."""
+        error: dict[str, Any] = {
+            "code": self.code,
+            "message": self.message,
+            "requestId": self.request_id or _new_request_id(),
+        }
+        if self.details:
+            error["details"] = [{"path": path, "message": message} for path, message in self.details]
+        return error
+
+
+def wrong_usage(message: str, path: str | None = None) -> Failure:
+    """The command line does not make sense; `path` names the option as `option:--limit`."""
+    return Failure("invalid_request", message, INPUT, details=((path, message),) if path else ())
+
+
+def unreachable(message: str) -> Failure:
+    """No appliance answers. The code differs from `provider_unavailable`, which says that a mail server is down."""
+    return Failure("appliance_unreachable", message, NETWORK)
+
+
+def failure_from_answer(status: int, answer: object, retry_after: str | None = None) -> Failure:
+    """The failure that an error answer of the API stands for; its Retry-After, in seconds, stands in the message."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if 300 <= status < 400:
+        moved = (
+            f"The server answered {status}: look elsewhere. That is not followed: name the address of the appliance."
+        )
+        return Failure("unexpected_answer", moved, INTERNAL)
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return Failure(
+            "unexpected_answer",
+            f"The server answered {status} without an error object.",
+            _exit_code_for_error_status(status),
+        )
+    details = [
+        (str(detail.get("path", "")), str(detail.get("message", "")))
+        for detail in error.get("details") or ()
+        if isinstance(detail, dict)
+    ]
+    message, request_id = str(error.get("message", "")), error.get("requestId")
+    if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after):
+        message += f" Wait {int(retry_after)} s."
+    return Failure(
+        error["code"],
+        message,
+        _EXIT_CODE_BY_CODE.get(error["code"], _exit_code_for_error_status(status)),
+        details=details,
+        request_id=str(request_id) if request_id else None,
+    )
+
+
+def failure_from_problem(problem: Exception) -> Failure | None:
+    """The failure that an exception of our own lower floors stands for, or None when it is none of theirs."""
+    from mailbox_appliance import errors, settings
+
+    if isinstance(problem, settings.BadSetting):
+        return Failure("invalid_request", str(problem), INPUT)
+    if not isinstance(problem, errors.Problem):
+        return None
+    details = [(detail.path, detail.message) for detail in problem.details]
+    exit_code = _EXIT_CODE_BY_CODE.get(problem.code, _exit_code_for_family(problem))
+    return Failure(problem.code, problem.message, exit_code, details=details)
+
+
+def _exit_code_for_family(problem: Exception) -> int:
+    from mailbox_appliance import errors
+
+    families: tuple[tuple[int, tuple[type[Exception], ...]], ...] = (
+        (
+            INPUT,
+            (
+                errors.Invalid,
+                errors.NotFound,
+                errors.Conflict,
+                errors.TooLarge,
+                errors.WrongMedia,
+                errors.Unsupported,
+            ),
+        ),
+        (ACCESS, (errors.Unauthenticated, errors.Denied, errors.KeyUnusable)),
+        (NETWORK, (errors.Throttled, errors.Unverified, errors.Unavailable)),
+    )
+    return next((code for code, family in families if isinstance(problem, family)), INTERNAL)
+
+
+def _exit_code_for_error_status(status: int) -> int:
+    return exit_code_for_status(status) if status >= 400 else INTERNAL
+
+
+def _new_request_id() -> str:
+    from mailbox_appliance.security.tokens import new_id
+
+    return new_id("req")

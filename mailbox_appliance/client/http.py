@@ -1,0 +1,200 @@
+"""One HTTP request to an appliance and its answer, with a deadline and bounds. Redirects are not followed.
+
+What is tried again: a connection that could not be made (nothing was sent yet), once, for every method, but not after
+silence; and a GET whose connection dropped, once. Nothing else: a send whose answer is lost is repeated by whoever
+holds its idempotency key.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mailbox_appliance.client.errors import INTERNAL, Failure, failure_from_answer, unreachable, wrong_usage
+from mailbox_appliance.client.tls import API, ServerAddress, is_printable_ascii
+from mailbox_appliance.version import __version__
+
+if TYPE_CHECKING:
+    # `http.client` and TLS take longer than all the rest of a start, and help and completion ask nobody.
+    from http.client import HTTPConnection
+
+TellProgress = Callable[[str, int, int], None]
+#: Bytes of a body that are handed over at once, and then told of.
+_PIECE = 256 * 1024
+#: Answers larger than this are refused, in bytes.
+LARGEST_ANSWER = 64 * 1024 * 1024
+_PAUSE_BEFORE_SECOND_TRY = 0.2
+#: Seconds until a connection must be there, its handshake done.
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class ApiRequest:
+    """What to ask. The path is already quoted; a body is a JSON value, or bytes that go as they are."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    #: Seconds to wait for the server, each time it is silent.
+    timeout: float = 60.0
+    #: Is told how far a large body is: what is done, so many bytes, of so many.
+    telling: TellProgress | None = None
+    #: What stands before the path.
+    base: str = API
+    #: What to do where the answer is lost; empty: what is right for a command.
+    advice: str = ""
+
+
+class ApiClient:
+    """Asks one appliance on behalf of one credential."""
+
+    def __init__(self, url: str, token: str | None = None, fingerprint: str | None = None) -> None:
+        self.address, self._token, self._fingerprint = ServerAddress.parse(url), token, fingerprint
+
+    def call(self, request: ApiRequest) -> Any:
+        """The answer to a request, decoded. An error answer, and no answer, raise a Failure."""
+        status, payload, retry_after = self._exchange(request, *self.encode_request(request))
+        answer = decode_answer(status, payload)
+        if not 200 <= status < 300:
+            raise failure_from_answer(status, answer, retry_after)
+        return answer
+
+    def exchange(self, request: ApiRequest) -> tuple[int, bytes]:
+        """Status and body of the answer, whatever they are. No answer raises a Failure."""
+        status, payload, _ = self._exchange(request, *self.encode_request(request))
+        return status, payload
+
+    def encode_request(self, request: ApiRequest) -> tuple[str, bytes | None, dict[str, str]]:
+        """What goes over the wire: the target, the body, the header fields."""
+        headers = {"Accept": "application/json", "User-Agent": f"mailbox-appliance/{__version__}", **request.headers}
+        body = request.body
+        try:
+            query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in request.query)
+            if body is not None and not isinstance(body, bytes):
+                body = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise wrong_usage("The command line holds text that is not valid UTF-8.") from error
+        if body is not None:
+            headers["Content-Type"] = "application/json; charset=utf-8"
+        if self._token is not None:
+            if not is_printable_ascii(self._token):
+                raise wrong_usage("The token holds characters that no token has.")
+            headers["Authorization"] = f"Bearer {self._token}"
+        return self.address.prefix + request.base + request.path + (f"?{query}" if query else ""), body, headers
+
+    def _exchange(
+        self, request: ApiRequest, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes, str | None]:
+        from http.client import HTTPException
+
+        repeats = 1 if request.method == "GET" else 0
+        while True:
+            connection = self.open_connection(request.timeout)
+            try:
+                return _send_and_read(connection, request, target, body, headers)
+            except TimeoutError as error:
+                raise unreachable(timeout_message(request)) from error
+            except (HTTPException, OSError) as error:
+                if repeats == 0:
+                    raise unreachable(connection_lost_message(request)) from error
+                repeats -= 1
+            finally:
+                connection.close()
+
+    def open_connection(self, timeout: float) -> "HTTPConnection":
+        """A connection to the appliance. Raises a Failure where there is none, or not the right one."""
+        try:
+            return self._connect(timeout)
+        except TimeoutError as error:
+            raise self._unreachable_failure(error) from error
+        except OSError:
+            time.sleep(_PAUSE_BEFORE_SECOND_TRY)
+        try:
+            return self._connect(timeout)
+        except OSError as error:
+            raise self._unreachable_failure(error) from error
+
+    def _unreachable_failure(self, error: OSError) -> Failure:
+        from mailbox_appliance.client import tls
+
+        return unreachable(tls.as_sentence(f"No appliance answers at {self.address.url}: {_why_unreachable(error)}"))
+
+    def _connect(self, timeout: float) -> "HTTPConnection":
+        from mailbox_appliance.client import tls
+
+        connection = tls.open_connection(self.address, self._fingerprint, min(timeout, _CONNECT_SECONDS))
+        connection.sock.settimeout(timeout)
+        return connection
+
+
+def _why_unreachable(error: OSError) -> str:
+    from mailbox_appliance.client import tls
+
+    if isinstance(error, tls.HandshakeFailed):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return "there is no answer"
+    return (error.strerror or type(error).__name__).removesuffix(".")
+
+
+def _send_and_read(
+    connection: "HTTPConnection", request: ApiRequest, target: str, body: bytes | None, headers: dict[str, str]
+) -> tuple[int, bytes, str | None]:
+    """Status, body and Retry-After of the answer."""
+    from ssl import SSLEOFError
+
+    try:
+        if body is None or request.telling is None or len(body) <= _PIECE:
+            connection.request(request.method, target, body, headers)
+        else:
+            sized = headers | {"Content-Length": str(len(body))}
+            connection.request(request.method, target, _report_progress(body, request.telling), sized)
+    except (BrokenPipeError, ConnectionResetError, SSLEOFError):
+        # A server that refuses a large body answers before it has read it all: the answer is already there.
+        if body is None:
+            raise
+    answer = connection.getresponse()
+    payload = answer.read(LARGEST_ANSWER + 1)
+    if len(payload) > LARGEST_ANSWER:
+        raise Failure("unexpected_answer", "The answer is too large.", INTERNAL)
+    return answer.status, payload, answer.headers.get("Retry-After")
+
+
+def _report_progress(body: bytes, tell: TellProgress) -> Iterator[bytes]:
+    """The body in pieces, while it is told how far it is."""
+    for start in range(0, len(body), _PIECE):
+        yield body[start : start + _PIECE]
+        done = min(start + _PIECE, len(body))
+        tell(f"{done / 1e6:.1f} of {len(body) / 1e6:.1f} MB", done, len(body))
+
+
+def decode_answer(status: int, payload: bytes) -> Any:
+    """The JSON of an answer; None for an error that has none."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        if status >= 300:
+            return None
+        raise Failure("unexpected_answer", "The server answered something that is not JSON.", INTERNAL) from error
+
+
+def timeout_message(request: ApiRequest) -> str:
+    """That the server is silent, and what to do about it."""
+    return f"The appliance did not answer within {request.timeout:.0f} seconds.{_advice(request)}"
+
+
+def connection_lost_message(request: ApiRequest) -> str:
+    """That the connection was lost, and what to do about it."""
+    return f"The connection to the appliance was lost before it answered.{_advice(request)}"
+
+
+def _advice(request: ApiRequest) -> str:
+    if request.advice:
+        return f" {request.advice}"
+    if "Idempotency-Key" in request.headers:
+        return " The message may have been accepted: repeat the command with the same --idempotency-key."
+    return "" if request.method == "GET" else " It may have been done: look before you repeat the command."

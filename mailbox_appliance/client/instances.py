@@ -1,0 +1,209 @@
+"""The appliances that this user can reach, and the private JSON file in which they are remembered.
+
+`--instance` decides; then `--data-dir`, which means the appliance of that directory; then the environment's instance;
+then the one that `instances use` or `login URL` chose; else it is `local`, the one of the data directory. The choice
+belongs to the data directory in which it was made: under another one, as that of a demo, commands never reach it.
+"""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import ACCESS, INPUT, INTERNAL, Failure, unreachable, wrong_usage
+from mailbox_appliance.client.tls import ServerAddress
+from mailbox_appliance.system import ownership
+from mailbox_appliance.system.files import replace_file
+
+# --- Small JSON files that only their owner may read, replaced whole: a reader sees the old one or the new one ---
+
+
+_LARGEST = 1024 * 1024
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in the file; an empty one where there is no file. A damaged file is a Failure that names it."""
+    try:
+        with file.open("rb") as stream:
+            value = json.loads(stream.read(_LARGEST))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise _damaged_file(file) from error
+    if not isinstance(value, dict):
+        raise _damaged_file(file)
+    return value
+
+
+def write_json(file: Path, value: dict[str, Any]) -> None:
+    """Replace the file, readable by its owner alone (0600; folders that are made here 0700)."""
+    ownership.make_folder(file.parent)
+    import tempfile
+
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # made with 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(value, stream, indent=2)
+            stream.flush()
+            os.fsync(stream.fileno())
+        replace_file(Path(name), file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _damaged_file(file: Path) -> Failure:
+    return Failure("local_file_damaged", f"{file} is damaged. Mend it, or delete it and log in again.", INTERNAL)
+
+
+LOCAL = "local"
+#: What the keys of tokens begin with that belong to an address, and not to a data directory.
+REMOTE = "url:"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An appliance that can be asked. `key` is what its token is kept under."""
+
+    name: str
+    url: str
+    key: str
+    fingerprint: str | None = None
+
+    def require_protected(self) -> "Instance":
+        """This instance, unless it is on another computer and reached without encryption: that is a Failure."""
+        address = ServerAddress.parse(self.url)
+        if address.secure or address.is_loopback or not self.key.startswith(REMOTE):
+            return self
+        message = f"No password and no token goes to {address.url} unprotected: use https."
+        raise Failure("https_required", message, ACCESS)
+
+
+class Instances:
+    """The remote appliances that this user logged in to, and which of them is in use."""
+
+    def __init__(self, folder: Path, data_dir: Path) -> None:
+        self._file, self._data_dir = folder / "instances.json", data_dir
+
+    @property
+    def current(self) -> str:
+        """The name of the instance in use."""
+        return str(self._load_choices().get(local_key(self._data_dir), LOCAL))
+
+    def list(self) -> tuple[Instance, ...]:
+        """The remembered instances, by name."""
+        return tuple(self._load_instances()[name] for name in sorted(self._load_instances()))
+
+    def get(self, name: str) -> Instance:
+        """The instance of this name; an unknown one is a Failure that lists the known ones."""
+        known = self._load_instances()
+        if name not in known:
+            names = ", ".join([LOCAL, *sorted(known)])
+            raise Failure("not_found", f"There is no instance {name!r}. Known: {names}.", INPUT)
+        return known[name]
+
+    def find_by_url(self, url: str) -> Instance | None:
+        """The instance at this address, if it is remembered."""
+        return next((known for known in self._load_instances().values() if known.url == url), None)
+
+    def add(self, url: str, fingerprint: str | None) -> Instance:
+        """Remember an instance under its host name (and port, where that is not the usual one), and use it."""
+        name = url.partition("://")[2].strip("/")
+        instance = Instance(name, url, f"{REMOTE}{url}", fingerprint)
+        self._save({**self._load_instances(), name: instance}, name)
+        return instance
+
+    def use(self, name: str) -> None:
+        """Speak to this instance from now on: one of this name, or a remembered one at this address."""
+        if "://" in name and (known := self.find_by_url(ServerAddress.parse(name).url)):
+            name = known.name
+        if name != LOCAL:
+            self.get(name)
+        self._save(self._load_instances(), name)
+
+    def remove(self, name: str) -> Instance:
+        """Forget an instance. What was in use falls back to the local one."""
+        if name == LOCAL:
+            raise wrong_usage("`local` is the appliance of the data directory; it cannot be removed, only others can.")
+        removed, known = self.get(name), self._load_instances()
+        del known[name]
+        self._save(known, self.current)
+        return removed
+
+    def _load_instances(self) -> dict[str, Instance]:
+        rows = read_json(self._file).get("instances", {})
+        return {
+            name: Instance(name, str(row["url"]), f"{REMOTE}{row['url']}", _to_fingerprint(row.get("fingerprint")))
+            for name, row in rows.items()
+        }
+
+    def _save(self, known: Mapping[str, Instance], current: str) -> None:
+        rows = {name: {"url": known[name].url, "fingerprint": known[name].fingerprint} for name in sorted(known)}
+        choices = {**self._load_choices(), local_key(self._data_dir): current}
+        chosen = {context: name for context, name in choices.items() if name in known}
+        write_json(self._file, {"current": chosen, "instances": rows})
+
+    def _load_choices(self) -> dict[str, str]:
+        return dict(read_json(self._file).get("current", {}))
+
+
+def _to_fingerprint(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def local_key(data_dir: Path) -> str:
+    """What the token of a data directory's appliance is kept under."""
+    return f"dir:{data_dir.resolve()}"
+
+
+def find_local(data_dir: Path) -> Instance | None:
+    """The appliance that runs on the data directory, if one does."""
+    running = local.find_running(data_dir)
+    return Instance(LOCAL, ServerAddress.parse(running.url).url, local_key(data_dir)) if running else None
+
+
+def get_local(data_dir: Path) -> Instance:
+    """The appliance that runs on the data directory; none is a Failure that says how to start one.
+
+    Raises StoreUnusable for a data directory of another user.
+    """
+    ownership.require_own(data_dir)
+    instance = find_local(data_dir)
+    if instance is None:
+        raise unreachable(
+            f"No appliance runs on {data_dir}. Start it with `{_serve_command(data_dir)}`, or name one with --instance."
+        )
+    return instance
+
+
+def _serve_command(data_dir: Path) -> str:
+    """The command that starts the appliance of this directory, which is named where it is not this user's own."""
+    with suppress(Failure):  # somebody without a home
+        if data_dir == local.default_data_dir():
+            return "mailbox-appliance serve"
+    path = str(data_dir)
+    quoted = f'"{path}"' if sys.platform == "win32" else shlex.quote(path)
+    return f"mailbox-appliance serve --data-dir {quoted}"
+
+
+def choose_instance(instances: Instances, wanted: str | None, data_dir: Path) -> Instance:
+    """The instance that a command speaks to."""
+    name = wanted or instances.current
+    if "://" not in name:
+        return get_local(data_dir) if name == LOCAL else instances.get(name)
+    return instance_at_url(instances, name, data_dir)
+
+
+def instance_at_url(instances: Instances, url: str, data_dir: Path) -> Instance:
+    """The instance at an address: a remembered one, the local one when it listens there, or an unknown one."""
+    url = ServerAddress.parse(url).url
+    if known := instances.find_by_url(url):
+        return known
+    here = find_local(data_dir)
+    return here if here is not None and here.url == url else Instance(url, url, f"{REMOTE}{url}")

@@ -1,0 +1,110 @@
+"""The appliance of a data directory, as far as a client may know it: whether one runs, and where it listens.
+
+DIR/lock        held by the process that owns the directory
+DIR/run.json    {pid, url, secret}, new at each start; believed only while the lock is held
+DIR/setup-code  the code that lets the first administrator in
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mailbox_appliance.client.errors import Failure, wrong_usage
+from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.system import files
+from mailbox_appliance.system.files import is_locked
+
+APPLICATION = "mailbox-appliance"
+_LARGEST, _LONGEST_PID = 64 * 1024, 20
+
+
+@dataclass(frozen=True)
+class RunningAppliance:
+    """A process that owns a data directory and answers."""
+
+    pid: int
+    url: str
+    secret: str = field(repr=False)
+
+
+def default_data_dir() -> Path:
+    """Where this user's appliance keeps its data when nobody says otherwise. Raises Failure where there is no home."""
+    import platformdirs
+
+    try:
+        return Path(platformdirs.user_data_dir(APPLICATION, appauthor=False))
+    except RuntimeError as error:
+        raise _no_home_failure("the data directory with --data-dir") from error
+
+
+def default_config_dir() -> Path:
+    """Where this user's log-ins are remembered when nobody says otherwise. Raises Failure where there is no home."""
+    import platformdirs
+
+    try:
+        return Path(platformdirs.user_config_dir(APPLICATION, appauthor=False))
+    except RuntimeError as error:
+        raise _no_home_failure("a folder for log-ins in MAILBOX_APPLIANCE_CONFIG_DIR") from error
+
+
+def _no_home_failure(otherwise: str) -> Failure:
+    return wrong_usage(f"This user has no home directory. Set HOME, or name {otherwise}.")
+
+
+def find_running(data_dir: Path) -> RunningAppliance | None:
+    """The process that owns the directory and has said where it listens, if there is one.
+
+    Who is found may be given a token, so what a process that was killed has left in `run.json` counts for nothing: the
+    next owner has the lock, with its pid, for a while before it writes that anew.
+    """
+    file, lock = data_dir / "run.json", data_dir / "lock"
+    try:
+        # In this order: a file that is read while the lock is held was written by the holder, or by one before it.
+        if not file.exists() or not is_lock_held(lock):
+            return None
+        values = json.loads(files.read_own(file, _LARGEST))
+        running = RunningAppliance(int(values["pid"]), str(values["url"]), str(values["secret"]))
+    except (OSError, ValueError, KeyError, TypeError, StoreUnusable):
+        return None
+    return running if _pid_in(lock) in (None, running.pid) else None
+
+
+def is_owned(data_dir: Path) -> bool:
+    """Whether a process holds the lock of the directory."""
+    return is_lock_held(data_dir / "lock")
+
+
+def is_lock_held(lock: Path) -> bool:
+    """Whether a process holds a lock, which is asked for in its shared form and given back at once."""
+    try:
+        handle = files.open_regular(lock)
+    except OSError:
+        return False
+    try:
+        return is_locked(handle)
+    finally:
+        os.close(handle)
+
+
+def find_lock_holder(lock: Path) -> int | None:
+    """The pid of the process that holds a lock, if it could write it there: on a full disk it could not."""
+    try:
+        return _pid_in(lock) if is_lock_held(lock) else None
+    except OSError:
+        return None
+
+
+def _pid_in(lock: Path) -> int | None:
+    try:
+        return int(files.read_regular(lock, _LONGEST_PID))
+    except (OSError, ValueError):
+        return None
+
+
+def find_setup_code(data_dir: Path) -> str | None:
+    """The code for the first set-up, if it has not been used yet."""
+    try:
+        return files.read_own(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError, StoreUnusable):
+        return None

@@ -1,0 +1,102 @@
+"""The tokens of log-ins: in the keychain of the operating system, or in a 0600 file where there is none.
+
+`tokens.json` holds `{"file": {KEY: TOKEN}, "keychain": [KEY]}`, so that the keychain is asked only for what lies in it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mailbox_appliance.client import instances
+from mailbox_appliance.client.errors import ACCESS, Failure
+
+#: How many seconds the keychain has to take a token, before the file is taken.
+_PROBED_WITHIN = 5.0
+
+
+class TokenStore:
+    """The tokens of one user, each under the key of its instance."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._file, self._environment = folder / "tokens.json", environment
+        self._keychain_allowed = environment.get("MAILBOX_APPLIANCE_KEYCHAIN", "").lower() not in (
+            "off",
+            "0",
+            "no",
+            "false",
+        )
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """Another value once a token has been put or removed; None: nobody has ever logged in."""
+        try:
+            now = self._file.stat()
+        except OSError:
+            return None
+        return now.st_ino, now.st_mtime_ns
+
+    def has(self, key: str) -> bool:
+        """Whether there is a token, without reading it."""
+        in_file, in_keychain = self._places()
+        return key in in_file or key in in_keychain
+
+    def find(self, key: str) -> str | None:
+        """The token of an instance, if this user has logged in to it."""
+        in_file, in_keychain = self._places()
+        if key in in_file:
+            return in_file[key]
+        if key not in in_keychain or not self._keychain_allowed:
+            return None
+        from mailbox_appliance.system import keyring
+
+        try:
+            return keyring.find(key, environment=self._environment)
+        except keyring.KeyringUnavailable as error:
+            raise Failure(
+                "keychain_locked",
+                f"The keychain with the token cannot be read: {error}. Unlock it, or set MAILBOX_APPLIANCE_TOKEN.",
+                ACCESS,
+            ) from error
+
+    def put(self, key: str, token: str) -> None:
+        """Keep a token, replacing an earlier one."""
+        in_file, in_keychain = self._places()
+        in_file.pop(key, None)
+        if self._put_into_keychain(key, token):
+            in_keychain.add(key)
+        else:
+            in_file[key] = token
+            in_keychain.discard(key)
+        self._write(in_file, in_keychain)
+
+    def remove(self, key: str) -> None:
+        """Forget a token."""
+        in_file, in_keychain = self._places()
+        if key in in_keychain:
+            from mailbox_appliance.system import keyring
+
+            try:
+                keyring.remove(key, environment=self._environment)
+            except keyring.KeyringUnavailable:
+                pass  # What stays behind is a token that has been logged out, or that nothing asks for any more.
+        if key in in_file or key in in_keychain:
+            in_file.pop(key, None)
+            in_keychain.discard(key)
+            self._write(in_file, in_keychain)
+
+    def _put_into_keychain(self, key: str, token: str) -> bool:
+        if not self._keychain_allowed:
+            return False
+        from mailbox_appliance.system import keyring
+
+        try:
+            keyring.put(key, token, environment=self._environment, deadline=_PROBED_WITHIN)
+        except keyring.KeyringUnavailable:
+            return False
+        return True
+
+    def _places(self) -> tuple[dict[str, str], set[str]]:
+        values = instances.read_json(self._file)
+        return dict(values.get("file", {})), set(values.get("keychain", ()))
+
+    def _write(self, in_file: dict[str, str], in_keychain: set[str]) -> None:
+        instances.write_json(self._file, {"file": in_file, "keychain": sorted(in_keychain)})

@@ -1,1 +1,0 @@
-"""What is done at a mail server because somebody asks for it now: flags, moves, drafts, parts. Not sync or sending."""

@@ -1,0 +1,1 @@
+"""What is done again and again while the service runs: daily backup, licence, sender addresses, memory."""

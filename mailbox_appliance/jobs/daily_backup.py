@@ -1,0 +1,149 @@
+"""The daily backup (retried each hour; old ones are removed), and the watch on free disk space.
+
+When the last one was made stands in the backups themselves. One that lies in the future was made by a wrong clock, or
+the clock is wrong now, and counts as none. A start is not held up: the first look is a minute after it.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from mailbox_appliance.clock import Clock, from_timestamp
+from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
+from mailbox_appliance.events import BackupFailed, BackupFinished, Events
+from mailbox_appliance.jobs.periodic import PeriodicTask
+from mailbox_appliance.model.records import Backup, Progress
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store import files
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.backup.backups import is_in_future
+from mailbox_appliance.store.exclusive_job import ExclusiveJob
+from mailbox_appliance.store.files import DATABASE_FILE
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_EVERY = 60.0  # seconds between two looks at the clock
+_RETRY_SECONDS = 3600.0
+_DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
+
+
+class DailyBackup:
+    """Works on a thread of its own."""
+
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: ExclusiveJob) -> None:
+        self._store, self._settings, self._events, self._clock = store, settings, events, clock
+        self._exclusive_job = long_work
+        self._task = PeriodicTask("daily-backup", self.run_once, _EVERY, at_once=False)
+        self._failed: str | None = None
+        self._again_at = 0.0  # monotonic
+        self._newest: datetime | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task.start()
+
+    def stop(self, timeout: float) -> None:
+        """Make no more; one that is being made is given up."""
+        self._task.stop(timeout)
+
+    def warning(self) -> str | None:
+        """What an operator should be told, as a sentence: the last one failed, or is too old. None: nothing."""
+        if not self._settings.flag("backup.daily"):
+            return None
+        if (failed := self._failed) is not None:
+            return f"The daily backup could not be made, and is tried again every hour. {failed}"
+        newest, now = self._newest, self._clock.now()
+        if newest is None or now - newest <= _STALE:
+            return None
+        return f"The newest daily backup is {(now - newest).days} days old."
+
+    def run_once(self) -> None:
+        """Make a backup, if it is time to."""
+        if not self._settings.flag("backup.daily") or not self._store.members.has_any():  # there is nothing to lose yet
+            self._failed = None
+            return
+        self._newest = self._last_daily_backup()
+        now = self._clock.now()
+        if self._newest is not None and now - self._newest < _DAY:
+            self._failed = None
+            return
+        if self._failed is None or self._clock.monotonic() >= self._again_at:
+            self._make_backup()
+
+    def _last_daily_backup(self) -> datetime | None:
+        now = self._clock.now()
+        made = (from_timestamp(one.created_at) for one in self._store.backups.list() if one.reason == "daily")
+        return max((moment for moment in made if not is_in_future(moment, now)), default=None)
+
+    def _make_backup(self) -> None:
+        try:
+            with self._exclusive_job.run("The daily backup") as progress:
+                made = self._store.backups.create("daily", None, self._abort_when_stopping(progress))
+                self._record_and_thin(made)
+        except StoreAtWork:  # looked for again in a minute
+            return
+        except Problem as problem:
+            if not self._task.is_stopping:
+                log.error("the daily backup could not be made", extra={"code": problem.code, "why": problem.message})
+                self._record_failure(problem.message)
+            return
+        except Exception:
+            log.exception("the daily backup could not be made")
+            self._record_failure("The log tells why.")
+            return
+        self._failed, self._newest = None, from_timestamp(made.created_at)
+        self._events.publish(BackupFinished(made.id))
+
+    def _record_and_thin(self, made: Backup) -> None:
+        with self._store.database.transaction(durable=True):
+            self._store.audit.record(SYSTEM_ACTOR, "backup.create", ("backup", made.id))
+        keep = (self._settings.number(f"backup.keep_{period}") for period in ("daily", "weekly"))
+        self._store.backups.prune(self._clock.now(), *keep)
+
+    def _record_failure(self, reason: str) -> None:
+        # Every member may read it in the status, and nobody there needs to know where the data directory is.
+        self._failed = reason.replace(f"{self._store.folder}/", "")
+        self._again_at = self._clock.monotonic() + _RETRY_SECONDS
+        self._events.publish(BackupFailed(self._failed))
+
+    def _abort_when_stopping(self, progress: Progress) -> Progress:
+        def tell(what: str, done: int, total: int) -> None:
+            if self._task.is_stopping:
+                raise BackupNotMade(reason="the appliance is being stopped.")
+            progress(what, done, total)
+
+        return tell
+
+
+# ---
+# Looks every minute whether the disk of the store has room left, and says so in the log when that begins and ends.
+#
+# `GET /status` says it for as long as it is so (`store/room.warning`).
+
+
+class DiskSpaceWatch:
+    """Watches on a thread of its own."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+        self._task = PeriodicTask("store-watch", self.run_once, _EVERY)
+        self._is_low = False
+
+    def start(self) -> None:
+        """Begin with a look at once."""
+        self._task.start()
+
+    def stop(self, timeout: float) -> None:
+        """Look no more."""
+        self._task.stop(timeout)
+
+    def run_once(self) -> None:
+        """Look once. What has begun ends only when there is a tenth more room, so that it is not told over and over."""
+        low = self._settings.number("store.low_space_mib")
+        file, facts = self._store.folder / DATABASE_FILE, {"free_bytes": self._store.free_bytes}
+        if not self._is_low and (warning := files.low_room_warning(file, low)):
+            self._is_low = True
+            log.warning(warning, extra=facts)
+        elif self._is_low and not files.low_room_warning(file, low + low // 10):
+            self._is_low = False
+            log.info("The disk of the store has room again.", extra=facts)

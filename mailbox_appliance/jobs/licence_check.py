@@ -1,0 +1,68 @@
+"""Has the licence confirmed by its issuer every day, and again after an hour where that fails.
+
+What came of it stands in the store with the licence, so that a start changes nothing. A licence that another took the
+place of meanwhile is left as it is. The issuer saying no counts as no answer: people get the same days to mend it.
+"""
+
+import logging
+
+import msgspec
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.jobs.periodic import PeriodicTask
+from mailbox_appliance.remote import issuer
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.security import licence
+from mailbox_appliance.security.licence import InstalledLicence
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_EVERY = 60.0  # seconds between two looks at the clock
+
+
+class LicenceCheck:
+    """Asks on a thread of its own; there is none where licences are not confirmed online."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store, self._settings, self._clock = store, settings, clock
+        self._task = PeriodicTask("licence", self.run_once, _EVERY)
+
+    def start(self) -> None:
+        """Begin, where there is somebody to ask."""
+        if licence.verify_url(self._settings):
+            self._task.start()
+
+    def stop(self, timeout: float) -> None:
+        """Ask no more; an answer that is awaited is given up after so many seconds."""
+        self._task.stop(timeout)
+
+    def run_once(self) -> None:
+        """Ask the issuer, if it is time to, and note what came of it."""
+        found = licence.load_installed(self._store.stored_settings.find(licence.STORED_AS))
+        if found is None or not self._is_due(found):
+            return
+        url, settings = licence.verify_url(self._settings), self._settings
+        ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
+        try:
+            is_good = issuer.confirm(url, found.token, ca_file=ca_file, timeout=timeout)
+            reason = "" if is_good else "refused"
+        except RemoteFault as fault:
+            is_good, reason = False, fault.kind
+        now = self._clock.now()
+        self._save_result(found, found.with_confirmation(now) if is_good else found.with_failed_confirmation(now))
+        if not is_good:
+            log.warning("the licence was not confirmed", extra={"reason": reason})
+
+    def _is_due(self, found: InstalledLicence) -> bool:
+        now = self._clock.now()
+        key = licence.issuer_key(self._settings)
+        terms = None if key is None else licence.terms_of(found, key)
+        return terms is not None and not terms.has_expired(now) and found.needs_confirmation(now)
+
+    def _save_result(self, asked: InstalledLicence, now: InstalledLicence) -> None:
+        stored = self._store.stored_settings
+        with self._store.database.transaction(durable=True):
+            if licence.load_installed(stored.find(licence.STORED_AS)) == asked:
+                stored.put(licence.STORED_AS, msgspec.to_builtins(now))

@@ -1,0 +1,88 @@
+"""Asks providers what their mailboxes may send as: when one is connected, at the start, and every day.
+
+A provider that does not tell, or cannot now, changes nothing: what it told before holds, and it is asked again in an
+hour. Nobody waits for it, and nothing of a mailbox depends on it but the addresses that its mail may be from.
+"""
+
+import logging
+import threading
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved, Events
+from mailbox_appliance.jobs.periodic import PeriodicTask
+from mailbox_appliance.oauth.logins import Logins
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.store.store import Store
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a provider is asked again: after an answer, and without one.
+EVERY, AGAIN = 24 * 3600.0, 3600.0
+_LOOK = 60.0
+
+
+class SenderAddressRefresher:
+    """Asks on a thread of its own."""
+
+    def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
+        self._store, self._logins, self._clock = store, logins, clock
+        self._lock, self._running = threading.Lock(), threading.Lock()
+        self._next_at: dict[str, float] = {}
+        self._task = PeriodicTask("sender addresses", self.run_once, _LOOK)
+        events.subscribe(AccountAdded, lambda event: self._schedule(event.account_id, 0.0))
+        events.subscribe(AccountReconnected, lambda event: self._schedule(event.account_id, 0.0))
+        events.subscribe(AccountRemoved, lambda event: self._forget(event.account_id))
+
+    def start(self) -> None:
+        """Begin."""
+        self._task.start()
+
+    def stop(self, timeout: float) -> None:
+        """Ask no more; an answer that is awaited is given up after so many seconds."""
+        self._task.stop(timeout)
+
+    def run_once(self) -> None:
+        """Ask for those mailboxes whose time has come; one look at a time."""
+        with self._running:
+            for account_id in self._store.sender_addresses.list_accounts():
+                if self._task.is_stopping:
+                    return
+                expected = self._next_time(account_id)
+                if self._clock.monotonic() >= expected:
+                    seconds = EVERY if self._ask_provider(account_id) else AGAIN
+                    self._reschedule(account_id, expected, seconds)
+
+    def _ask_provider(self, account_id: str) -> bool:
+        """Whether the provider has told."""
+        try:
+            told = self._logins.fetch_sender_addresses(account_id)
+        except NotFound:
+            return True
+        except RemoteFault as fault:
+            facts = {"account": account_id, "fault": fault.kind, "named": fault.name}
+            log.info("a provider does not tell what a mailbox may send as", extra=facts)
+            return False
+        if told is not None:
+            self._store.sender_addresses.set_from_provider(account_id, told)
+        return True
+
+    def _next_time(self, account_id: str) -> float:
+        with self._lock:
+            return self._next_at.setdefault(account_id, 0.0)
+
+    def _reschedule(self, account_id: str, expected: float, seconds: float) -> None:
+        """Ask again later, unless something has come up while the answer was awaited."""
+        with self._lock:
+            if self._next_at.get(account_id) == expected:
+                self._next_at[account_id] = self._clock.monotonic() + seconds
+
+    def _schedule(self, account_id: str, seconds: float) -> None:
+        with self._lock:
+            self._next_at[account_id] = self._clock.monotonic() + seconds
+        if not seconds:
+            self._task.wake()
+
+    def _forget(self, account_id: str) -> None:
+        with self._lock:
+            self._next_at.pop(account_id, None)

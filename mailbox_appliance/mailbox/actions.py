@@ -1,0 +1,241 @@
+"""Runs bulk actions on messages, with folders or with labels: at the server first, then in the store."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mailbox_appliance.events import Events
+from mailbox_appliance.mail import labels
+from mailbox_appliance.mail.labels import is_of_user
+from mailbox_appliance.mailbox import bulk
+from mailbox_appliance.mailbox.bulk import (
+    ActionGroup,
+    BulkOutcomes,
+    BulkRunner,
+    FailureCode,
+    FlagEdit,
+    MessageAction,
+    find_moved_uids,
+    flag_edit,
+    ids_of,
+    uid_of,
+    uids_of,
+)
+from mailbox_appliance.mailbox.connections import Connections
+from mailbox_appliance.model.records import ActionResult, FlagChange, FolderRole, LocatedMessage, MirroredFolder
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.store.store import Store
+
+# --- What a bulk action means for each message on a server with labels, decided before anything is done. Pure ---
+#
+#     archive ... out of the inbox; from spam or trash to all mail first
+#     trash ..... moved to trash                  untrash ... moved to all mail, into the inbox where it is no draft
+#     delete .... moved to trash, and removed there: elsewhere the mailbox's settings say what EXPUNGE does
+#     move ...... to a label: with it, out of the inbox; from spam or trash to all mail first. To all mail: as `archive`
+#     all else .. flags, and labels
+#
+# (support.google.com/mail/answer/77657, "IMAP actions"; developers.google.com/workspace/gmail/imap/imap-extensions)
+
+
+#: Messages lie there, or among all mail.
+_OUTSIDE_ALL_MAIL: frozenset[FolderRole | None] = frozenset({"spam", "trash"})
+NO_EDIT = FlagEdit(frozenset(), frozenset())
+
+
+@dataclass(frozen=True)
+class LabelSteps:
+    """What is said to the server: to which folder it is moved, which flags and labels are changed there, or that it is
+    removed for good.
+    """
+
+    goes_to: FolderRole | None = None
+    edit: FlagEdit = NO_EDIT
+    is_removed: bool = False
+
+
+def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
+    """Why the action can be done to no message at all, as far as one sees without asking."""
+    if not all(map(labels.is_nameable, wanted.labels)):
+        return "label_invalid"
+    if wanted.action != "move":
+        return None
+    if wanted.target is None:
+        return "folder_not_found"
+    label, role = wanted.target.label, wanted.target.role
+    is_possible = (
+        role in ("all", "spam", "trash") if label is None else label == labels.INBOX or labels.is_of_user(label)
+    )
+    return None if is_possible else "provider_rejected"
+
+
+def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSteps:
+    """How the action is done to a message. Of one that is not hopeless."""
+    if (edit := flag_edit(wanted)) is not None:
+        return LabelSteps(edit=edit)
+    target = wanted.target
+    if wanted.action == "move" and target is not None and target.label is not None:
+        gone = {labels.INBOX} - {target.label}
+        return LabelSteps(_leaves_to_all_mail(message), FlagEdit(frozenset({target.label}), frozenset(gone)))
+    if wanted.action == "move" and target is not None and target.role != "all":
+        return LabelSteps(target.role)
+    if wanted.action == "delete":
+        return LabelSteps(is_removed=True)
+    if wanted.action == "untrash":
+        is_draft = "\\draft" in {flag.lower() for flag in message.flags}
+        return LabelSteps("all", NO_EDIT if is_draft else FlagEdit(frozenset({labels.INBOX}), frozenset()))
+    if wanted.action == "trash":
+        return LabelSteps("trash")
+    # A server may leave a message in spam or trash its labels.
+    return LabelSteps(_leaves_to_all_mail(message), FlagEdit(frozenset(), frozenset({labels.INBOX})))
+
+
+def _leaves_to_all_mail(message: LocatedMessage) -> FolderRole | None:
+    return "all" if message.folder.role in _OUTSIDE_ALL_MAIL else None
+
+
+def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
+    """Whether a message lies already where the action would take it, and nothing else is to be done to it."""
+    if message.uid is None:
+        return False
+    if wanted.action == "untrash":
+        return message.folder.role != "trash"
+    found = plan_label_steps(wanted, message)
+    return found.goes_to is not None and found.goes_to == message.folder.role and found.edit == NO_EDIT
+
+
+def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[ActionGroup[LabelSteps], ...]:
+    """The messages by the folder they lie in and what is said of them: one command each, or two."""
+    found: dict[tuple[int, LabelSteps], list[LocatedMessage]] = {}
+    for message in messages:
+        found.setdefault((message.folder.number, plan_label_steps(wanted, message)), []).append(message)
+    return tuple((each[0].folder, how, tuple(each)) for (_, how), each in found.items())
+
+
+# --- Carries bulk actions out on a server with labels ---
+
+
+class LabelRunner(BulkRunner[LabelSteps]):
+    """Where messages lie among all mail, in spam or in trash."""
+
+    def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[LabelSteps]) -> None:
+        folder, way, messages = group
+        found = self._match_on_server(mailbox, folder, messages)
+        if not found:
+            return
+        if way.is_removed:
+            self._remove(mailbox, folder, found)
+        elif way.goes_to not in (None, folder.role):
+            self._move_and_label(mailbox, folder, found, way)
+        else:
+            self._change_labels(mailbox, folder, found, way.edit)
+
+    def _change_labels(
+        self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit
+    ) -> None:
+        shown = {each.label for each in self._store.folders.list(self._account_id) if each.label is not None}
+        self.known_labels = frozenset(filter(is_of_user, shown))
+        self._change_flags(mailbox, folder, messages, edit)
+        new = {label.lower() for label in self._action.labels} - {label.lower() for label in shown}
+        if new and self._action.action == "addLabels":
+            bulk.refresh_folders(self._store, mailbox, self._account_id)  # the server has made folders for them
+
+    def _remove(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
+        trash = self._target_folder(mailbox, messages, "trash")
+        if trash is None:
+            return
+        with self._mark_on_fault(messages, folder.path, trash.path):
+            bulk.permanent_delete(self._store, mailbox, folder, messages)
+        self._store.mailbox_writer.delete_by_id(self._account_id, ids_of(messages))
+        self._outcomes.mark_succeeded(ids_of(messages))
+
+    def _move_and_label(
+        self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], way: LabelSteps
+    ) -> None:
+        target = self._target_folder(mailbox, messages, way.goes_to or "all")
+        if target is None:
+            return
+        moved = self._move_messages(mailbox, folder, messages, target)
+        if way.edit != NO_EDIT:
+            self._label(mailbox, target, moved, way.edit)
+        self._outcomes.mark_succeeded(ids_of(moved))
+
+    def _label(
+        self, mailbox: ImapMailbox, folder: MirroredFolder, moved: Sequence[LocatedMessage], edit: FlagEdit
+    ) -> None:
+        """The second step, whatever labels the server left them. Half of it is done: none of them has just failed."""
+        try:
+            found = find_moved_uids(mailbox, folder, moved)
+            mailbox.store_flags(folder.path, uids_of(found), add=edit.add, remove=edit.remove)
+        except RemoteFault:
+            self._outcomes.mark_uncertain(ids_of(moved))
+            raise
+        changes = [FlagChange(uid_of(each), edit.apply_to(each.flags)) for each in found]
+        self._store.mailbox_writer.record_moves(
+            self._account_id, [(each.id, folder.number, each.uid) for each in found]
+        )
+        self._store.mailbox_writer.change_flags(folder.number, changes)
+        self._outcomes.mark_uncertain(ids_of([each for each in moved if each.id not in set(ids_of(found))]))
+
+
+def perform(
+    connections: Connections, store: Store, events: Events, account_id: str, wanted: MessageAction
+) -> ActionResult:
+    """Do it, and say of each message what became of it.
+
+    Raises RemoteFault where nothing could even be tried, and AllMailHidden.
+    """
+    outcomes = BulkOutcomes(wanted)
+    located = store.mailbox_writer.locate(account_id, wanted.message_ids)
+    outcomes.mark_failed([each for each in wanted.message_ids if each not in located], "not_found")
+    messages = [located[each] for each in wanted.message_ids if each in located]
+    if store.folders.find_all_mail(account_id) is not None:
+        if (code := why_labels_impossible(wanted)) is not None:
+            outcomes.mark_failed(ids_of(messages), code)
+        else:
+            to_do = _not_done_yet(wanted, messages, outcomes, is_already_labeled)
+            LabelRunner(connections, store, events, account_id, outcomes).run(group_by_steps(wanted, to_do))
+    elif (code := bulk.why_impossible(wanted)) is not None:
+        outcomes.mark_failed(ids_of(messages), code)
+    else:
+        to_do = _not_done_yet(wanted, messages, outcomes, bulk.is_already_there)
+        FolderRunner(connections, store, events, account_id, outcomes).run(bulk.group_by_folder(wanted, to_do))
+    return outcomes.result()
+
+
+def _not_done_yet(
+    wanted: MessageAction,
+    messages: Sequence[LocatedMessage],
+    outcomes: BulkOutcomes,
+    stays: Callable[[MessageAction, LocatedMessage], bool],
+) -> list[LocatedMessage]:
+    """Those that do not lie already where the action would take them; of the others that is said."""
+    there = [message for message in messages if stays(wanted, message)]
+    outcomes.mark_succeeded(ids_of(there))
+    return [message for message in messages if message not in there]
+
+
+class FolderRunner(BulkRunner[FolderRole | None]):
+    """Where messages lie in folders. How: the role of the folder they go to, if it is a role that says so."""
+
+    def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[FolderRole | None]) -> None:
+        folder, role, messages = group
+        identified_ones = self._match_on_server(mailbox, folder, messages)
+        found = [message for message in identified_ones if not bulk.is_already_there(self._action, message)]
+        self._outcomes.mark_succeeded(ids_of([message for message in identified_ones if message not in found]))
+        edit = bulk.flag_edit(self._action)
+        if not found:
+            return
+        if edit is not None:
+            self._change_flags(mailbox, folder, found, edit)
+        elif self._action.action == "delete":
+            self._expunge(mailbox, folder, found)
+        else:
+            target = self._action.target if role is None else self._target_folder(mailbox, found, role)
+            if target is not None:
+                self._outcomes.mark_succeeded(ids_of(self._move_messages(mailbox, folder, found, target)))
+
+    def _expunge(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
+        with self._mark_on_fault(messages, folder.path):
+            mailbox.expunge(folder.path, uids_of(messages))
+        self._store.mailbox_writer.delete_by_id(self._account_id, ids_of(messages))
+        self._outcomes.mark_succeeded(ids_of(messages))

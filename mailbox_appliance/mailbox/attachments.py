@@ -1,0 +1,310 @@
+"""Attachments, sources and missing bodies: from the cache, or fetched once from the server.
+
+our own copy, not filed yet ... from the message as it was sent
+read whole .................... the source is fetched, and our parser takes the part out
+large ......................... the part alone is fetched, in pieces, and decoded as it comes in
+
+Everything is in the cache before anybody is given a byte: who reads slowly holds no connection to a server.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from mailbox_appliance.errors import NotFound, SyncRequired
+from mailbox_appliance.events import Events, FolderWritten, LargeWorkEnded
+from mailbox_appliance.mail.large import LARGE
+from mailbox_appliance.mail.parse import attachment_bytes, parse, part_sizes
+from mailbox_appliance.mail.readers import TAGS, HtmlReader
+from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.mail.transfer_decoding import decoded
+from mailbox_appliance.mailbox.bulk import match_on_server
+from mailbox_appliance.mailbox.connections import Connections, problem_of
+from mailbox_appliance.mailbox.locks import KeyedLocks
+from mailbox_appliance.model.content import LARGE as CONTENT_LARGE
+from mailbox_appliance.model.records import Download, FetchedMessage, ListedPart, LocatedMessage, ParsedMessage
+from mailbox_appliance.remote.faults import RemoteFault, malformed
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.large_messages import read_large
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.attachment_cache import CachedPartReader
+from mailbox_appliance.store.store import Store
+
+PIECE = 512 << 10
+MAX_FETCHED_BYTES = 256 << 20  # bytes, as they travel, of one part; also where more would be kept
+MAX_PARSED_BYTES = 80 << 20  # bytes of a source that we take a part out of, in memory
+MAX_SIZED_BYTES = 32 << 20  # bytes of a source in which the sizes of attachments are looked at
+_BODY_WITHOUT_ATTACHMENTS = 2  # a body: read without the attachments
+_PIECES_A_TURN = 16  # then others of the same mailbox may have the connection
+_SOURCE = ""
+
+
+@dataclass(frozen=True)
+class PartRequest:
+    """A part of a message, or its whole source (part ''), as it is to be answered. `size`: as it was listed."""
+
+    account_id: str
+    message: LocatedMessage
+    part: str
+    media_type: str
+    filename: str
+    size: int = 0
+
+
+class AttachmentFetcher:
+    """Finds and fetches parts. May be used from any thread; the same part is fetched once, whoever asks."""
+
+    def __init__(self, store: Store, connections: Connections, settings: Settings, events: Events) -> None:
+        self._store, self._connections, self._events = store, connections, events
+        self._settings = settings
+        #: By message number and part: whoever fetches something has nobody else fetch it meanwhile.
+        self.locks = KeyedLocks()
+
+    @property
+    def _cache_limit(self) -> int:
+        """The bound of the cache, in bytes; it may change while running."""
+        return self._settings.number("sync.cache_mib") << 20
+
+    def request_attachment(self, account_id: str, message_id: str, attachment_id: str) -> PartRequest:
+        """An attachment as it is listed. Raises NotFound."""
+        listed, part = self._store.messages.get_attachment(account_id, message_id, attachment_id)
+        message = self._locate(account_id, message_id)
+        return PartRequest(account_id, message, part, listed.mime_type, listed.filename, listed.size_bytes)
+
+    def request_source(self, account_id: str, message_id: str) -> PartRequest:
+        """The source of a message. Raises NotFound."""
+        message = self._locate(account_id, message_id)
+        return PartRequest(account_id, message, _SOURCE, "message/rfc822", f"{message_id}.eml", message.size)
+
+    def find(self, wanted: PartRequest) -> Download | None:
+        """The part, where it is here."""
+        reading = self._store.part_cache.open(wanted.message.number, wanted.part)
+        return None if reading is None else _to_download(wanted, reading)
+
+    def fetch(self, wanted: PartRequest) -> Download:
+        """The part, fetched where it is not here. Waits for the server.
+
+        Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
+        """
+        try:
+            return _to_download(wanted, self._fetch(wanted))
+        except RemoteFault as fault:
+            raise problem_of(fault) from fault
+
+    def find_uid(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
+        """The UID of a message, in its folder, which becomes the selected one; None where it is not there."""
+        found, _ = match_on_server(self._store, mailbox, wanted.folder, [wanted])
+        return found[0].uid if found else None
+
+    def missing_error(self, message: LocatedMessage) -> SyncRequired:
+        """The problem that a message is not where it was; its folder is looked at again."""
+        self._events.publish(FolderWritten(message.folder.account_id, message.folder.path))
+        return SyncRequired()
+
+    def _locate(self, account_id: str, message_id: str) -> LocatedMessage:
+        message = self._store.mailbox_writer.locate(account_id, [message_id]).get(message_id)
+        if message is None:
+            raise NotFound(what="message")
+        return message
+
+    def _fetch(self, wanted: PartRequest) -> CachedPartReader:
+        number = wanted.message.number
+        with self.locks.lock((number, wanted.part)):
+            return self._store.part_cache.open(number, wanted.part) or self._fetch_locked(wanted)
+
+    def _fetch_locked(self, wanted: PartRequest) -> CachedPartReader:
+        reading = self._fetch_from_source(wanted)
+        if reading.size > CONTENT_LARGE:
+            self._events.publish(LargeWorkEnded())
+        if wanted.message.body == _BODY_WITHOUT_ATTACHMENTS:
+            try:
+                self._correct_sizes(wanted, reading.size)
+            except BaseException:
+                reading.close()
+                raise
+        return reading
+
+    def _correct_sizes(self, wanted: PartRequest, size: int) -> None:
+        """Note how large it is, or what is in it: without them sizes are what the server tells, or follow from that."""
+        if wanted.part != _SOURCE:
+            sizes = {(wanted.part, wanted.media_type): size}
+        elif size > MAX_SIZED_BYTES or (source := self._store.part_cache.open(wanted.message.number, _SOURCE)) is None:
+            return
+        else:
+            with closing(source):
+                sizes = part_sizes(b"".join(source))
+        self._store.mailbox_writer.correct_sizes(wanted.message.number, sizes)
+
+    def _fetch_from_source(self, wanted: PartRequest) -> CachedPartReader:
+        own = self._own_source(wanted)
+        if own is not None:
+            return self._keep(wanted, iter([_extract_part(own, wanted.part)]))
+        if wanted.part == _SOURCE:
+            return self._keep(wanted, self._read_pieces(wanted))
+        if wanted.message.size > LARGE:
+            reading = self._fetch_part_alone(wanted)
+            # Where we read the message whole, what the server calls by this number must be what we listed.
+            if reading is not None and (
+                wanted.message.body == _BODY_WITHOUT_ATTACHMENTS or reading.size == wanted.size
+            ):
+                return reading
+        return self._extract_from_source(wanted)
+
+    def _own_source(self, wanted: PartRequest) -> bytes | None:
+        """The message as it was sent, where it is our own copy that is not on the server yet."""
+        message = wanted.message
+        if message.uid is not None:
+            return None
+        found = self._store.delivery_lists.find_source(wanted.account_id, message.id)
+        return None if found is None else found.read()
+
+    def _fetch_part_alone(self, wanted: PartRequest) -> CachedPartReader | None:
+        """The part by the server's number for it; None where the server has no such part."""
+        with self._connections.borrow(wanted.account_id) as mailbox:
+            uid = self.find_uid(mailbox, wanted.message)
+            part = _find_part(mailbox.fetch_structure(uid), wanted.part) if uid is not None else None
+        if uid is None:
+            raise self.missing_error(wanted.message)
+        if part is None:
+            return None
+        return self._keep(wanted, decoded(self._read_pieces(wanted), part.encoding))
+
+    def _extract_from_source(self, wanted: PartRequest) -> CachedPartReader:
+        _require_size(wanted.message.size, MAX_PARSED_BYTES)
+        reading = self._fetch(PartRequest(wanted.account_id, wanted.message, _SOURCE, "", "", wanted.message.size))
+        try:
+            _require_size(reading.size, MAX_PARSED_BYTES)
+            source = b"".join(reading)
+        finally:
+            reading.close()
+        return self._keep(wanted, iter([_extract_part(source, wanted.part)]))
+
+    def _read_pieces(self, wanted: PartRequest) -> Iterator[bytes]:
+        """The part as it travels; the connection is lent anew every few pieces."""
+        most = min(self._cache_limit, MAX_FETCHED_BYTES)
+        _require_size(wanted.size, most)  # as the server tells it, which may be any number
+        offset, is_through = 0, False
+        while not is_through:
+            with self._connections.borrow(wanted.account_id) as mailbox:
+                uid = self.find_uid(mailbox, wanted.message)
+                for _ in range(_PIECES_A_TURN if uid is not None else 0):
+                    piece = mailbox.read_section(uid or 0, wanted.part, offset, PIECE)
+                    offset += len(piece)
+                    is_through = len(piece) < PIECE
+                    yield piece
+                    if is_through:
+                        break
+            if uid is None:
+                raise self.missing_error(wanted.message)
+            _require_size(offset, most)
+            # Sizes are wrong at times (RFC822.SIZE may be an estimate), but not without end.
+            if offset > 2 * wanted.message.size + PIECE:
+                raise malformed("imap")
+
+    def _keep(self, wanted: PartRequest, chunks: Iterator[bytes]) -> CachedPartReader:
+        return self._store.part_cache.put(wanted.message.number, wanted.part, chunks, limit=self._cache_limit)
+
+
+def _to_download(wanted: PartRequest, reading: CachedPartReader) -> Download:
+    return Download(wanted.media_type, wanted.filename, reading.size, reading)
+
+
+def _require_size(size: int, most: int) -> None:
+    """Raises RemoteFault (`unsupported`) for more than `most` bytes."""
+    if size > most:
+        reason = f"It is larger than {most >> 20} MiB. Use another mail program for it."
+        raise RemoteFault("imap", "unsupported", reason)
+
+
+def _extract_part(source: bytes, part: str) -> bytes:
+    content = source if part == _SOURCE else attachment_bytes(source, part)
+    if content is None:
+        raise NotFound(what="attachment")
+    return content
+
+
+def _find_part(part: ListedPart, number: str) -> ListedPart | None:
+    """The part of this number; those inside an attached message are not ours to list."""
+    left = [part]
+    while left:
+        each = left.pop()
+        if each.number == number and not each.mime_type.startswith("multipart/"):
+            return each
+        left += each.children
+    return None
+
+
+# --- The body of a message of which only the header is here yet, fetched because somebody wants to read it now ---
+
+
+_HEADER_ONLY = 0
+
+
+class BodyFetcher:
+    """Fetches bodies. May be used from any thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        connections: Connections,
+        parts: AttachmentFetcher,
+        make_reader: Callable[[], HtmlReader] = lambda: TAGS,
+    ) -> None:
+        """`make_reader`: makes a reader for all HTML of one message, which reads it whole: the text is stored."""
+        self._store, self._connections, self._attachment_fetcher, self._make_reader = (
+            store,
+            connections,
+            parts,
+            make_reader,
+        )
+
+    def ensure_body(self, account_id: str, message_id: str) -> None:
+        """Have the body here, unless it is already. Waits for the server.
+
+        Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
+        """
+        message = self._locate(account_id, message_id)
+        if message is None:
+            return
+        with self._attachment_fetcher.locks.lock((message.number, "body")):
+            message = self._locate(account_id, message_id)
+            if message is not None:
+                self._fetch_and_store(account_id, message)
+
+    def _locate(self, account_id: str, message_id: str) -> LocatedMessage | None:
+        """The message, as long as its body is not here."""
+        found = self._store.mailbox_writer.locate(account_id, [message_id]).get(message_id)
+        return found if found is not None and found.body == _HEADER_ONLY else None
+
+    def _fetch_and_store(self, account_id: str, message: LocatedMessage) -> None:
+        try:
+            with self._connections.borrow(account_id) as mailbox:
+                uid = self._attachment_fetcher.find_uid(mailbox, message)
+                fetched = None if uid is None else self._fetch(mailbox, uid, message)
+        except RemoteFault as fault:
+            raise problem_of(fault) from fault
+        if fetched is None:
+            raise self._attachment_fetcher.missing_error(message)
+        self._store.mailbox_writer.add_bodies(message.folder, [fetched], large=message.size > LARGE)
+
+    def _fetch(self, mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
+        reader = self._make_reader()
+        is_large = message.size > LARGE
+        fetched, parsed = (
+            _fetch_large(mailbox, uid, message, reader) if is_large else _fetch_whole(mailbox, uid, reader)
+        )
+        return fetched, with_words(parsed, reader)
+
+
+def _fetch_whole(mailbox: ImapMailbox, uid: int, reader: HtmlReader) -> tuple[FetchedMessage, ParsedMessage]:
+    found = next(iter(mailbox.fetch_messages([uid])), None)
+    if found is None:  # it was there a moment ago
+        raise RemoteFault("imap", "refused", "The IMAP server does not give this message. Try again later.")
+    return found, parse(found.source, reader)
+
+
+def _fetch_large(
+    mailbox: ImapMailbox, uid: int, message: LocatedMessage, reader: HtmlReader
+) -> tuple[FetchedMessage, ParsedMessage]:
+    parsed = read_large(mailbox, uid, reader=reader)
+    return FetchedMessage(uid, message.flags, message.internal_date, message.size, b""), parsed

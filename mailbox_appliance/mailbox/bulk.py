@@ -1,0 +1,548 @@
+"""What bulk actions share: the plan for each message, matching on the server, role folders, deletion."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Generic, Literal, TypeVar
+
+from mailbox_appliance.events import Events, FolderWritten
+from mailbox_appliance.mailbox.connections import Connections
+from mailbox_appliance.model.records import (
+    ActionResult,
+    FailedAction,
+    FlagChange,
+    FolderRole,
+    FolderState,
+    LocatedMessage,
+    MessageIdentity,
+    MirroredFolder,
+)
+from mailbox_appliance.remote import folder_making
+from mailbox_appliance.remote.faults import FaultKind, RemoteFault
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.store.store import Store
+
+Action = Literal[
+    "markRead",
+    "markUnread",
+    "star",
+    "unstar",
+    "archive",
+    "trash",
+    "untrash",
+    "delete",
+    "move",
+    "addLabels",
+    "removeLabels",
+]
+FailureCode = Literal[
+    "not_found",
+    "identity_changed",
+    "folder_not_found",
+    "label_invalid",
+    "unsupported_capability",
+    "provider_rejected",
+    "provider_unavailable",
+]
+
+_FLAGS: dict[Action, tuple[frozenset[str], frozenset[str]]] = {  # RFC 9051 2.3.2: what is added, what is removed
+    "markRead": (frozenset({"\\Seen"}), frozenset()),
+    "markUnread": (frozenset(), frozenset({"\\Seen"})),
+    "star": (frozenset({"\\Flagged"}), frozenset()),
+    "unstar": (frozenset(), frozenset({"\\Flagged"})),
+}
+#: RFC 9051 9, flag-keyword: an atom. It has no backslash, so no system flag is one.
+_KEYWORD = re.compile(r"[!#$&'+,\-./0-9:;<=>?@A-Z\[^_`a-z|}~]+")
+_ANY_KEYWORD = "\\*"
+
+
+@dataclass(frozen=True)
+class MessageAction:
+    """A bulk action on messages, each named once. `target`: where a move goes, None where there is no such folder."""
+
+    action: Action
+    message_ids: tuple[str, ...]
+    target: MirroredFolder | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FlagEdit:
+    """Flags and keywords to add to messages and to take from them; their case does not count (RFC 9051 2.3.2)."""
+
+    add: frozenset[str]
+    remove: frozenset[str]
+
+    def apply_to(self, flags: frozenset[str]) -> frozenset[str]:
+        """The flags afterwards."""
+        removed, there = _lower_case(self.remove), _lower_case(flags)
+        kept = {flag for flag in flags if flag.lower() not in removed}
+        return frozenset(kept.union(flag for flag in self.add if flag.lower() not in there))
+
+
+@dataclass
+class BulkOutcomes:
+    """What became of each message; what is said first of one counts."""
+
+    wanted: MessageAction
+    _marks: dict[str, FailureCode | Literal["succeeded", "uncertain"]] = field(default_factory=dict)
+
+    def mark_succeeded(self, message_ids: Iterable[str]) -> None:
+        """It is so now, at the server and here."""
+        self._mark(message_ids, "succeeded")
+
+    def mark_failed(self, message_ids: Iterable[str], code: FailureCode) -> None:
+        """Nothing was done to them."""
+        self._mark(message_ids, code)
+
+    def mark_uncertain(self, message_ids: Iterable[str]) -> None:
+        """The server was told, and its answer never came."""
+        self._mark(message_ids, "uncertain")
+
+    @property
+    def has_success(self) -> bool:
+        """Whether anything has succeeded."""
+        return "succeeded" in self._marks.values()
+
+    def result(self) -> ActionResult:
+        """All of it, in the order of the request."""
+        said = [(message_id, self._marks[message_id]) for message_id in self.wanted.message_ids]
+        return ActionResult(
+            action=self.wanted.action,
+            succeeded_ids=tuple(message_id for message_id, word in said if word == "succeeded"),
+            failed=tuple(
+                FailedAction(message_id=message_id, code=word)
+                for message_id, word in said
+                if word not in ("succeeded", "uncertain")
+            ),
+            uncertain_ids=tuple(message_id for message_id, word in said if word == "uncertain"),
+        )
+
+    def _mark(self, message_ids: Iterable[str], word: FailureCode | Literal["succeeded", "uncertain"]) -> None:
+        for message_id in message_ids:
+            self._marks.setdefault(message_id, word)
+
+
+def flag_edit(wanted: MessageAction) -> FlagEdit | None:
+    """What an action does to flags; None for those that move or delete."""
+    if wanted.action == "addLabels":
+        return FlagEdit(frozenset(wanted.labels), frozenset())
+    if wanted.action == "removeLabels":
+        return FlagEdit(frozenset(), frozenset(wanted.labels))
+    edit = _FLAGS.get(wanted.action)
+    return None if edit is None else FlagEdit(*edit)
+
+
+def why_impossible(wanted: MessageAction) -> FailureCode | None:
+    """Why the action can be done to no message at all, as far as one sees without asking."""
+    if wanted.action == "move" and wanted.target is None:
+        return "folder_not_found"
+    # $Forwarded says what was done with a message (RFC 9051 2.3.2), and is shown to nobody as a label.
+    if not all(_KEYWORD.fullmatch(label) and label.lower() != "$forwarded" for label in wanted.labels):
+        return "label_invalid"
+    return None
+
+
+def why_labels_refused(labels: Iterable[str], permanent: frozenset[str]) -> FailureCode | None:
+    """Why a folder with these PERMANENTFLAGS (RFC 9051 7.1) cannot keep the labels; None where it can."""
+    keywords = _lower_case(flag for flag in permanent if not flag.startswith("\\"))
+    if _ANY_KEYWORD in permanent or _lower_case(labels) <= keywords:
+        return None
+    return "label_invalid" if keywords else "unsupported_capability"
+
+
+def with_server_spelling(edit: FlagEdit, permanent: frozenset[str]) -> FlagEdit:
+    """The edit with its labels as the folder writes them: a keyword is there once, whatever its case."""
+    written = {flag.lower(): flag for flag in permanent}
+    return FlagEdit(
+        *(frozenset(written.get(flag.lower(), flag) for flag in flags) for flags in (edit.add, edit.remove))
+    )
+
+
+def destination_role(action: Action, message: LocatedMessage) -> FolderRole | None:
+    """The role of the folder that an action takes a message to; None for `move`, and where it stays."""
+    if action in ("archive", "trash"):
+        return "archive" if action == "archive" else "trash"
+    if action == "untrash" and message.folder.role == "trash":
+        return "drafts" if "\\draft" in _lower_case(message.flags) else "inbox"
+    return None
+
+
+def is_already_there(wanted: MessageAction, message: LocatedMessage) -> bool:
+    """Whether a message lies already where the action would take it.
+
+    One whose UID is not known may lie elsewhere by now: the mirror has it here until it is seen.
+    """
+    if message.uid is None:
+        return False
+    if wanted.action == "move":
+        return wanted.target is not None and message.folder.number == wanted.target.number
+    if wanted.action == "untrash":
+        return message.folder.role != "trash"
+    return wanted.action in ("archive", "trash") and message.folder.role == wanted.action
+
+
+FolderGroup = tuple[MirroredFolder, FolderRole | None, tuple[LocatedMessage, ...]]
+
+
+def group_by_folder(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[FolderGroup, ...]:
+    """The messages by the folder they lie in and the role of the one they go to: one command each."""
+    found: dict[tuple[int, FolderRole | None], list[LocatedMessage]] = {}
+    for message in messages:
+        found.setdefault((message.folder.number, destination_role(wanted.action, message)), []).append(message)
+    return tuple((each[0].folder, role, tuple(each)) for (_, role), each in found.items())
+
+
+def why_not_same(message: LocatedMessage, state: FolderState, sighting: MessageIdentity | None) -> FailureCode | None:
+    """Why what lies under a message's UID now is not that message; None where it is."""
+    known = message.folder.state
+    if known is not None and known.uidvalidity != state.uidvalidity:  # RFC 9051 2.3.1.1
+        return "identity_changed"
+    if sighting is None:
+        return "not_found"
+    return None if is_same_message(message, sighting, certain=known is not None) else "identity_changed"
+
+
+def is_same_message(message: LocatedMessage, sighting: MessageIdentity, *, certain: bool) -> bool:
+    """Whether this is the message. `certain`: UID and UIDVALIDITY agree, so that its date need not.
+
+    Where the provider has an id for it, that decides.
+    """
+    if message.provider_id is not None and sighting.provider_id is not None:
+        return message.provider_id == sighting.provider_id
+    agrees = (message.message_id, message.size) == (sighting.message_id, sighting.size)
+    # RFC 9051 2.3.3: the server keeps seconds, while what we put there has been noted here more exactly.
+    return agrees and (certain or int(message.internal_date.timestamp()) == int(sighting.internal_date.timestamp()))
+
+
+def pick_uid(
+    message: LocatedMessage, sightings: Mapping[int, MessageIdentity], taken: Collection[int | None]
+) -> int | None:
+    """The UID of a message whose UID is not known, among what was found by its Message-ID; the newest of several.
+
+    Of one that is gone the date must agree as well; of what we put there the server may have noted another.
+    """
+    is_ours = not message.gone
+    fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same_message(message, s, certain=is_ours)]
+    return max(fitting, default=None)
+
+
+def ids_of(messages: Sequence[LocatedMessage]) -> tuple[str, ...]:
+    """Their ids."""
+    return tuple(message.id for message in messages)
+
+
+def _lower_case(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
+
+
+# --- The folder of a mailbox that plays a role; made at the server where there is none ---
+
+
+#: By such a name it is found again: the role comes with it.
+_ROLE_FOLDER_NAMES: dict[FolderRole, str] = {"archive": "Archive", "trash": "Trash", "drafts": "Drafts"}
+
+
+def ensure_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
+    """The folder that plays this role. Raises RemoteFault, kind `refused` where the server makes none.
+
+    On a server with labels none is made: it would be a label, whatever its name.
+    """
+    found = store.folders.find_by_role(account_id, role)
+    if found is not None:
+        return found
+    refresh_folders(store, mailbox, account_id)  # another client may have made it
+    found = store.folders.find_by_role(account_id, role)
+    if found is None and store.folders.find_all_mail(account_id) is not None:
+        reason = (
+            f"The folder of this mailbox for {role} is hidden: tick “Show in IMAP” for it in Gmail's settings, Labels."
+        )
+        raise RemoteFault("imap", "refused", reason)
+    return found or _create_role_folder(store, mailbox, account_id, role)
+
+
+def refresh_folders(store: Store, mailbox: ImapMailbox, account_id: str) -> None:
+    """Take the server's list of folders in."""
+    store.folders.add_listed(account_id, mailbox.list_folders())
+
+
+def folder_exists(mailbox: ImapMailbox, path: str) -> bool:
+    """Whether the server has this folder."""
+    return path in {folder.path for folder in mailbox.list_folders()}
+
+
+def _create_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
+    name = _ROLE_FOLDER_NAMES.get(role)
+    if name is None:
+        raise RemoteFault("imap", "refused", f"This mailbox has no {role} folder.")
+    path = folder_making.make(mailbox, name)
+    refresh_folders(store, mailbox, account_id)
+    # A person may have given that very folder another role; it is still the one to use.
+    found = store.folders.find_by_role(account_id, role) or store.folders.find(account_id, path)
+    if found is None:
+        raise RemoteFault("imap", "refused", f"The IMAP server made a {role} folder and does not list it.")
+    return found
+
+
+# --- Whether what lies at the server is still what the mirror has: asked before anything is done to a message ---
+
+
+def match_on_server(
+    store: Store, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+) -> tuple[tuple[LocatedMessage, ...], dict[str, FailureCode]]:
+    """Those messages of a folder that are what they were, with UID and flags as they are now, and why the others not.
+
+    One whose UID is not known yet, say after a move, is looked for by its provider's id, or else by its Message-ID,
+    among what is nobody else's.
+    Raises RemoteFault.
+    """
+    try:
+        candidates = {message.id: _candidate_uids(mailbox, message) for message in messages if message.uid is None}
+        uids = {message.uid for message in messages if message.uid is not None}.union(*candidates.values())
+        if not uids:
+            return (), {message.id: "not_found" for message in messages}
+        state, sightings = mailbox.identify(folder.path, sorted(uids))
+    except RemoteFault as fault:
+        if fault.kind != "refused" or folder_exists(mailbox, folder.path):
+            raise
+        if folder.number == _all_mail_number(store, folder):  # which is hidden now, and nothing in it is gone
+            return (), {message.id: "unsupported_capability" for message in messages}
+        return (), {message.id: "not_found" for message in messages}
+    looked_for = {uid for some in candidates.values() for uid in some}
+    taken = {message.uid for message in messages}.union(store.mailbox_writer.load_flags(folder.number, looked_for))
+    found: list[LocatedMessage] = []
+    problems: dict[str, FailureCode] = {}
+    for message in messages:
+        uid = message.uid
+        if uid is None:
+            some = {each: sightings[each] for each in candidates[message.id] if each in sightings}
+            uid = pick_uid(message, some, taken)
+        sighting = sightings.get(uid) if uid is not None else None
+        code = why_not_same(message, state, sighting)
+        if code is None and sighting is not None:
+            taken.add(uid)
+            found.append(replace(message, uid=uid, flags=sighting.flags))
+            if message.uid is None:
+                store.mailbox_writer.record_moves(folder.account_id, [(message.id, folder.number, uid)])
+        else:
+            problems[message.id] = code or "not_found"
+    return tuple(found), problems
+
+
+def find_moved_uids(
+    mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+) -> tuple[LocatedMessage, ...]:
+    """Messages that were moved to a folder, with their UIDs there; without those that are not to be found by their id.
+
+    Raises RemoteFault.
+    """
+    found: list[LocatedMessage] = []
+    for message in messages:
+        uid = message.uid
+        if uid is None and message.provider_id is not None:
+            uid = mailbox.search_provider_id(folder.path, message.provider_id)
+        found += [replace(message, folder=folder, uid=uid)] if uid is not None else []
+    return tuple(found)
+
+
+def _all_mail_number(store: Store, folder: MirroredFolder) -> int | None:
+    """The number of the folder of all mail, in a mailbox with labels."""
+    home = store.folders.find_all_mail(folder.account_id)
+    return None if home is None else home.number
+
+
+def _candidate_uids(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int, ...]:
+    if message.provider_id is not None:
+        uid = mailbox.search_provider_id(message.folder.path, message.provider_id)
+        return (uid,) if uid is not None else ()
+    return mailbox.search_message_id(message.folder.path, message.message_id) if message.message_id is not None else ()
+
+
+# ---
+# What bulk actions have in common: groups of messages, each carried out over a connection, and what became of each.
+#
+# Before anything is done to a message, what lies under its UID is compared with what we know of it. Folders are
+# independent: what fails in one keeps nothing from being done in another.
+
+
+How = TypeVar("How")  # what is done to the messages of a group
+ActionGroup = tuple[MirroredFolder, How, tuple[LocatedMessage, ...]]
+
+_CODES: dict[FaultKind, FailureCode] = {"refused": "provider_rejected", "unsupported": "unsupported_capability"}
+#: After these another folder may still do; after the others it would only make the caller wait longer.
+_FOLDER_FAULTS = frozenset({"refused", "unsupported", "disconnected", "malformed"})
+
+
+class BulkRunner(ABC, Generic[How]):
+    """One bulk action at one mailbox."""
+
+    #: Labels as they are written; case does not count.
+    known_labels: frozenset[str] = frozenset()
+
+    def __init__(
+        self, connections: Connections, store: Store, events: Events, account_id: str, outcomes: BulkOutcomes
+    ) -> None:
+        self._connections, self._store, self._events = connections, store, events
+        self._account_id, self._outcomes, self._action = account_id, outcomes, outcomes.wanted
+        self._was_connected = False
+        self._touched: dict[str, None] = {}
+
+    def run(self, groups: Sequence[ActionGroup[How]]) -> None:
+        """All groups, one after the other; one that meets a fault does not hold up the next, unless it would wait."""
+        fault: RemoteFault | None = None
+        for group in groups:
+            if fault is None or fault.kind in _FOLDER_FAULTS:
+                try:
+                    fault = self._try_group(group)
+                finally:
+                    self._notify_sync()  # at once, since it may be looking there already
+            self._outcomes.mark_failed(ids_of(group[2]), "provider_unavailable")  # those of which nothing else is said
+        if fault is not None and not self._was_connected and not self._outcomes.has_success:
+            raise fault
+
+    def _try_group(self, group: ActionGroup[How]) -> RemoteFault | None:
+        try:
+            with self._connections.borrow(self._account_id) as mailbox:
+                self._was_connected = True
+                self._run_group(mailbox, group)
+        except RemoteFault as fault:
+            self._outcomes.mark_failed(ids_of(group[2]), _CODES.get(fault.kind, "provider_unavailable"))
+            return fault
+        return None
+
+    def _notify_sync(self) -> None:
+        for path in self._touched:
+            self._events.publish(FolderWritten(self._account_id, path))
+        self._touched.clear()
+
+    @abstractmethod
+    def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[How]) -> None:
+        """Carry it out for one group, and say what became of each message. Raises RemoteFault."""
+
+    def _match_on_server(
+        self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+    ) -> tuple[LocatedMessage, ...]:
+        """Those that are still what they were, with the flags and the UIDs they have now."""
+        found, problems = match_on_server(self._store, mailbox, folder, messages)
+        for message_id, code in problems.items():
+            self._outcomes.mark_failed([message_id], code)
+        if problems:
+            self._touched[folder.path] = None  # the mirror is behind
+        return found
+
+    # --- what is said to the server ---
+
+    def _change_flags(
+        self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit
+    ) -> None:
+        refusal: FailureCode = "provider_rejected"
+        if self._action.labels:
+            permanent = mailbox.permanent_flags(folder.path) | self.known_labels
+            if (problem := why_labels_refused(edit.add, permanent)) is not None:
+                self._outcomes.mark_failed(ids_of(messages), problem)
+                return
+            edit, refusal = with_server_spelling(edit, permanent), "label_invalid"
+        changing = [message for message in messages if edit.apply_to(message.flags) != message.flags]
+        self._record_flags(folder, [message for message in messages if message not in changing], edit)
+        if changing:
+            with self._mark_on_fault(changing, folder.path, refusal=refusal):
+                mailbox.store_flags(folder.path, uids_of(changing), add=edit.add, remove=edit.remove)
+            self._record_flags(folder, changing, edit)
+
+    def _record_flags(self, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit) -> None:
+        changes = [FlagChange(uid_of(message), edit.apply_to(message.flags)) for message in messages]
+        self._store.mailbox_writer.change_flags(folder.number, changes)
+        self._outcomes.mark_succeeded(ids_of(messages))
+
+    def _move_messages(
+        self,
+        mailbox: ImapMailbox,
+        folder: MirroredFolder,
+        messages: Sequence[LocatedMessage],
+        target: MirroredFolder,
+    ) -> tuple[LocatedMessage, ...]:
+        """Move them, and answer those that were moved as they lie now. The others are not there any more."""
+        try:
+            with self._mark_on_fault(messages, folder.path, target.path, refusal=None):
+                uidvalidity = target.state.uidvalidity if target.state is not None else None
+                new_uids = mailbox.move(folder.path, uids_of(messages), target.path, uidvalidity)
+        except RemoteFault as fault:
+            if fault.kind == "refused" and not folder_exists(mailbox, target.path):
+                self._outcomes.mark_failed(ids_of(messages), "folder_not_found")
+            raise
+        # Where the server told new UIDs, one without was no longer there to be moved.
+        moved = [message for message in messages if not new_uids or message.uid in new_uids]
+        there = tuple(replace(each, folder=target, uid=new_uids.get(uid_of(each))) for each in moved)
+        self._store.mailbox_writer.record_moves(
+            self._account_id, [(each.id, target.number, each.uid) for each in there]
+        )
+        self._outcomes.mark_failed(ids_of([message for message in messages if message not in moved]), "not_found")
+        return there
+
+    def _target_folder(
+        self, mailbox: ImapMailbox, messages: Sequence[LocatedMessage], role: FolderRole
+    ) -> MirroredFolder | None:
+        """Where these go; the archive and the trash are made where there are none."""
+        try:
+            return ensure_role_folder(self._store, mailbox, self._account_id, role)
+        except RemoteFault as fault:
+            if fault.kind != "refused":
+                raise
+            self._outcomes.mark_failed(ids_of(messages), "folder_not_found")
+            return None
+
+    @contextmanager
+    def _mark_on_fault(
+        self, messages: Sequence[LocatedMessage], *paths: str, refusal: FailureCode | None = "provider_rejected"
+    ) -> Iterator[None]:
+        """What is said within may have been done, whether we hear of it or not."""
+        self._touched.update(dict.fromkeys(paths))
+        try:
+            yield
+        except RemoteFault as fault:
+            if fault.in_doubt:
+                self._outcomes.mark_uncertain(ids_of(messages))
+            elif fault.kind == "refused" and refusal is not None:
+                self._outcomes.mark_failed(ids_of(messages), refusal)
+            raise
+
+
+def uid_of(message: LocatedMessage) -> int:
+    """Its UID."""
+    assert message.uid is not None  # noqa: S101 - identified messages have one
+    return message.uid
+
+
+def uids_of(messages: Sequence[LocatedMessage]) -> list[int]:
+    """Their UIDs."""
+    return [uid_of(message) for message in messages]
+
+
+# ---
+# Removing messages for good. On a server with labels only what lies in trash can be: elsewhere the settings of the
+# mailbox say whether EXPUNGE archives a message, or what else becomes of it.
+#
+# (support.google.com/mail/answer/77657: "Auto-Expunge", "When a message is marked as deleted and expunged")
+
+
+def permanent_delete(
+    store: Store, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+) -> None:
+    """Remove messages that lie in this folder. Raises RemoteFault, `in_doubt` where they may be in trash by now."""
+    uids = [message.uid for message in messages if message.uid is not None]
+    if folder.role == "trash" or store.folders.find_all_mail(folder.account_id) is None:
+        mailbox.expunge(folder.path, uids)
+        return
+    trash = ensure_role_folder(store, mailbox, folder.account_id, "trash")
+    new_uids = mailbox.move(folder.path, uids, trash.path)
+    try:
+        moved = [replace(each, uid=new_uids.get(each.uid or 0)) for each in messages]
+        found = find_moved_uids(mailbox, trash, moved)
+        mailbox.expunge(trash.path, [each.uid for each in found if each.uid is not None])
+        if len(found) < len(messages):
+            raise RemoteFault("imap", "malformed", "The IMAP server does not say where in the trash a message is.")
+    except RemoteFault as fault:
+        fault.in_doubt = True
+        raise

@@ -1,0 +1,235 @@
+"""IMAP connections for requests: one for each mailbox, lent to one request at a time; and faults."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+
+from mailbox_appliance.errors import Detail, Problem, ProviderThrottled, Unavailable, Unsupported
+from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.oauth.logins import Logins
+from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.remote.faults import RemoteFault, stopping
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a connection nobody uses stays open.
+KEEP_OPEN_SECONDS = 60.0
+#: Seconds that a request waits for its turn where another one is waiting already. Few requests may wait at all, and a
+#: server that is silent must not take all of their places from the other mailboxes.
+QUEUED_WAIT_SECONDS = 3.0
+#: After these the server waits for the next command; after any other the connection is of no use.
+_HARMLESS = frozenset({"refused", "unsupported"})
+
+
+@dataclass
+class _Slot:
+    """The connection of one mailbox; only who holds `turn` may touch it, but for `cut`, which any thread may call."""
+
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    mailbox: ImapMailbox | None = None
+    endpoint: Endpoint | None = None
+    used_at: float = 0.0
+    waiting: int = 0
+    cut: Callable[[], None] | None = None
+
+
+class Connections:
+    """Lends connections. May be used from any thread."""
+
+    def __init__(
+        self,
+        logins: Logins,
+        settings: Settings,
+        calls: Calls | None = None,
+        *,
+        kept: float = KEEP_OPEN_SECONDS,
+        short_wait: float = QUEUED_WAIT_SECONDS,
+    ) -> None:
+        """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
+        self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
+        self._calls = calls or Calls()
+        self._changed = threading.Condition()
+        self._slots: dict[str, _Slot] = {}
+        self._closer: threading.Thread | None = None
+        self._is_stopped = False
+
+    @property
+    def _timeout(self) -> float:
+        """Seconds of patience with a server; this may change while running."""
+        return float(self._settings.number("remote.timeout"))
+
+    @contextmanager
+    def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:
+        """The connection of this mailbox for oneself, opened where there is none; closed after a fault.
+
+        Raises RemoteFault, also when one's turn does not come in time, and NotFound where the mailbox is gone.
+        `in_background`: nobody waits for it, so a request beside it has the patience of one that is alone.
+        """
+        place = self._slot_of(account_id)
+        if not self._acquire(place, in_background):
+            raise RemoteFault("imap", "timeout", "Other requests keep this mailbox's connection busy. Try again later.")
+        is_sound = False
+        try:
+            mailbox = self._open_mailbox(account_id, place)
+            try:
+                yield mailbox
+                is_sound = True
+            except RemoteFault as fault:
+                is_sound = fault.kind in _HARMLESS
+                if self._is_stopped and not is_sound:  # it was we who hung up
+                    fault.reason = stopping("imap").reason
+                raise
+        finally:
+            if not is_sound or self._is_stopped:
+                _close_now(place)
+            place.used_at = time.monotonic()
+            place.turn.release()
+            self._start_closer()
+
+    def drop(self, account_id: str) -> None:
+        """Close the connection of a mailbox that is gone; who is using it gets a RemoteFault."""
+        with self._changed:
+            place = self._slots.get(account_id)
+        if place is not None:
+            _close_within(place, self._timeout)
+
+    def abort_all(self) -> None:
+        """Have nobody wait for a server any more: who has a connection gets a RemoteFault, as does who wants one."""
+        with self._changed:
+            self._is_stopped = True
+            places = list(self._slots.values())
+            self._changed.notify_all()
+        for place in places:
+            if (cut := place.cut) is not None and place.turn.locked():
+                cut()
+        self._calls.abandon_all()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Close all, within so many seconds; nobody is lent one afterwards."""
+        self.abort_all()
+        until = time.monotonic() + timeout
+        with self._changed:
+            places, closer = list(self._slots.values()), self._closer
+        for place in places:
+            _close_within(place, max(0.0, min(2.0, until - time.monotonic())))
+        if closer is not None:
+            closer.join(max(0.0, until - time.monotonic()))
+
+    def _acquire(self, place: _Slot, in_background: bool) -> bool:
+        if in_background:
+            return place.turn.acquire(timeout=self._timeout)
+        with self._changed:
+            place.waiting += 1
+            timeout = self._timeout if place.waiting == 1 else min(self._short_wait, self._timeout)
+        try:
+            return place.turn.acquire(timeout=timeout)
+        finally:
+            with self._changed:
+                place.waiting -= 1
+
+    def _slot_of(self, account_id: str) -> _Slot:
+        with self._changed:
+            return self._slots.setdefault(account_id, _Slot())
+
+    def _open_mailbox(self, account_id: str, place: _Slot) -> ImapMailbox:
+        endpoint = self._logins.endpoint(account_id, "imap")
+        if place.mailbox is not None and (place.endpoint != endpoint or _has_ended(place.mailbox)):
+            _close_now(place)
+        if self._is_stopped:
+            raise stopping("imap")
+        if place.mailbox is None:
+
+            def connected(cut: Callable[[], None]) -> None:
+                place.cut = cut
+                if self._is_stopped:
+                    cut()
+
+            ca_file = self._settings.text("remote.ca_file")
+            opening = partial(ImapMailbox.open, ca_file=ca_file, timeout=self._timeout, on_connected=connected)
+            reach = partial(self._logins.open_imap, account_id, opening)
+            place.mailbox = self._calls.start("imap", reach, discard=ImapMailbox.close).result()
+            place.endpoint = endpoint
+        return place.mailbox
+
+    def _start_closer(self) -> None:
+        """Have connections closed that nobody uses; the thread that does so lives while there are any."""
+        with self._changed:
+            if self._closer is None and not self._is_stopped:
+                self._closer = threading.Thread(target=self._close_unused, name="unused connections", daemon=True)
+                self._closer.start()
+
+    def _close_unused(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopped, self._kept / 2)
+                places = [place for place in self._slots.values() if place.mailbox is not None]
+                if self._is_stopped or not places:
+                    self._closer = None
+                    return
+            for place in places:
+                self._close_if_unused(place)
+
+    def _close_if_unused(self, place: _Slot) -> None:
+        if place.used_at <= time.monotonic() - self._kept and place.turn.acquire(blocking=False):
+            try:
+                _close_now(place)
+            finally:
+                place.turn.release()
+
+
+def _has_ended(mailbox: ImapMailbox) -> bool:
+    """Whether the server has hung up while nobody used the connection."""
+    try:
+        mailbox.poll_idle()
+    except RemoteFault:
+        return True
+    return False
+
+
+def _close_within(place: _Slot, within: float) -> None:
+    """Close a place's connection; who is using it is cut off."""
+    if not place.turn.acquire(blocking=False):
+        if place.cut is not None:
+            place.cut()
+        if not place.turn.acquire(timeout=within):
+            log.warning("a connection is still in use")
+            return
+    try:
+        _close_now(place)
+    finally:
+        place.turn.release()
+
+
+def _close_now(place: _Slot) -> None:
+    if place.mailbox is not None:
+        place.mailbox.close()
+    place.mailbox = place.endpoint = place.cut = None
+
+
+# --- What a mail server's fault means for the request that met it ---
+
+
+#: Seconds after which another try may succeed.
+_RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
+
+
+def problem_of(fault: RemoteFault) -> Problem:
+    """The problem to answer a request with that cannot be done without the server."""
+    details = (Detail(fault.server, fault.reason),)
+    if fault.kind == "unsupported":
+        return Unsupported(details=details, reason=fault.reason)
+    if fault.kind == "throttled":
+        return ProviderThrottled(details=details, retry_after=retry_seconds(fault, _THROTTLED_RETRY_AFTER))
+    return Unavailable(details=details, reason=fault.reason, retry_after=retry_seconds(fault, _RETRY_AFTER))
+
+
+def retry_seconds(fault: RemoteFault, usual: int) -> int:
+    """For how long to wait: as the server says, else as is usual."""
+    return usual if fault.retry_after is None else max(1, ceil(fault.retry_after))

@@ -1,0 +1,50 @@
+"""Turns: whoever works on the same thing does so one after the other; on different things, at once."""
+
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class _KeyLock:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: int = 0  # with whoever has the turn
+
+
+class KeyedLocks:
+    """The turns of whoever works or waits now; nothing is kept of the others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._locks: dict[Hashable, _KeyLock] = {}
+
+    @contextmanager
+    def lock(self, key: Hashable) -> Iterator[None]:
+        """Have nobody else work on this meanwhile. Waits for those who do."""
+        with self._queue_for(key) as turn, turn.lock:
+            yield
+
+    @contextmanager
+    def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
+        """As `of`, within so many seconds, if nobody waits for it already; 0: if nobody has it. Gives False if not."""
+        with self._queue_for(key) as turn:
+            is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)
+            try:
+                yield is_mine
+            finally:
+                if is_mine:
+                    turn.lock.release()
+
+    @contextmanager
+    def _queue_for(self, key: Hashable) -> Iterator[_KeyLock]:
+        with self._lock:
+            turn = self._locks.setdefault(key, _KeyLock())
+            turn.waiting += 1
+        try:
+            yield turn
+        finally:
+            with self._lock:
+                turn.waiting -= 1
+                if not turn.waiting:
+                    del self._locks[key]

@@ -1,0 +1,409 @@
+"""Sign-ins at a provider that were begun and not finished: in memory only, for ten minutes, used once.
+
+start .... makes the secrets: by `state` the sign-in is found again, the verifier of PKCE shows that it is ours
+finish ... the session that began it brings back a code, an error, or for a device nothing
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.mail.address import to_envelope_address
+from mailbox_appliance.model.records import Connection, OAuthLogin, OAuthProvider
+from mailbox_appliance.oauth.logins import Logins
+from mailbox_appliance.remote import oauth, replies
+from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.oauth import Asking
+from mailbox_appliance.remote.oauth_answers import DevicePrompt, Issued
+from mailbox_appliance.remote.providers import Resource
+
+# --- What a sign-in brought: whose mailbox it is, and whether what was agreed to is enough for mail ---
+#
+# Who signed in stands in the ID token, which came over TLS from the provider itself (OpenID Connect Core 3.1.3.7, 6),
+# or the provider is asked. At Microsoft the mailbox may be another one, shared with whoever signed in: its servers
+# decide whether that is so, by the first login.
+
+
+_GOOGLE_MAIL = ("gmail.com", "googlemail.com")
+_NO_MAIL = {
+    "google": "Google was not allowed to give access to the mail. Sign in again, and tick the box `Read, compose, send,"
+    " and permanently delete all your email from Gmail`.",
+    "outlook": "Microsoft was not allowed to give access to the mail. Sign in again, and agree to reading and sending"
+    " mail; where it does not ask, an administrator of the organisation must allow IMAP and SMTP to the application.",
+}
+_NOT_LASTING = (
+    "The provider gave access for an hour only, and no refresh token. Sign in again, and agree to access at any time."
+)
+_SIGN_IN_EXPIRED = "This sign-in took too long, or what it brought was used before. Begin it again."
+_NO_ADDRESS = "The provider did not say who signed in, or that account has no mail address. Sign in with another one."
+
+
+class SignInRefused(Exception):
+    """The provider, or whoever was asked, did not agree. `reason`: our sentence for a person, `name`: of the fault."""
+
+    def __init__(self, reason: str, name: str | None = None) -> None:
+        super().__init__(name or "refused")
+        self.reason, self.name = reason, name
+
+
+@dataclass(frozen=True)
+class SignInRequest:
+    """What somebody began a sign-in for. `email`: the mailbox that is meant; `account_id`: one that regains rights."""
+
+    provider: OAuthProvider
+    member_id: str
+    session_id: str
+    redirect_uri: str
+    email: str | None = None
+    display_name: str | None = None
+    account_id: str | None = None
+
+
+@dataclass(frozen=True)
+class SignInResult:
+    """What came of it. `connection`: the servers, logged in to by the access token, which is good for an hour or so."""
+
+    request: SignInRequest
+    login: OAuthLogin
+    connection: Connection = field(repr=False)
+    issued: Issued = field(repr=False)
+
+
+def to_login(asking: Asking, asked: SignInRequest, issued: Issued, *, may_be_shared: bool) -> OAuthLogin:
+    """How the mailbox is logged in to that was agreed to. Raises Refused, and RemoteFault."""
+    provider = asking.provider.provider
+    if issued.scopes is not None and not asking.provider.gives_mail(issued.scopes):
+        raise SignInRefused(_NO_MAIL[provider], "consent_required")
+    if issued.refresh_token is None:
+        raise SignInRefused(_NOT_LASTING, "consent_required")
+    own, *others = _signed_in_addresses(asking, issued)
+    if asked.email is None:
+        return OAuthLogin(provider, own, own, issued.refresh_token)
+    for name in (own, *others):
+        if _is_same_mailbox(asked.email, name):
+            return OAuthLogin(provider, name, name, issued.refresh_token)
+    if provider == "google" or not may_be_shared:
+        raise SignInRefused(f"You signed in as {own}, and {asked.email} was meant. Sign in with that one.")
+    return OAuthLogin(provider, asked.email, own, issued.refresh_token)
+
+
+def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
+    """What a fault means for a code that was brought back; None where it says nothing about it."""
+    if fault.name in ("access_revoked", "access_expired"):  # as the code is called that is over: invalid_grant
+        return SignInRefused(_SIGN_IN_EXPIRED, "code_refused")
+    if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
+        return SignInRefused(fault.reason, fault.name)
+    return None
+
+
+def refusal_of_error(error: str) -> Exception:
+    """What it means that the browser came back with an error (RFC 6749 4.1.2.1), whose words nobody is told."""
+    fault = replies.fault_of("oauth", error)
+    if fault is None:
+        return SignInRefused("The provider ended the sign-in without access. Begin it again, and agree to it.")
+    return refusal_of_fault(fault) or fault
+
+
+def _signed_in_addresses(asking: Asking, issued: Issued) -> tuple[str, ...]:
+    """The address of whoever signed in, then other names that they may be meant by. Raises Refused."""
+    facts = issued.claims
+    if facts and not _is_for_client(facts, asking.app.client_id):
+        facts = {}
+    if not _addresses(facts):
+        facts = oauth.userinfo(asking, issued.access_token)
+    found = _addresses(facts)
+    if not found:
+        raise SignInRefused(_NO_ADDRESS)
+    return found
+
+
+def _is_for_client(claims: Mapping[str, Any], client_id: str) -> bool:
+    """OpenID Connect Core 3.1.3.7, 3: the token is for this application."""
+    audience = claims.get("aud")
+    return audience == client_id or (isinstance(audience, list) and client_id in audience)
+
+
+def _addresses(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Microsoft leaves `email` out where it knows none, and has the name that one signs in with beside it."""
+    given = [facts.get("email"), facts.get("preferred_username")]
+    return tuple(dict.fromkeys(text for text in given if isinstance(text, str) and _is_address(text)))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(to_envelope_address(text))
+    except ValueError:
+        return False
+
+
+def _is_same_mailbox(one: str, other: str) -> bool:
+    return _comparable_address(one) == _comparable_address(other)
+
+
+def _comparable_address(email: str) -> str:
+    """An address as providers compare it (support.google.com/mail/answer/7436150: dots do not matter in Gmail's)."""
+    local, _, domain = email.casefold().rpartition("@")
+    return f"{local.replace('.', '')}@{_GOOGLE_MAIL[0]}" if domain in _GOOGLE_MAIL else f"{local}@{domain}"
+
+
+#: Seconds for which a sign-in may be finished.
+LIFETIME = 600.0
+#: Sign-ins under way: of one session and of one member, where the oldest one gives way, and in all.
+MOST_OF_A_SESSION, MOST_OF_A_MEMBER, MOST_FLOWS = 5, 20, 500
+_SLOW_DOWN_SECONDS = 5  # RFC 8628 3.5
+
+
+class StateUnknown(Exception):
+    """No such sign-in is under way, or it was begun by another session, or for another provider."""
+
+
+class NotAgreedYet(Exception):
+    """Nobody has typed the code and agreed yet. The sign-in goes on."""
+
+
+class NothingBrought(Exception):
+    """Neither a code nor an error came back, which a browser always brings. The sign-in goes on."""
+
+
+class TooManyFlows(Exception):
+    """Too many sign-ins are under way."""
+
+
+class AppMissing(Exception):
+    """Nobody has configured an application of the provider. `title`: its name."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self.title = title
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """What a person types, and where; `interval`: the seconds between two tries to finish."""
+
+    user_code: str
+    verification_uri: str
+    interval: int
+
+
+@dataclass(frozen=True)
+class SignInStarted:
+    """A sign-in that has begun. `authorization_url`: what is opened in a browser."""
+
+    authorization_url: str = field(repr=False)
+    state: str = field(repr=False)
+    expires_at: datetime
+    device: DeviceCode | None = None
+
+
+@dataclass
+class _Flow:
+    request: SignInRequest
+    verifier: str = field(repr=False)
+    until: float
+    device_code: str | None = field(default=None, repr=False)
+    interval: int = 0
+    #: Of a device: it is Graph that is agreed to, mail was before.
+    is_for_graph: bool = False
+    #: When the provider may be asked again.
+    next_at: float = 0.0
+    #: Held by the one who asks it.
+    provider_lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Flows:
+    """The sign-ins under way. May be used from any thread."""
+
+    def __init__(self, logins: Logins, clock: Clock) -> None:
+        self._logins, self._clock = logins, clock
+        self._lock = threading.Lock()
+        self._flows: dict[str, _Flow] = {}
+
+    def loopback_host(self, provider: OAuthProvider) -> Literal["127.0.0.1", "localhost"]:
+        """What a provider takes as the name of this computer in a redirect address. Raises RemoteFault."""
+        return self._logins.apps.get_provider(provider).loopback_host
+
+    def start(self, asked: SignInRequest, *, device: bool = False) -> SignInStarted:
+        """Begin a sign-in. Raises AppMissing, TooManyFlows; with `device` the provider is asked: RemoteFault."""
+        asking = self._get_client(asked.provider)
+        state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
+        flow = _Flow(asked, verifier, self._clock.monotonic() + LIFETIME)
+        if device:
+            flow.is_for_graph = self._lacks_graph(asked)
+            prompt = oauth.device(asking, self._device_scopes(asking, flow))
+            self._note_device_prompt(flow, prompt)
+            url, shown = prompt.verification_uri, DeviceCode(prompt.user_code, prompt.verification_uri, prompt.interval)
+        else:
+            url, shown = self._authorization_url(asking, asked, state, verifier), None
+        self._add(state, flow)
+        left = timedelta(seconds=flow.until - self._clock.monotonic())
+        return SignInStarted(url, state, self._clock.now() + left, shown)
+
+    def find_request(self, provider: OAuthProvider, session_id: str, state: str) -> SignInRequest | None:
+        """What a sign-in was begun for, if this session has it under way."""
+        with self._lock:
+            flow = self._find(provider, session_id, state)
+        return None if flow is None else flow.request
+
+    def finish(
+        self, provider: OAuthProvider, session_id: str, *, state: str, code: str | None, error: str | None = None
+    ) -> SignInResult:
+        """What came of a sign-in: nothing more comes of it then, but where the provider could not be asked.
+
+        Raises StateUnknown; NotAgreedYet, for a device; NothingBrought, for a browser; Refused; RemoteFault.
+        """
+        with self._lock:
+            flow = self._find(provider, session_id, state)
+            if flow is None:
+                raise StateUnknown
+            if flow.device_code is None:
+                if code is None and error is None:
+                    raise NothingBrought
+                del self._flows[state]
+        if flow.device_code is not None:
+            return self._finish_by_device(state, flow, flow.device_code)
+        if error is not None or code is None:
+            raise refusal_of_error(error or "")
+        return self._finish_by_code(state, flow, code)
+
+    def _get_client(self, provider: OAuthProvider) -> Asking:
+        if self._logins.apps.find(provider) is None:
+            raise AppMissing(self._logins.apps.get_provider(provider).title)
+        return self._logins.apps.get_client(provider)
+
+    def _note_device_prompt(self, flow: _Flow, prompt: DevicePrompt) -> None:
+        now = self._clock.monotonic()
+        flow.device_code, flow.interval, flow.next_at = prompt.device_code, prompt.interval, now
+        flow.until = min(flow.until, now + prompt.lifetime)
+
+    def _authorization_url(self, asking: Asking, asked: SignInRequest, state: str, verifier: str) -> str:
+        known, login = asking.provider, self._login(asked)
+        # Consent for both is asked for at once; a code brings a token for the first.
+        both = [*known.scopes("mail"), *known.scopes("graph", is_shared=self._is_shared(asked))]
+        return oauth.authorization_url(
+            asking,
+            dict.fromkeys(both),
+            redirect_uri=asked.redirect_uri,
+            state=state,
+            verifier=verifier,
+            # Whoever signs in for a shared mailbox has another name than that.
+            hint=asked.email if login is None else login.username,
+        )
+
+    def _device_scopes(self, asking: Asking, flow: _Flow) -> Iterable[str]:
+        """What a code is asked for: it is for one resource, so mail comes first.
+
+        Where Graph is needed besides, the next code is for that ("incremental consent"), and its refresh token is good
+        for both, as Microsoft's are not bound to a resource (.../entra/identity-platform/refresh-tokens).
+        """
+        known = asking.provider
+        if not flow.is_for_graph:
+            return known.scopes("mail")
+        who = [scope for scope in known.scopes("mail") if "://" not in scope]
+        return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.request))])
+
+    def _lacks_graph(self, asked: SignInRequest) -> bool:
+        """Whether a mailbox that is connected gives its mail, and nobody has agreed to Graph. Its provider is asked."""
+        account_id = asked.account_id
+        if account_id is None:
+            return False
+        return self._is_granted(account_id, "mail") is True and self._is_granted(account_id, "graph") is False
+
+    def _is_granted(self, account_id: str, resource: Resource) -> bool | None:
+        """Whether there is access; None where that is not known."""
+        try:
+            self._logins.use_token(account_id, resource, str)
+        except RemoteFault as fault:
+            return False if fault.name == "consent_required" else None
+        return True
+
+    def _login(self, asked: SignInRequest) -> OAuthLogin | None:
+        return None if asked.account_id is None else self._logins.get_login(asked.account_id)
+
+    def _is_shared(self, asked: SignInRequest) -> bool:
+        login = self._login(asked)
+        return login is not None and login.is_shared
+
+    def _add(self, state: str, flow: _Flow) -> None:
+        now = self._clock.monotonic()
+        with self._lock:
+            self._flows = {key: each for key, each in self._flows.items() if each.until > now}
+            self._make_room(MOST_OF_A_SESSION, lambda each: each.session_id == flow.request.session_id)
+            self._make_room(MOST_OF_A_MEMBER, lambda each: each.member_id == flow.request.member_id)
+            if len(self._flows) >= MOST_FLOWS:
+                raise TooManyFlows
+            self._flows[state] = flow
+
+    def _make_room(self, most: int, is_theirs: Callable[[SignInRequest], bool]) -> None:
+        """Have the oldest ones of somebody give way. The lock is held."""
+        theirs = [state for state, each in self._flows.items() if is_theirs(each.request)]
+        for oldest in theirs[: max(0, len(theirs) - most + 1)]:
+            del self._flows[oldest]
+
+    def _find(self, provider: OAuthProvider, session_id: str, state: str) -> _Flow | None:
+        flow = self._flows.get(state)
+        if flow is None or flow.until <= self._clock.monotonic():
+            return None
+        is_own = (flow.request.provider, flow.request.session_id) == (provider, session_id)
+        return flow if is_own else None
+
+    def _finish_by_code(self, state: str, flow: _Flow, code: str) -> SignInResult:
+        asking = self._get_client(flow.request.provider)
+        try:
+            issued = oauth.exchange(asking, code, redirect_uri=flow.request.redirect_uri, verifier=flow.verifier)
+        except RemoteFault as fault:
+            if (found := refusal_of_fault(fault)) is not None:
+                raise found from fault
+            # It may be brought once more: where the provider has seen it all the same, it says that it is over.
+            self._add(state, flow)
+            raise
+        return self._to_result(asking, flow, issued)
+
+    def _finish_by_device(self, state: str, flow: _Flow, device_code: str) -> SignInResult:
+        if not flow.provider_lock.acquire(blocking=False):
+            raise NotAgreedYet
+        try:
+            if self._clock.monotonic() < flow.next_at:
+                raise NotAgreedYet
+            issued = self._poll_device(flow, device_code)
+            self._forget(state)
+            if flow.is_for_graph:
+                issued = self._request_mail_tokens(flow.request.provider, issued)
+        except RemoteFault as fault:
+            if (found := refusal_of_fault(fault)) is not None:
+                self._forget(state)
+                raise found from fault
+            raise
+        finally:
+            flow.provider_lock.release()
+        return self._to_result(self._get_client(flow.request.provider), flow, issued)
+
+    def _poll_device(self, flow: _Flow, device_code: str) -> Issued:
+        answer = oauth.agreed(self._get_client(flow.request.provider), device_code)
+        if not isinstance(answer, str):
+            return answer
+        flow.interval += _SLOW_DOWN_SECONDS if answer == "too soon" else 0
+        flow.next_at = self._clock.monotonic() + flow.interval
+        raise NotAgreedYet
+
+    def _request_mail_tokens(self, provider: OAuthProvider, issued: Issued) -> Issued:
+        """The tokens for mail, by those that came for Graph. Raises RemoteFault."""
+        if issued.refresh_token is None:
+            return issued
+        asking = self._get_client(provider).without_secret()
+        mail = oauth.renew(asking, issued.refresh_token, asking.provider.refresh_scopes("mail"))
+        return replace(mail, refresh_token=mail.refresh_token or issued.refresh_token, claims=issued.claims)
+
+    def _forget(self, state: str) -> None:
+        with self._lock:
+            self._flows.pop(state, None)
+
+    def _to_result(self, asking: Asking, flow: _Flow, issued: Issued) -> SignInResult:
+        asked = flow.request
+        login = to_login(asking, asked, issued, may_be_shared=asked.account_id is None or self._is_shared(asked))
+        login = replace(login, by_device=flow.device_code is not None)
+        return SignInResult(asked, login, self._logins.connection(login, issued.access_token), issued)

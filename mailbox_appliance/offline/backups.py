@@ -1,0 +1,54 @@
+"""Backups where nothing is serving: made of the files, listed, verified. Answers are the API's envelopes."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.errors import KeyUnusable
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.offline.store import open_existing_store, require_backups, to_envelope, upgrade_warnings
+from mailbox_appliance.operations.backups import NewBackup, not_listed, page_of, warnings_of
+from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
+
+
+def create(
+    data_dir: Path, passphrase: str | None, *, of_store: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Make a backup. `of_store`: the passphrase of the store's key, if any. Raises StoreUnusable, Conflict, Invalid."""
+    request: NewBackup = convert_body({"passphrase": passphrase}, NewBackup)
+    with open_existing_store(data_dir, of_store, progress) as store:
+        made = store.backups.create("manual", request.passphrase, progress)
+        with store.database.transaction(durable=True):
+            store.audit.record(Actor("local"), "backup.create", ("backup", made.id))
+    return to_envelope(made, (*upgrade_warnings(store.upgraded), *warnings_of(made)))
+
+
+def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
+    """The backups of a data directory, newest first; nothing is opened. Raises StoreUnusable where there is none."""
+    require_backups(data_dir)
+    return to_envelope(
+        page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.list_unlisted(data_dir))
+    )
+
+
+def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
+    """Read and check a backup of a data directory; its store is not opened. Raises NotFound, BackupUnusable."""
+    require_backups(data_dir)
+    file = backups.find_backup(data_dir, backup_id)
+    return to_envelope(backups.verify_file(file, passphrase, _find_key(data_dir, passphrase), progress))
+
+
+def verify_file(file: Path, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
+    """The same of a file that may lie anywhere. Raises BackupUnusable."""
+    return to_envelope(backups.verify_file(file, passphrase, None, progress))
+
+
+def _find_key(data_dir: Path, passphrase: str | None) -> StoreKey | None:
+    """The key of the store, which opens its backups too; None where it cannot be had: they may open without."""
+    with suppress(KeyUnusable, OSError):
+        return read_key(find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ))
+    return None

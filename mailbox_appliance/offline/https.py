@@ -1,0 +1,95 @@
+"""HTTPS where nothing is serving: switched on for the next start, and its certificate. Answers are as the API's."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance import settings
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.records import OperationResult
+from mailbox_appliance.offline.store import require_store, to_envelope, upgrade_warnings
+from mailbox_appliance.operations import https
+from mailbox_appliance.operations.caller import LOCAL, Caller
+from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.key import find_key_file, load_passphrase
+from mailbox_appliance.tls.files import CertificateFiles
+from mailbox_appliance.tls.generate import own_names
+from mailbox_appliance.tls.inspect import certificate_warnings, read_facts
+
+_OPERATOR = Caller(LOCAL, is_operator=True)
+
+
+def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """How HTTPS is set. Raises StoreUnusable, also where there is no store."""
+    require_store(data_dir)
+    with _open_appliance(data_dir, passphrase) as appliance:
+        return _envelope_of(appliance, https.get_https(appliance, _OPERATOR))
+
+
+def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
+    """Let HTTPS be offered from the next start on, or not. Raises StoreUnusable, Conflict, Invalid.
+
+    A store is made where there is none; but none to switch off what is off.
+    """
+    request = convert_body(dict(given), https.ChangedHttps)
+    if not request.enabled:
+        require_store(data_dir)
+    with _open_appliance(data_dir, passphrase) as appliance:
+        return _envelope_of(appliance, https.update_https(appliance, _OPERATOR, request))
+
+
+def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
+    """Let a certificate of the operator's take the place of the present one. Raises StoreUnusable, Conflict, Invalid.
+
+    A store is made where there is none, since its audit log tells of it.
+    """
+    request = convert_body(dict(given), https.NewCertificate)
+    with _open_appliance(data_dir, passphrase) as appliance:
+        return _envelope_of(appliance, https.put_certificate(appliance, _OPERATOR, request))
+
+
+def rotate_certificate(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """Make another certificate in place of the present one. Raises StoreUnusable, Conflict; a store as above."""
+    with _open_appliance(data_dir, passphrase) as appliance:
+        return _envelope_of(appliance, https.rotate(appliance, _OPERATOR))
+
+
+def fingerprint(data_dir: Path) -> dict[str, Any]:
+    """What the certificate says. One is made where there is none, and that is told.
+
+    Neither what the store holds nor its key is looked at, and it does not matter whether something is serving. Raises
+    CertificateUnusable, BadSetting.
+    """
+    files, now = CertificateFiles(data_dir), datetime.now(UTC)
+    is_new = files.ensure(own_names(settings.load(data_dir / "config.toml")), now)
+    found = read_facts(files)
+    told = (_certificate_made_warning(data_dir, files),) if is_new else ()
+    return to_envelope(https.shown(found), (*told, *certificate_warnings(found, now)))
+
+
+def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:
+    """Who mistypes the directory must not hand out a fingerprint that no server has."""
+    made = f"This certificate was made now in {files.folder}, since there was none."
+    if os.path.lexists(data_dir / DATABASE_FILE):
+        return f"{made} Clients that pinned one from before, if there was one, refuse this one."
+    return f"{made} No appliance has been there yet: if you have one, name its directory with --data-dir."
+
+
+@contextmanager
+def _open_appliance(data_dir: Path, passphrase: str | None) -> Iterator[Appliance]:
+    options, key_file = settings.load(data_dir / "config.toml"), find_key_file(data_dir, os.environ)
+    passphrase = passphrase or load_passphrase(os.environ)
+    with failures_as_unusable(data_dir):
+        appliance = Appliance(data_dir, options, key_file=key_file, passphrase=passphrase)
+        try:
+            yield appliance
+        finally:
+            appliance.store.close()
+
+
+def _envelope_of(appliance: Appliance, answer: OperationResult[Any]) -> dict[str, Any]:
+    return to_envelope(answer.data, (*upgrade_warnings(appliance.store.upgraded), *answer.warnings))

@@ -1,0 +1,346 @@
+"""Restore while no service runs: over the present store, or into an empty directory.
+
+Answers are the API's envelopes: what the backup holds, and as warnings what becomes of sends and rights.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.errors import (
+    Conflict,
+    KeychainLocked,
+    KeyDamaged,
+    KeyMissing,
+    KeyUnusable,
+    KeyWrong,
+    PassphraseNeeded,
+    PassphraseWrong,
+    Problem,
+    StoreDamaged,
+)
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.offline.store import to_envelope, upgrade_warnings
+from mailbox_appliance.operations import configuration
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
+from mailbox_appliance.store.open_file import DirectoryLock, detect_plain_format, open_database, wal_path
+from mailbox_appliance.store.restore import swap
+from mailbox_appliance.store.restore.kinship import RELATION_TEXTS
+from mailbox_appliance.store.restore.merge import MergeResult
+from mailbox_appliance.store.restore.restore import (
+    PreparedRestore,
+    RestoreResult,
+    UnpackResult,
+    complete_restore,
+    merge_into_prepared,
+    prepare_restore,
+    preview_unpack,
+    undo_restore,
+    unpack_into_folder,
+)
+from mailbox_appliance.store.restore.unpack import PresentKey
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
+from mailbox_appliance.system import ownership
+
+# --- What became of sends and rights by a restore, in plain words: a sentence each ---
+
+
+_NOT_KNOWN = (
+    "{why} So nobody knows what happened since the backup: API keys that were revoked, passwords that were changed and"
+    " members who were removed since are as they were then; look through them. All sessions have ended."
+)
+_MAY_BE_OUT = ("may have gone out and is uncertain now", "may have gone out and are uncertain now")
+_IN_TIME = ("waits for its time", "wait for their time")
+_HELD = tuple(f"{waits} until you say `mailbox-appliance scheduled release`" for waits in ("waits", "wait"))
+_ENDS = ("ends, since its mailbox is not in the backup", "end, since their mailboxes are not in the backup")
+_GIVEN_BACK = tuple(
+    f"{ends} as permission_revoked and {is_kept}: in the backup, whoever scheduled it has no right to the mailbox"
+    for ends, is_kept in (("ends", "is kept as a draft"), ("end", "are kept as drafts"))
+)
+_NARROWED = ("may do less than in the backup", "may do less than in the backup")
+_OTHER_LOG = (
+    "The audit log of the store that is there does not go on from that of the backup: what it tells since is in the"
+    " backup of what is replaced, and not in the log any more."
+)
+
+
+def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
+    """What became of sends and rights; `why` nothing is known of what happened since, where that is so."""
+    sends, rights = carried.sends, carried.rights
+    if not carried.is_known:
+        yield _NOT_KNOWN.format(why=why or f"The store that is there tells nothing: {carried.why}.")
+    if carried.relation is not None and RELATION_TEXTS[carried.relation]:
+        yield RELATION_TEXTS[carried.relation]
+    yield from _count_sentence(sends.uncertain, "send", *_MAY_BE_OUT)
+    yield from _count_sentence(sends.waiting, "scheduled send", *(_HELD if sends.are_held else _IN_TIME))
+    yield from _count_sentence(sends.ended, "scheduled send", *_ENDS)
+    yield from _count_sentence(sends.given_back, "scheduled send", *_GIVEN_BACK)
+    whose = "" if carried.relation == "forked" else "of the backup "
+    yield from _count_sentence(rights.revoked, "API key", *_singular_and_plural(whose + "{} not good any more"))
+    yield from _count_sentence(rights.suspended, "member", *_singular_and_plural("of the backup {} suspended"))
+    yield from _count_sentence(rights.narrowed, "API key", *_NARROWED)
+    if not carried.has_log:
+        yield _OTHER_LOG
+
+
+def _singular_and_plural(what: str) -> tuple[str, str]:
+    return what.format("is"), what.format("are")
+
+
+def _count_sentence(count: int, noun: str, one: str, many: str) -> Iterator[str]:
+    if count:
+        yield f"1 {noun} {one}." if count == 1 else f"{count:,} {noun}s {many}."
+
+
+_ACTOR = Actor("local")
+#: What no patience puts right: then nothing of the present store is known. Anything else is to be put right first.
+_LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
+_OLDER = (
+    "The store that is there has format {}: it is upgraded first, and what happened since the backup is carried over."
+)
+_KEY_MAY_BE_ELSEWHERE = (
+    "If it lies elsewhere, which MAILBOX_APPLIANCE_KEY_FILE says, or is a credential that systemd gives the service,"
+    " the store is good, and only this command does not see its key."
+)
+_GIVEN_UP = (
+    "Nothing was changed: the store that is there is not given up. Put its key back, or name it in"
+    " MAILBOX_APPLIANCE_KEY_FILE; with --yes it is given up all the same."
+)
+_RAW = (
+    "This is a store of an older release, as it was: what was scheduled then and has been sent since would be sent"
+    " again by it. Cancel that first."
+)
+
+
+@dataclass(frozen=True)
+class _PresentStore:
+    """The store that is there: what opens it, or why nothing does; or that it is to be upgraded first."""
+
+    key: PresentKey | None
+    why: str = ""
+    older: int | None = None
+    upgraded: UpgradeResult | None = None
+    is_key_missing: bool = False
+
+
+def restore(
+    data_dir: Path,
+    backup: str | Path,
+    passphrase: str | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    give_up: Callable[[str], bool] | None = None,
+) -> dict[str, Any]:
+    """Put a backup, an id or a file, in the place of the store of a data directory; `dry_run`: only tell what would be.
+
+    `give_up` is asked whether a store may be replaced of which only the key is missing; None: it may.
+    Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the store is as it was.
+    """
+    key_file = find_key_file(data_dir, os.environ)
+    file = _find_file(data_dir, backup)
+    with _lock_directory(data_dir) as lock:
+        look = _inspect_present if dry_run else _open_present
+        present = look(data_dir, lock, key_file, passphrase, progress)
+        prepared = prepare_restore(
+            data_dir,
+            file,
+            key_file,
+            present.key,
+            SystemClock(),
+            passphrase=passphrase,
+            check_config=configuration.require_usable,
+            progress=progress,
+        )
+        if dry_run:
+            try:
+                carried = merge_into_prepared(prepared, SystemClock(), _ACTOR, leave_present=True)
+            finally:
+                swap.discard(data_dir)
+            return to_envelope(prepared.summary, (*_restore_warnings(carried, present), *prepared.warnings))
+        if present.is_key_missing and give_up is not None and not give_up(present.why):
+            swap.discard(data_dir)
+            raise Conflict(reason=_GIVEN_UP)
+        restored = complete_restore(prepared, SystemClock(), _ACTOR, progress)
+        _verify_restored_opens(prepared, restored.kept, lock, passphrase)
+        told = (*_restore_warnings(restored.carried, present), *prepared.warnings, *_kept_warnings(restored))
+        return to_envelope(prepared.summary, told)
+
+
+def unpack(
+    data_dir: Path,
+    backup: str | Path,
+    target: Path,
+    passphrase: str | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
+    release or was replaced by a restore, byte for byte what it was. `dry_run`: only tell what would be.
+
+    Raises as `restore`.
+    """
+    file, key = _find_file(data_dir, backup), _find_key(data_dir)
+    if dry_run:
+        unpacked = preview_unpack(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+    else:
+        unpacked = unpack_into_folder(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
+    if unpacked.carried is not None:
+        return to_envelope(
+            unpacked.summary, _restore_warnings(unpacked.carried, _PresentStore(None, "No store is beside it."))
+        )
+    is_older = unpacked.manifest.format < format_5.NUMBER
+    warnings = tuple(filter(None, (unpacked.why, _RAW if is_older and not unpacked.why else "")))
+    return to_envelope(unpacked.summary or _unread_summary(unpacked), warnings)
+
+
+@contextmanager
+def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
+    """The directory, locked; one that was not there stays only where something comes into it."""
+    is_new = not data_dir.exists()
+    with failures_as_unusable(data_dir):
+        ownership.make_folder(data_dir)
+        lock = DirectoryLock(data_dir)
+        try:
+            yield lock
+        except BaseException:
+            if is_new and os.listdir(data_dir) == ["lock"]:  # noqa: PTH208 - the names are enough
+                (data_dir / "lock").unlink()
+                data_dir.rmdir()
+            raise
+        finally:
+            lock.release()
+
+
+def _find_file(data_dir: Path, backup: str | Path) -> Path:
+    """Where a backup lies. Raises NotFound."""
+    return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
+
+
+def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
+    """What is said of files that nothing opens."""
+    told = unpacked.manifest
+    return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
+
+
+def _find_key(data_dir: Path) -> StoreKey | None:
+    """The key of the store that is there, which opens its backups; None where it cannot be had."""
+    with suppress(KeyUnusable, OSError):
+        return read_key(find_key_file(data_dir, os.environ), load_passphrase(os.environ))
+    return None
+
+
+def _open_present(
+    data_dir: Path, lock: DirectoryLock, key_file: Path, passphrase: str | None, progress: Progress | None
+) -> _PresentStore:
+    """Open the store that is there as it always is, upgraded where it is older, and close it."""
+    swap.finish(data_dir, key_file)
+    if not os.path.lexists(data_dir / DATABASE_FILE):
+        return _PresentStore(None, "No store is there.")
+
+    def opened(given: str | None) -> _PresentStore:
+        store = Store.open_locked(data_dir, lock, SystemClock(), key_file, passphrase=given, progress=progress)
+        store.close_files()
+        return _PresentStore(PresentKey(store.key, key_file), upgraded=store.upgraded)
+
+    return _try_passphrases(opened, passphrase)
+
+
+def _inspect_present(
+    data_dir: Path,
+    lock: DirectoryLock,  # noqa: ARG001 - that it is held is enough
+    key_file: Path,
+    passphrase: str | None,
+    progress: Progress | None,  # noqa: ARG001
+) -> _PresentStore:
+    """The same for a dry run: nothing of it is changed."""
+    file = data_dir / DATABASE_FILE
+    if not os.path.lexists(file):
+        return _PresentStore(None, "No store is there.")
+
+    def looked(given: str | None) -> _PresentStore:
+        if (number := detect_plain_format(file)) is not None:
+            return _PresentStore(None, older=number)
+        has_log = wal_path(file).exists()
+        database, key = open_database(file, key_file, given)
+        database.close_without_checkpoint() if has_log else database.close()
+        return _PresentStore(PresentKey(key, key_file))
+
+    return _try_passphrases(looked, passphrase)
+
+
+def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
+    """What comes of opening the present store: by its own passphrase, else by that of the backup, which may be it."""
+    own = load_passphrase(os.environ)
+    try:
+        try:
+            found: _PresentStore = opening(own)
+        except (PassphraseNeeded, PassphraseWrong):
+            if passphrase is None or passphrase == own:
+                raise
+            found = opening(passphrase)
+    except KeyMissing as error:
+        return _PresentStore(
+            None,
+            f"The store that is there does not open: {_reason(error)} {_KEY_MAY_BE_ELSEWHERE}",
+            is_key_missing=True,
+        )
+    except _LOST as error:
+        return _PresentStore(None, f"The store that is there does not open: {_reason(error)}")
+    return found
+
+
+def _reason(error: Problem) -> str:
+    """What is wrong, without what is said of a command that changes nothing then."""
+    sentences = re.split(r"(?<=\.) ", error.message)
+    return " ".join(one for one in sentences if "nothing was changed" not in one.lower())
+
+
+def _verify_restored_opens(
+    prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
+) -> None:
+    """Move the restored store into its place and open it; where it does not, what was there comes back."""
+    folder, clock = prepared.folder, SystemClock()
+
+    def opened(given: str | None) -> None:
+        Store.open_locked(folder, lock, clock, prepared.key_file, passphrase=given).close_files()
+
+    try:
+        own = load_passphrase(os.environ)
+        try:
+            opened(own)
+        except (PassphraseNeeded, PassphraseWrong):
+            if passphrase is not None and passphrase != own:
+                opened(passphrase)
+    except (PassphraseNeeded, PassphraseWrong, KeychainLocked):
+        return  # it opens with what somebody has, on the computer where it is needed
+    except Exception:
+        if kept is not None:
+            undo_restore(prepared, kept)
+            swap.finish(folder, prepared.key_file)
+        raise
+
+
+def _restore_warnings(carried: MergeResult, present: _PresentStore) -> tuple[str, ...]:
+    """What becomes of sends and rights, a sentence each."""
+    if present.older is not None:
+        return (_OLDER.format(present.older),)
+    return (*upgrade_warnings(present.upgraded), *restore_sentences(carried, present.why))
+
+
+def _kept_warnings(restored: RestoreResult) -> Iterator[str]:
+    if restored.kept is not None:
+        yield f"What was replaced is kept as backups/{restored.kept.name}."
+    if restored.kept_key is not None:
+        yield f"The key file that was there, which holds another key or is damaged, is kept as {restored.kept_key}."

@@ -1,0 +1,231 @@
+"""The store while no service runs: status, check, compact, rekey, upgrade, setup, audit check.
+
+Answers are the API's envelopes.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mailbox_appliance import settings
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreNewer, StoreUnusable
+from mailbox_appliance.model.records import Progress
+from mailbox_appliance.operations.audit import verdict_of
+from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.operations.stores import StoreMigration, overview
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
+from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.formats import format_5
+from mailbox_appliance.store.key import FileSlot, find_key_file, load_passphrase, read_key_file
+from mailbox_appliance.store.maintenance.check import check_closed_store
+from mailbox_appliance.store.maintenance.rewrite import compact_closed_store, rekey_closed_store
+from mailbox_appliance.store.open_file import check_openable, detect_format, find_lock_holder
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.store.upgrade.dry_run import UpgradePreview, preview_upgrade
+from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeResult
+
+# --- The store of a data directory, opened for one command and closed again ---
+
+
+@contextmanager
+def open_existing_store(
+    data_dir: Path, passphrase: str | None = None, progress: Progress | None = None
+) -> Iterator[Store]:
+    """The store that is there; one of an older format is upgraded. Raises StoreUnusable, also where there is none.
+
+    `passphrase`: of its key, where that does not stand in the environment.
+    """
+    require_store(data_dir)
+    passphrase = passphrase or load_passphrase(os.environ)
+    key_file = find_key_file(data_dir, os.environ)
+    with failures_as_unusable(data_dir):
+        store = Store.open(data_dir, key_file=key_file, passphrase=passphrase, progress=progress)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def upgrade_warnings(upgraded: UpgradeResult | None) -> tuple[str, ...]:
+    """What is to be told of an upgrade that a command did on its way."""
+    return () if upgraded is None else upgraded.sentences
+
+
+def to_envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """An answer as the API gives it."""
+    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}
+
+
+def require_store(data_dir: Path) -> None:
+    """Raises StoreUnusable where there is no store: a command that is about one makes none."""
+    if not os.path.lexists(data_dir / DATABASE_FILE):
+        raise StoreUnusable(reason=f"there is no store in {data_dir}. Name the directory that has one with --data-dir.")
+
+
+def require_backups(data_dir: Path) -> None:
+    """The same for what is about backups, which are there also where the store has been lost."""
+    if not (data_dir / BACKUPS_FOLDER).is_dir():
+        require_store(data_dir)
+
+
+_OLDER = "It has the format of an older release: `mailbox-appliance store migrate` upgrades it, as `serve` does."
+_OLD_KEY = (
+    "Backups that were made before still open with the old key, as do copies of the old files. Make a backup now, and"
+    " remove what should not open any more."
+)
+_BROKEN_LOG = "The audit log was not as it was written, and is not now: see `mailbox-appliance audit verify`."
+
+
+def status(data_dir: Path) -> dict[str, Any]:
+    """How the store is, or why it is none. Nothing is upgraded or changed. Raises StoreUnusable where none is there."""
+    require_store(data_dir)
+    key_file, pid = find_key_file(data_dir, os.environ), find_lock_holder(data_dir)
+    number, problem = _identify_store(data_dir, key_file, is_free=pid is None)
+    is_older, migration = number in UPGRADABLE_FORMATS, None
+    if is_older and pid is None:
+        try:
+            migration = preview_upgrade(data_dir, key_file, load_passphrase(os.environ))
+        except StoreUnusable as error:
+            problem = error.message
+    answer = overview(
+        data_dir,
+        key_file,
+        settings.load(data_dir / "config.toml"),
+        store_format=number,
+        backups=backups.list_backups(data_dir),
+        pid=pid,
+        migration=None if migration is None else _migration_facts(migration),
+        problem=problem,
+    )
+    warnings = (*answer.warnings, *((_OLDER,) if is_older else ()), *(migration.warnings if migration else ()))
+    return to_envelope(answer.data, warnings)
+
+
+def check(
+    data_dir: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Whether the store is whole. Nothing is upgraded or changed. Raises StoreUnusable."""
+    require_store(data_dir)
+    key_file, passphrase = _read_store_key(data_dir, passphrase)
+    found = check_closed_store(data_dir, key_file, full=full, passphrase=passphrase, progress=progress)
+    return to_envelope(found, (_OLDER,) if found.format in UPGRADABLE_FORMATS else ())
+
+
+def compact(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Write the database anew without the room that deleted rows left. Raises StoreUnusable, NotEnoughRoom."""
+    require_store(data_dir)
+    key_file, passphrase = _read_store_key(data_dir, passphrase)
+    done = compact_closed_store(data_dir, key_file, passphrase=passphrase, progress=progress)
+    return to_envelope(
+        {"bytesBefore": done.bytes_before, "bytesAfter": done.bytes_after}, upgrade_warnings(done.upgraded)
+    )
+
+
+def rekey(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Give the store a new master key. Raises StoreUnusable, KeyUnusable, NotEnoughRoom."""
+    require_store(data_dir)
+    key_file, passphrase = _read_store_key(data_dir, passphrase)
+    done = rekey_closed_store(data_dir, key_file, passphrase=passphrase, progress=progress)
+    is_whole = done.audit.broken is None
+    warnings = (*upgrade_warnings(done.upgraded), _OLD_KEY, *(() if is_whole else (_BROKEN_LOG,)))
+    return to_envelope({"rekeyed": True, "auditRows": done.audit.count, "auditOk": is_whole}, warnings)
+
+
+def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[int | None, str | None]:
+    """The format of what lies there, None where it is no store; and why it would not open, as far as that is seen."""
+    file, number = data_dir / DATABASE_FILE, None
+    try:
+        with failures_as_unusable(data_dir):
+            number = detect_format(file, key_file)
+            if number == format_5.NUMBER and is_free and _opens_without_asking(key_file):
+                check_openable(file, key_file, load_passphrase(os.environ))
+    except (StoreForeign, StoreNewer, KeyWrong) as error:
+        return None, error.message
+    except StoreUnusable as error:
+        return number, error.message
+    return number, None
+
+
+def _opens_without_asking(key_file: Path) -> bool:
+    """Whether the key is had without a question to a keychain or somebody. What is wrong with it is told elsewhere."""
+    try:
+        there = read_key_file(key_file)
+    except (KeyUnusable, OSError):
+        return False
+    return there is None or any(isinstance(slot, FileSlot) for slot in there.slots)
+
+
+def _migration_facts(told: UpgradePreview) -> StoreMigration:
+    return StoreMigration(
+        from_format=told.format,
+        to_format=told.upgrades_to,
+        rows=told.rows,
+        bytes_needed=told.bytes_needed,
+        problems=told.problems,
+    )
+
+
+def _read_store_key(data_dir: Path, passphrase: str | None) -> tuple[Path, str | None]:
+    return find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ)
+
+
+# --- The upgrade of a store of an older release, for its own sake: done, or only looked at ---
+
+
+def upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Upgrade the store; one that is of this format stays as it is. Raises StoreUnusable, Conflict.
+
+    Answers `upgradedFrom`, and the name of the migration backup that was made; both null where nothing was done.
+    """
+    with open_existing_store(data_dir, passphrase, progress) as store:
+        done = store.upgraded
+    told = {"format": format_5.NUMBER, "upgradedFrom": None, "backup": None}
+    if done is None:
+        return {"data": told}
+    return to_envelope(told | {"upgradedFrom": done.format, "backup": done.backup}, done.warnings)
+
+
+def dry_run_upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """What an upgrade would do, and what stands in its way; nothing is changed. Raises StoreUnusable."""
+    require_store(data_dir)
+    passphrase = passphrase or load_passphrase(os.environ)
+    with failures_as_unusable(data_dir):
+        found = preview_upgrade(data_dir, find_key_file(data_dir, os.environ), passphrase, progress)
+    told = {"format": found.format, "upgradesTo": found.upgrades_to, "rows": found.rows}
+    told |= {"bytesNeeded": found.bytes_needed, "bytesFree": found.bytes_free}
+    return to_envelope({**told, "ready": not found.problems, "problems": list(found.problems)}, found.warnings)
+
+
+# --- The first administrator, and whether the audit log is whole, where nothing is serving ---
+
+
+def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
+    """Make the first administrator; whoever may write the files needs no code. A store is made where there is none.
+
+    Answers token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
+    Invalid for what cannot be taken.
+    """
+    given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
+    options, key_file = settings.load(data_dir / "config.toml"), find_key_file(data_dir, os.environ)
+    with failures_as_unusable(data_dir):
+        appliance = Appliance(data_dir, options, key_file=key_file, passphrase=load_passphrase(os.environ))
+        try:
+            answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
+            (data_dir / SETUP_CODE).unlink(missing_ok=True)
+        finally:
+            appliance.store.close()
+    return to_envelope(answer, upgrade_warnings(appliance.store.upgraded))
+
+
+def verify_audit_on_files(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
+    """Look through the audit log; answers what the API does. Raises StoreUnusable."""
+    with open_existing_store(data_dir, passphrase) as store:
+        return to_envelope(verdict_of(store), upgrade_warnings(store.upgraded))

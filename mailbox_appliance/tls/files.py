@@ -1,0 +1,319 @@
+"""Certificate and key of the HTTPS listener: read and replaced as a pair, and loaded into TLS.
+
+    tls/cert.pem, tls/key.pem   what is served; either may be a link of the operator's
+    tls/.next.making/           a new pair being written; thrown away by whoever comes next
+    tls/.next/                  complete and on the disk: from the rename to this name on it is the one that counts, and
+                                its files move into place one by one, also after a crash
+
+Who reads looks into `.next` first, so that there is no moment with the certificate of one pair and the key of another.
+"""
+
+import errno
+import os
+import shutil
+import ssl
+import string
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
+from mailbox_appliance.store.backup import backups
+from mailbox_appliance.store.backup.backups import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE
+from mailbox_appliance.store.files import write_private
+from mailbox_appliance.system import ca_certificates, files, ownership
+from mailbox_appliance.system.files import locked_folder, replace_file, sync_folder
+from mailbox_appliance.tls import generate
+
+# --- What TLS is offered with: versions, ciphers, and the certificate of two files ---
+
+
+#: For TLS 1.2; those of 1.3 are all of this kind. Forward secrecy, and encryption that also authenticates.
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+_MISMATCH, _LOCKED = "KEY_VALUES_MISMATCH", b"ENCRYPTED"
+#: Flights of a handshake in memory, with room to spare.
+_FLIGHTS = 10
+
+
+def server_context(files: "CertificateFiles") -> ssl.SSLContext:
+    """What the HTTPS listener uses: TLS 1.2 and 1.3, `http/1.1`, no compression, no renegotiation, the pair as it is.
+
+    Each call makes a new one, since a certificate loaded into one that is in use may be seen by half. Raises
+    CertificateUnusable where the pair is missing or does not fit; one that has expired is taken.
+    """
+    files.load()  # regular files of a fair size, before OpenSSL opens them
+    return files.read_consistently(lambda certificate, key: load_context(certificate, key, files.folder))
+
+
+def load_context(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
+    """The same for two files; `folder` is named where they do not fit. Raises CertificateUnusable."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.set_ciphers(_CIPHERS)
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        # Without a passphrase given, OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(certificate, key, password=lambda: b"")
+    except (OSError, ValueError) as error:
+        raise CertificateUnusable(folder=folder, reason=_why_unusable(error, certificate, key)) from error
+    return context
+
+
+def is_trusted(context: ssl.SSLContext) -> bool:
+    """Whether this computer trusts who issued the certificate of a listener's context; names are not compared."""
+    asking = ca_certificates.client_context()
+    asking.check_hostname = False
+    try:
+        _handshake_in_memory(context, asking)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+def served_certificate(context: ssl.SSLContext) -> bytes:
+    """The certificate that clients see of a listener's context, as DER. Raises SSLError where it serves none."""
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
+    return _handshake_in_memory(context, asking).getpeercert(binary_form=True) or b""
+
+
+def _handshake_in_memory(context: ssl.SSLContext, asking: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's side after a handshake in memory. Raises SSLError of either side."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    client = asking.wrap_bio(to_client, to_server)
+    for _ in range(_FLIGHTS):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            if side is client:  # it is the one who looks at the certificate
+                return client
+    raise ssl.SSLError("the handshake does not end")
+
+
+def _why_unusable(error: Exception, certificate: Path, key: Path) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == _MISMATCH:
+        return f"{key.name} is not the key of the certificate in {certificate.name}. {_WHAT_TO_DO}"
+    if isinstance(error, ssl.SSLError) and _is_encrypted_key(key):
+        return f"{key.name} is locked by a passphrase; `openssl pkey` takes it off. {_WHAT_TO_DO}"
+    told = getattr(error, "strerror", None) or "not PEM"
+    if isinstance(error, ssl.SSLError):  # with a reason in capitals, or none where the text could not be read at all
+        told = (error.reason or "not PEM, or damaged").lower().replace("_", " ").replace("pem", "PEM")
+    return f"{certificate.name} and {key.name} are no certificate and its key, as PEM, for TLS ({told}). {_WHAT_TO_DO}"
+
+
+_WHAT_TO_DO = (
+    "Put both files there as they belong together, with `mailbox-appliance https import`, or make others with"
+    " `mailbox-appliance https rotate`."
+)
+
+
+def _is_encrypted_key(key: Path) -> bool:
+    try:
+        return _LOCKED in key.read_bytes()
+    except OSError:
+        return False
+
+
+T = TypeVar("T")
+#: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
+Recorded = Callable[[bytes], None]
+
+#: A certificate and its chain are some thousand bytes.
+MOST_BYTES = 1 << 20
+
+
+def record_nothing(certificate: bytes) -> None:
+    """Where nobody is to be told."""
+
+
+class CertificateFiles:
+    """The certificate (with its chain, the server's own first) and its private key, both PEM."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / backups.CERTIFICATE_FOLDER
+        self.certificate, self.key = self.folder / CERTIFICATE_FILE, self.folder / CERTIFICATE_KEY_FILE
+        self._making, self._next = self.folder / ".next.making", self.folder / backups.NEXT_CERTIFICATE_FOLDER
+
+    def any_exists(self) -> bool:
+        """Whether there is either file, readable or not: then none is made."""
+        return any(os.path.lexists(path) for path in (self._next, self.certificate, self.key))
+
+    def are_links(self) -> bool:
+        """Whether one of them is a link, as it is where something else renews them."""
+        return any(path.is_symlink() for path in self.paths())
+
+    def paths(self) -> tuple[Path, Path]:
+        """Where the pair that counts lies now."""
+        return backups.certificate_paths(self.folder)
+
+    def state(self) -> tuple[object, ...]:
+        """Something that is another whenever one of the files, or what a link leads to, is another."""
+        return backups.certificate_state(self.folder)
+
+    def load(self) -> tuple[bytes, bytes]:
+        """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
+        return self.read_consistently(lambda certificate, key: (self._read(certificate), self._read(key)))
+
+    def read_consistently(self, look: Callable[[Path, Path], T]) -> T:
+        """What `look` finds in the two files, with no change between the one and the other.
+
+        Raises what it raises, unless the files changed meanwhile: then it looks again.
+        """
+        return backups.read_unchanged(self.folder, look, CertificateUnusable)
+
+    def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = record_nothing) -> bool:
+        """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.
+
+        Raises CertificateUnusable where it cannot be written, or where only one of the two files can be read.
+        """
+        if self.any_exists():
+            self._finish_interrupted()
+            self.load()
+            return False
+        with self._lock_folder():
+            self._settle()
+            if self.any_exists():  # another process was faster
+                return False
+            self._replace_pair(*generate.generate_certificate(names, now), recorded)
+        return True
+
+    def replace(self, certificate: bytes, key: bytes, recorded: Recorded = record_nothing) -> None:
+        """Let another pair take the place of the one that is there; links are replaced, not what they lead to.
+
+        Whenever it is broken off, the old pair is there or the new one. Raises CertificateUnusable where the two do not
+        fit each other or cannot be written; then the old pair is there.
+        """
+        with self._lock_folder():
+            self._settle()
+            self._replace_pair(certificate, key, recorded)
+
+    def _read(self, file: Path) -> bytes:
+        try:
+            content = files.read_regular(file, MOST_BYTES + 1)
+        except FileNotFoundError as error:
+            raise self._missing_file_error(file) from error
+        except OSError as error:
+            raise self.unusable_error(f"{file} cannot be read ({error.strerror}).") from error
+        if len(content) > MOST_BYTES:
+            raise self.unusable_error(f"{file} is larger than 1 MiB, which no certificate or key is.")
+        return content
+
+    def unusable_error(self, what: str) -> CertificateUnusable:
+        """What is wrong with the pair, and what to do."""
+        return CertificateUnusable(
+            folder=self.folder,
+            reason=f"{what} Put both files there as they belong together, with `mailbox-appliance https import`, or"
+            " make others with `mailbox-appliance https rotate`.",
+        )
+
+    def _missing_file_error(self, file: Path) -> CertificateUnusable:
+        if not file.is_symlink():
+            return self.unusable_error(f"{file} is missing.")
+        found = self.unusable_error(f"{file} is a link, and what it leads to is missing.")
+        found.where = os.path.realpath(file)
+        return found
+
+    @contextmanager
+    def _lock_folder(self) -> Iterator[None]:
+        """One process at a time changes the pair. Raises CertificateNotWritten for what the file system refuses."""
+        try:
+            ownership.make_folder(self.folder)
+            with locked_folder(self.folder):
+                yield
+        except OSError as error:
+            raise CertificateNotWritten(folder=self.folder, reason=_why_not_written(error)) from error
+
+    def _replace_pair(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
+        for target in (self.certificate, self.key):
+            if target.is_dir() and not target.is_symlink():
+                raise IsADirectoryError(0, "it is a directory; move it away", str(target))
+        self._write(certificate, key, recorded)
+        replace_file(self._making, self._next)
+        try:
+            sync_folder(self.folder)
+            replace_file(self._next / CERTIFICATE_KEY_FILE, self.key)
+        except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
+            replace_file(self._next, self._making)
+            self._settle()
+            raise
+        with suppress(OSError):  # it counts, wherever it lies; the next one to come tries again
+            self._settle()
+
+    def _write(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
+        """The new files, on the disk, looked at by TLS and recorded; nothing is left where one of these fails."""
+        try:
+            self._making.mkdir(mode=0o700)
+            new = self._making / CERTIFICATE_FILE, self._making / CERTIFICATE_KEY_FILE
+            for file, content in zip(new, (certificate, key), strict=True):
+                write_private(file, content)
+            load_context(*new, self.folder)
+            recorded(certificate)
+        except BaseException:
+            shutil.rmtree(self._making, ignore_errors=True)
+            raise
+
+    def _finish_interrupted(self) -> None:
+        """Finish what was begun and broken off, where it can be; what counts is the same before and after."""
+        if any(os.path.lexists(path) for path in (self._next, self._making)):
+            with suppress(CertificateNotWritten), self._lock_folder():
+                self._settle()
+
+    def _settle(self) -> None:
+        if os.path.lexists(self._making):
+            shutil.rmtree(self._making)
+        if not os.path.lexists(self._next):
+            return
+        for name in (CERTIFICATE_KEY_FILE, CERTIFICATE_FILE):
+            if os.path.lexists(self._next / name):
+                replace_file(self._next / name, self.folder / name)
+        sync_folder(self.folder)
+        shutil.rmtree(self._next)
+        sync_folder(self.folder)
+
+
+def _why_not_written(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; make room on it, and try again"
+    file = f"{error.filename}: " if error.filename else ""
+    return f"{file}{error.strerror or error}"
+
+
+# ---
+# The blocks of a text with PEM (RFC 7468), found in one go: a pattern would begin its search anew at each BEGIN.
+
+
+_BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"
+_LABEL = frozenset((string.ascii_uppercase + string.digits + " ").encode())
+_LONGEST_LABEL = 40
+#: Under which a certificate may stand; the second is an older name.
+CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
+
+
+def pem_blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The label of each block, and all of it. One that has another's end, or none, is left out."""
+    begin = text.find(_BEGIN)
+    while begin >= 0:
+        after = begin + len(_BEGIN)
+        if label := _pem_label(text, after):
+            own_end = _END + label + _DASHES
+            if (end := text.find(_END, after)) < 0:
+                return
+            after = end + len(_END)
+            if text.startswith(own_end, end):
+                after = end + len(own_end)
+                yield label, text[begin:after]
+        begin = text.find(_BEGIN, after)
+
+
+def _pem_label(text: bytes, at: int) -> bytes:
+    """The label that stands here with dashes and the end of a line behind it; empty: none."""
+    end = text.find(_DASHES, at, at + _LONGEST_LABEL + len(_DASHES))
+    label = text[at : max(at, end)]
+    is_alone = text[end + len(_DASHES) : end + len(_DASHES) + 1].isspace()
+    return label if is_alone and _LABEL.issuperset(label) else b""

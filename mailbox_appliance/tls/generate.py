@@ -1,0 +1,113 @@
+"""A certificate of one's own: ECDSA P-256, for ten years, since clients pin it and it is replaced by request only."""
+
+import socket
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mailbox_appliance.settings import Settings
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+DAYS = 3650
+#: A clock may be wrong, and that of a client another.
+_BEFORE = timedelta(days=1)
+#: What the key is not for; it signs handshakes.
+_NO_USES = (
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
+_ALWAYS = ("localhost", "127.0.0.1", "::1")
+#: A common name is no longer (RFC 5280 appendix A.1), a label of a name (RFC 1035 2.3.4), and a name.
+_COMMON_NAME, _LABEL, _NAME = 64, 63, 253
+
+
+def own_names(settings: Settings) -> tuple[str, ...]:
+    """The names and addresses under which this computer is reached, as far as it knows."""
+    try:
+        public = urlsplit(settings.text("server.public_url")).hostname or ""
+    except ValueError:
+        public = ""
+    asked = (*_ALWAYS, socket.gethostname(), public, settings.text("server.https_host"))
+    return tuple(dict.fromkeys(_valid_names(asked)))
+
+
+def generate_certificate(names: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
+    """A new certificate for these names and addresses, signed by its own key, and the key; both PEM."""
+    # cryptography.x509 takes some MiB, which who makes no certificate need not have.
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _certificate_builder(names, now).public_key(key.public_key())
+    for extension, critical in _extensions(names, key.public_key()):
+        certificate = certificate.add_extension(extension, critical)
+    signed = certificate.sign(key, SHA256()).public_bytes(Encoding.PEM)
+    return signed, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _certificate_builder(names: Sequence[str], now: datetime) -> "x509.CertificateBuilder":
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    own = next((name for name in names if name not in _ALWAYS), _ALWAYS[0])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, own[:_COMMON_NAME])])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+    builder = builder.serial_number(x509.random_serial_number())
+    return builder.not_valid_before(now - _BEFORE).not_valid_after(now + timedelta(days=DAYS))
+
+
+def _extensions(names: Sequence[str], public: object) -> Iterable[tuple["x509.ExtensionType", bool]]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    assert isinstance(public, EllipticCurvePublicKey)  # noqa: S101 - as it was made
+    uses = dict.fromkeys(_NO_USES, False)
+    yield x509.SubjectAlternativeName([_general_name(name) for name in names]), False
+    yield x509.BasicConstraints(ca=False, path_length=None), True
+    yield x509.KeyUsage(digital_signature=True, **uses), True
+    yield x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False
+    yield x509.SubjectKeyIdentifier.from_public_key(public), False
+
+
+def _general_name(name: str) -> "x509.GeneralName":
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _valid_names(names: Iterable[str]) -> Iterable[str]:
+    """Those that may stand in a certificate, in their form there: addresses without a zone, names as A-labels."""
+    for name in names:
+        try:
+            address = ip_address(name.partition("%")[0].strip("[]"))
+        except ValueError:
+            if (ascii_name := _to_a_label(name)) is not None:
+                yield ascii_name
+        else:
+            if not address.is_unspecified:
+                yield str(address)
+
+
+def _to_a_label(name: str) -> str | None:
+    try:
+        found = name.rstrip(".").lower().encode("idna").decode("ascii")
+    except UnicodeError:
+        return None
+    labels = found.split(".")
+    fits = len(found) <= _NAME and all(0 < len(label) <= _LABEL for label in labels)
+    return found if fits and all(char.isalnum() or char in "-_." for char in found) else None

@@ -1,0 +1,144 @@
+"""Reads certificates: the facts that are shown, the warnings, and the certificate loaded for HTTPS."""
+
+import hashlib
+import logging
+import ssl
+from binascii import a2b_base64
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from mailbox_appliance.tls.files import (
+    CERTIFICATES,
+    CertificateFiles,
+    is_trusted,
+    pem_blocks,
+    served_certificate,
+    server_context,
+)
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+_SOON = timedelta(days=14)
+
+
+@dataclass(frozen=True)
+class CertificateFacts:
+    """The server's own certificate, the first of its file. `trusted`: this computer trusts who issued it."""
+
+    fingerprint: str
+    not_before: datetime
+    not_after: datetime
+    names: tuple[str, ...]
+    self_signed: bool
+    trusted: bool
+
+
+def fingerprint(pem: bytes) -> str:
+    """`sha256:` and 64 hex digits of the first certificate in a text, as clients pin it.
+
+    Raises ValueError where there is none. Imports nothing beyond the standard library.
+    """
+    block = next((body for label, body in pem_blocks(pem) if label in CERTIFICATES), None)
+    if block is None:
+        raise ValueError("no certificate, as PEM, is in it")
+    return _facts_from_der(a2b_base64(b"".join(block.splitlines()[1:-1])))
+
+
+def read_facts(files: "CertificateFiles") -> CertificateFacts:
+    """What the certificate says that HTTPS would be offered with. Raises CertificateUnusable, as `server_context`."""
+    return load_with_facts(files)[1]
+
+
+def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, CertificateFacts]:
+    """What HTTPS would be offered with, and what a client sees of it. Raises CertificateUnusable, and nothing else.
+
+    What is read is what the listener shows: OpenSSL finds certificates in a file where others would not, and takes some
+    that cannot be read here.
+    """
+    context = server_context(files)
+    try:
+        return context, _facts_of(served_certificate(context), trusted=is_trusted(context))
+    except ssl.SSLError as error:
+        raise files.unusable_error(f"{files.certificate.name}: no client can use its kind of key.") from error
+    except Exception as error:
+        raise files.unusable_error(f"{files.certificate.name}: it cannot be read ({error}).") from error
+
+
+def _facts_of(der: bytes, *, trusted: bool) -> CertificateFacts:
+    from cryptography import x509
+
+    certificate = x509.load_der_x509_certificate(der)
+    return CertificateFacts(
+        fingerprint=_facts_from_der(der),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        names=names_in(certificate),
+        self_signed=is_issued_by(certificate, certificate),
+        trusted=trusted,
+    )
+
+
+def _facts_from_der(der: bytes) -> str:
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:
+    """The host names and addresses it is for (RFC 6125)."""
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    return tuple(str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress))
+
+
+def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
+    """Whether the key of the other certificate signed this one; for one and the same: whether it is self-signed."""
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -> tuple[str, ...]:
+    """What an operator should see to: it has expired, or soon will, or is not valid yet."""
+    now, until = now or datetime.now(UTC), f"{found.not_after:%Y-%m-%d}"
+    renew = "`mailbox-appliance https rotate` makes another one" if found.self_signed else "Renew it"
+    if now < found.not_before:
+        return (f"The certificate of HTTPS is valid from {found.not_before:%Y-%m-%d} on only: is the clock right?",)
+    if now >= found.not_after:
+        return (f"The certificate of HTTPS has expired on {until}. {renew}.",)
+    if found.not_after - now < _SOON:
+        return (f"The certificate of HTTPS expires on {until}. {renew}.",)
+    return ()
+
+
+# --- The certificate that HTTPS is offered with, as it was when it was taken from its files ---
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LoadedCertificate:
+    """`state`: of the files, so that it can be told whether they are others since."""
+
+    context: ssl.SSLContext
+    facts: CertificateFacts
+    state: tuple[object, ...]
+
+
+def load_certificate(files: CertificateFiles, before: LoadedCertificate | None = None) -> LoadedCertificate:
+    """The certificate that is there now; `before`, where it is still that. Raises CertificateUnusable."""
+    state = files.state()
+    if before is not None and before.state == state:
+        return before
+    context, facts = load_with_facts(files)
+    log.info("a certificate is taken for HTTPS", extra={"fingerprint": facts.fingerprint})
+    return LoadedCertificate(context, facts, state)

@@ -1,0 +1,269 @@
+"""A certificate of the operator's own: looked at before it takes the place of another, every fault in a sentence.
+
+An import is written again as plain PEM: the certificates of one text, and the key of the other that fits the first of
+them. So no key is in `cert.pem`. Ed25519 is refused, since browsers do not accept it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mailbox_appliance.errors import Invalid
+from mailbox_appliance.tls.files import CERTIFICATES, pem_blocks
+from mailbox_appliance.tls.inspect import is_issued_by, names_in
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+CERTIFICATE, KEY = "/certificate", "/privateKey"
+_LEAST_RSA, _MOST_RSA = 2048, 8192
+_CURVES = ("secp256r1", "secp384r1", "secp521r1")
+_DAMAGED_KEY = "The private key is damaged."
+#: How DER begins (X.690 8.1: a sequence whose length takes two bytes), and what follows in PKCS#12 (RFC 7292 4).
+_DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
+
+
+@dataclass(frozen=True)
+class ValidatedCertificate:
+    """A certificate with its chain, and its key, as they will be written.
+
+    `warnings`: what may trouble clients; that it expires soon is told of every certificate (`reading.remarks`).
+    """
+
+    certificate: bytes
+    key: bytes
+    warnings: tuple[str, ...]
+
+
+def validate_certificate(certificate: bytes, key: bytes, now: datetime) -> ValidatedCertificate:
+    """What two files hold that an operator hands over: certificates are taken from the one, the key from the other.
+
+    Text around the PEM blocks, the other line ends, and what else is in the files, is left out. Raises Invalid.
+    """
+    own_blocks, key_blocks = tuple(pem_blocks(certificate)), tuple(pem_blocks(key))
+    chain = [body for label, body in own_blocks if label in CERTIFICATES]
+    keys = [body for label, body in key_blocks if label.endswith(b"PRIVATE KEY")]
+    if not chain:
+        _refuse(CERTIFICATE, _no_certificate(certificate, own_blocks, key_blocks))
+    if not keys:
+        _refuse(KEY, _no_key(key, key_blocks))
+    read, private = _read_chain(chain), [_read_key(one) for one in keys]
+    _require_complete_chain(certificate, len(chain))
+    own = _require_matching_key(read, private)
+    _require_strength(own)
+    _require_valid_now(read[0], now)
+    _require_server_use(read[0])
+    return ValidatedCertificate(_encode_chain(read), _encode_key(own), tuple(_warnings(read)))
+
+
+# --- what is in the files ---------------------------------------------------------------------------------------------
+
+
+def _no_certificate(text: bytes, own: Sequence[tuple[bytes, bytes]], key: Sequence[tuple[bytes, bytes]]) -> str:
+    labels = {label for label, _ in own}
+    if any(label.endswith(b"PRIVATE KEY") for label in labels):
+        if any(label in CERTIFICATES for label, _ in key):
+            return "The two files are the wrong way round: name the certificate first, then its key."
+        return "This is a private key, and no certificate is with it."
+    if any(label.endswith(b"REQUEST") for label in labels):
+        return "This is a request for a certificate. Hand it to an authority, and import the certificate it gives back."
+    if labels & {b"PKCS7", b"CMS"}:
+        return "This is PKCS#7: `openssl pkcs7 -print_certs -in FILE -out cert.pem` makes PEM of it."
+    if b"TRUSTED CERTIFICATE" in labels:
+        return "This is OpenSSL's own form: `openssl x509 -in FILE -out cert.pem` makes a plain certificate of it."
+    return _no_pem(text, "certificate", "openssl x509 -inform der -in FILE -out cert.pem")
+
+
+def _no_key(text: bytes, found: Sequence[tuple[bytes, bytes]]) -> str:
+    labels = {label for label, _ in found}
+    if any(label.endswith(b"PUBLIC KEY") for label in labels):
+        return "This is a public key; the private one is needed that was made together with it."
+    if labels & set(CERTIFICATES):
+        return "This is a certificate; the private key is needed that was made for it."
+    return _no_pem(text, "private key", "openssl pkey -inform der -in FILE -out key.pem")
+
+
+def _no_pem(text: bytes, what: str, command: str) -> str:
+    if not text.strip():
+        return "Nothing is in it."
+    if text.startswith(_DER) and text[4:7] == _PKCS_12:
+        return (
+            "This is PKCS#12 (.p12, .pfx): `openssl pkcs12 -in FILE -nokeys -out cert.pem` and"
+            " `openssl pkcs12 -in FILE -nocerts -nodes -out key.pem` take it apart."
+        )
+    if text[:1] == _DER[:1]:
+        return f"This is DER: `{command}` makes PEM of it."
+    if b"-----BEGIN" in text:
+        return f"The {what} is cut off or damaged: between its BEGIN and END lines something is wrong."
+    return f"No {what} is in it: PEM is needed, a text with a line `-----BEGIN {what.upper()}-----`."
+
+
+def _read_chain(blocks: Iterable[bytes]) -> "list[x509.Certificate]":
+    from cryptography import x509
+
+    found = []
+    for number, block in enumerate(blocks, 1):
+        try:
+            found.append(x509.load_pem_x509_certificate(block))
+            _ = found[-1].extensions
+        except ValueError:
+            _refuse(CERTIFICATE, f"Certificate {number} of the file is damaged.")
+    return found
+
+
+def _read_key(block: bytes) -> "PrivateKeyTypes":
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    is_ssh = block.startswith(b"-----BEGIN OPENSSH")
+    try:
+        # Whether the numbers of an RSA key are primes is a matter of seconds, in which nobody else is served.
+        load = load_ssh_private_key if is_ssh else load_pem_private_key
+        return load(block, None, unsafe_skip_rsa_key_validation=True)
+    except TypeError:  # a passphrase is needed
+        _refuse(
+            KEY,
+            "The key is locked by a passphrase, and the appliance starts without anybody to type it:"
+            " `openssl pkey -in FILE -out key.pem` takes it off.",
+        )
+    except UnsupportedAlgorithm:
+        _refuse(KEY, "The key is of a kind that is not known here. Use EC P-256, or RSA with 2048 bits or more.")
+    except ValueError:
+        _refuse(KEY, _DAMAGED_KEY)
+
+
+def _require_complete_chain(certificate: bytes, found: int) -> None:
+    """A chain that is cut off would be taken without its end, and clients would not accept it."""
+    begun = sum(certificate.count(b"-----BEGIN " + label + b"-----") for label in CERTIFICATES)
+    if begun > found:
+        _refuse(CERTIFICATE, f"Certificate {found + 1} of the file is cut off: its END line is missing.")
+
+
+# --- whether it can serve ---------------------------------------------------------------------------------------------
+
+
+def _require_matching_key(chain: "Sequence[x509.Certificate]", keys: "Sequence[PrivateKeyTypes]") -> "PrivateKeyTypes":
+    """The key of the first certificate."""
+    public = [_public_bytes(certificate.public_key()) for certificate in chain]
+    fitting = {public.index(one): key for key in keys if (one := _public_bytes(key.public_key())) in public}
+    if not fitting:
+        _refuse(KEY, "The private key belongs to another certificate.")
+    if 0 not in fitting:
+        place = min(fitting) + 1
+        _refuse(
+            CERTIFICATE,
+            f"The certificate of the key is number {place} in the file. Put it first, then the one of who issued it,"
+            " and so on.",
+        )
+    return fitting[0]
+
+
+def _public_bytes(key: object) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    found: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]
+    return found
+
+
+def _require_strength(key: "PrivateKeyTypes") -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    ask = "Use EC P-256, or RSA with 2048 bits or more."
+    if isinstance(key, rsa.RSAPrivateKey):
+        if key.key_size < _LEAST_RSA:
+            _refuse(KEY, f"The key is RSA with {key.key_size} bits, which is too short to be safe. {ask}")
+        if key.key_size > _MOST_RSA:
+            _refuse(KEY, f"The key is RSA with {key.key_size} bits, which is more than browsers take. {ask}")
+        _require_signature(key)
+    elif isinstance(key, ec.EllipticCurvePrivateKey):
+        if key.curve.name not in _CURVES:
+            _refuse(KEY, f"The key is on the curve {key.curve.name}, which clients do not take. {ask}")
+    else:  # TLS would do with Ed25519; browsers do not
+        kind = type(key).__name__.removesuffix("PrivateKey").lstrip("_")
+        _refuse(KEY, f"The key is {kind}, which browsers do not take. {ask}")
+
+
+def _require_signature(key: "RSAPrivateKey") -> None:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    how = PKCS1v15(), SHA256()
+    try:
+        key.public_key().verify(key.sign(b"", *how), b"", *how)
+    except (ValueError, InvalidSignature):
+        _refuse(KEY, _DAMAGED_KEY)
+
+
+def _require_valid_now(own: "x509.Certificate", now: datetime) -> None:
+    if now >= own.not_valid_after_utc:
+        _refuse(CERTIFICATE, f"The certificate has expired on {own.not_valid_after_utc:%Y-%m-%d}. Renew it first.")
+    if now < own.not_valid_before_utc:
+        since = f"{own.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+        _refuse(CERTIFICATE, f"The certificate is valid from {since} on only. Import it then, or set the clock right.")
+
+
+def _require_server_use(own: "x509.Certificate") -> None:
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    if _is_authority(own) and not is_issued_by(own, own):
+        _refuse(
+            CERTIFICATE, "This is the certificate of an authority (CA). Import the one that it issued for a server."
+        )
+    uses = _extension(own, x509.ExtendedKeyUsage)
+    if uses is not None and not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & {*uses}:
+        _refuse(CERTIFICATE, "The certificate is not for servers (serverAuth is not among its extended key usages).")
+    usage = _extension(own, x509.KeyUsage)
+    if usage is not None and not usage.digital_signature:
+        _refuse(CERTIFICATE, "The certificate is not for TLS: its key usage does not have digitalSignature.")
+
+
+def _is_authority(certificate: "x509.Certificate") -> bool:
+    from cryptography import x509
+
+    constraints = _extension(certificate, x509.BasicConstraints)
+    return constraints is not None and constraints.ca
+
+
+def _extension(certificate: "x509.Certificate", kind: type) -> Any:
+    from cryptography import x509
+
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _warnings(chain: "Sequence[x509.Certificate]") -> Iterator[str]:
+    own = chain[0]
+    if not names_in(own):
+        yield "The certificate names no host (subjectAltName), so browsers will not accept it."
+    if _is_authority(own):
+        yield "The certificate may issue others (CA): who gets its key is believed by whoever trusts it."
+    for number, (one, issuer) in enumerate(pairwise(chain), 1):
+        if not is_issued_by(one, issuer):
+            yield (
+                f"Certificate {number + 1} of the file is not the one that issued certificate {number}, so some clients"
+                " will not accept the chain."
+            )
+
+
+def _encode_chain(chain: "Iterable[x509.Certificate]") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return b"".join(one.public_bytes(Encoding.PEM) for one in chain)
+
+
+def _encode_key(key: "PrivateKeyTypes") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _refuse(path: str, message: str) -> NoReturn:
+    raise Invalid.at(path, message)

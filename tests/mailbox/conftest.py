@@ -1,0 +1,46 @@
+"""What the tests of errands share."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mailbox.rig import Rig
+from tests.servers.dovecot import MailServer
+
+_NOTHING = "mailbox %s {\n auto = no\n special_use =\n }"
+#: All folders lie below INBOX, and there are none yet.
+BARE = "\n".join(
+    [
+        "namespace inbox {\n prefix = INBOX.\n separator = .",
+        *(_NOTHING % name for name in ("Drafts", "Sent", "Trash", "Junk", "Archive")),
+        "}",
+    ]
+)
+
+
+@pytest.fixture
+def rig(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
+    """A mailbox of one's own."""
+    made = Rig(tmp_path / "data", mail_server)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def _bare_server() -> Iterator[MailServer]:
+    with tempfile.TemporaryDirectory(prefix="bare-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        server = MailServer(BARE).start(folder)
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def bare(tmp_path: Path, _bare_server: MailServer) -> Iterator[Rig]:
+    """A mailbox that has an inbox and nothing else; new folders must lie below it, with `.` between."""
+    made = Rig(tmp_path / "data", _bare_server)
+    yield made
+    made.close()

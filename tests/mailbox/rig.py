@@ -1,0 +1,117 @@
+"""A mailbox at a real server behind a proxy, and its mirror, which only changes when a test says so: no sync runs."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from mailbox_appliance.events import Events, FolderWritten
+from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mailbox import actions
+from mailbox_appliance.mailbox.bulk import Action, MessageAction
+from mailbox_appliance.mailbox.connections import Connections
+from mailbox_appliance.model.records import ActionResult, Connection, Endpoint, MirroredFolder
+from mailbox_appliance.oauth.logins import Logins
+from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.settings import load
+from mailbox_appliance.store.store import Store
+from tests.servers.dovecot import MailServer
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.mailboxes import PASSWORD
+
+WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+def letter(subject: str, *, message_id: str | None = None) -> bytes:
+    """A message; its Message-ID is made of its subject unless one is given."""
+    name = (message_id or f"<{subject}@example.test>").encode()
+    return b"From: bob@example.test\r\nMessage-ID: %s\r\nSubject: %s\r\n\r\nHello\r\n" % (name, subject.encode())
+
+
+class Rig:
+    """The mailbox. Subjects name messages; every subject is there once."""
+
+    def __init__(self, folder: Path, server: MailServer, port: int | None = None, **settings: int) -> None:
+        """`port`: where the proxy leads to, if not to the server itself."""
+        self.server, self.user = server, server.fresh_user()
+        self.proxy = FaultProxy(port or server.imap_port).start()
+        self.store = Store.open(folder)
+        flags = {name.replace("__", "."): value for name, value in ({"remote__timeout": 5} | settings).items()}
+        self.settings = load(None, {}, flags)
+        self.events, self.touched = Events(), list[str]()
+        self.events.subscribe(FolderWritten, lambda event: self.touched.append(event.path))
+        self.connections = Connections(Logins(self.store, self.settings), self.settings)
+        self._endpoint = Endpoint("127.0.0.1", self.proxy.port, "none", self.user, PASSWORD)
+        with self.store.database.transaction():
+            owner = self.store.members.add(name="Ann", email="ann@example.test", role="admin", password_hash=None)
+            smtp = Endpoint("127.0.0.1", 1, "none", self.user, PASSWORD)
+            self.account_id = self.store.accounts.add(owner.id, None, Connection(self.user, self._endpoint, smtp))
+
+    def close(self) -> None:
+        """End all."""
+        self.connections.stop()
+        self.direct.close()
+        self.store.close()
+        self.proxy.stop()
+
+    @cached_property
+    def direct(self) -> ImapMailbox:
+        """The connection of another mail program, past the proxy."""
+        endpoint = Endpoint("127.0.0.1", self.server.imap_port, "none", self.user, PASSWORD)
+        return ImapMailbox.open(endpoint, ca_file="", timeout=10)
+
+    def deliver(self, *subjects: str, folder: str = "INBOX", flags: str = "") -> tuple[str, ...]:
+        """Put messages into a folder and mirror them; answers their ids."""
+        self.server.deliver(self.user, *map(letter, subjects), folder=folder, flags=flags)
+        self.mirror()
+        return tuple(self.id(subject) for subject in subjects)
+
+    def mirror(self) -> None:
+        """Take in what is new at the server."""
+        listed = self.direct.list_folders()
+        for folder in self.store.folders.replace(self.account_id, listed, folder_roles.assign(listed, {})):
+            state = self.direct.examine(folder.path)
+            if state != folder.state:
+                self._take_in(folder)
+                self.store.folders.set_state(folder.number, state)
+
+    def _take_in(self, folder: MirroredFolder) -> None:
+        new = sorted(set(self.direct.fetch_flags()) - self.store.mailbox_writer.load_flags(folder.number).keys())
+        self.store.mailbox_writer.add(
+            folder, [(message, parse(message.source)) for message in self.direct.fetch_messages(new)]
+        )
+
+    def act(self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = "") -> ActionResult:
+        """A bulk action."""
+        target = None if folder is None else self.store.folders.find(self.account_id, folder)
+        wanted = MessageAction(action, tuple(ids), target, tuple(labels.split()))
+        return actions.perform(self.connections, self.store, self.events, self.account_id, wanted)
+
+    def at_server(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
+        """Subject -> flags of what lies in a folder of the server."""
+        self.direct.examine(folder)
+        flags = self.direct.fetch_flags()
+        return {
+            parse(one.source).subject: flags[one.uid] - {"\\Recent"}
+            for one in self.direct.fetch_messages(sorted(flags))
+        }
+
+    def here(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
+        """The same of the mirror."""
+        found = self.store.folders.find(self.account_id, folder)
+        if found is None:
+            return {}
+        rows = self.store.database.rows("SELECT id, subject FROM messages WHERE folder = ?", (found.number,))
+        located = self.store.mailbox_writer.locate(self.account_id, [message_id for message_id, _ in rows])
+        return {subject: located[message_id].flags for message_id, subject in rows}
+
+    def agrees(self, *folders: str) -> bool:
+        """Whether the mirror of these folders is what the server has."""
+        return all(self.here(folder) == self.at_server(folder) for folder in folders)
+
+    def id(self, subject: str) -> str:
+        """The id of the message with this subject."""
+        sql = "SELECT id FROM messages WHERE subject = ?"
+        (row,) = self.store.database.rows(sql, (subject,))
+        return str(row[0])

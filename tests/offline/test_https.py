@@ -1,0 +1,117 @@
+"""HTTPS where nothing is serving: what is stored counts at the next start, and the log tells of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.errors import CertificateUnusable, Conflict, Invalid, StoreUnusable
+from mailbox_appliance.offline import https
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.tls.files import CertificateFiles
+from tests.tls.issued import FAR, NOW, issued
+
+HERE = {"enabled": True, "host": "127.0.0.1", "port": 0}
+
+
+def stored(data_dir: Path) -> tuple[dict[str, object], list[tuple[str, str, str]]]:
+    """The stored settings, and what the log tells, the oldest first."""
+    store = Store.open(data_dir)
+    try:
+        events, _ = store.audit.list(None, 100)
+        rows = [(str(one.action), str(one.outcome), str(one.actor.kind)) for one in reversed(events)]
+        return store.stored_settings.get_all(), rows
+    finally:
+        store.close()
+
+
+def test_a_fresh_directory_is_got_ready(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    first = https.fingerprint(data)
+    shown, (warning,) = first["data"], first["warnings"]
+    assert (f"made now in {data / 'tls'}" in warning, "No appliance has been there" in warning) == (True, True)
+    assert [path.name for path in data.iterdir()] == ["tls"]
+    assert https.fingerprint(data) == {"data": shown}
+    told = https.change(data, HERE)
+    assert told == {"data": {**HERE, "url": None, "certificate": shown}}
+    assert https.status(data) == told
+    values, rows = stored(data)
+    assert values == {"server.https": True, "server.https_host": "127.0.0.1", "server.https_port": 0}
+    assert rows == [("settings.update", "success", "local")] * 3
+
+
+def test_a_certificate_is_made_where_there_is_none(tmp_path: Path) -> None:
+    made = https.change(tmp_path, {"enabled": True})["data"]["certificate"]
+    assert https.fingerprint(tmp_path)["data"] == made
+    rotated = https.rotate_certificate(tmp_path)
+    assert rotated["data"]["certificate"]["fingerprint"] != made["fingerprint"]
+    assert "log in again" in rotated["warnings"][0]
+    assert https.change(tmp_path, {"enabled": False})["data"] == {**rotated["data"], "enabled": False}
+    assert [row[0] for row in stored(tmp_path)[1]] == [
+        *("certificate.make", "settings.update", "certificate.rotate", "settings.update"),
+    ]
+
+
+def test_another_one_for_a_store_is_told_as_made_now(tmp_path: Path) -> None:
+    https.change(tmp_path, {"enabled": True})
+    for path in CertificateFiles(tmp_path).paths():
+        path.unlink()
+    (warning,) = https.fingerprint(tmp_path)["warnings"]
+    assert ("made now" in warning, "pinned" in warning, "No appliance" in warning) == (True, True, False)
+    assert https.fingerprint(tmp_path).keys() == {"data"}
+
+
+def test_one_of_the_operators_own(tmp_path: Path) -> None:
+    own = issued(since=NOW.replace(year=2020), until=FAR)
+    given: dict[str, Any] = {"certificate": own.pem.decode(), "privateKey": own.key.decode()}
+    assert https.import_certificate(tmp_path, given)["data"]["certificate"]["names"] == (
+        "localhost",
+        "mail.example.org",
+    )
+    assert CertificateFiles(tmp_path).load() == (own.pem, own.key)
+    with pytest.raises(Invalid, match="the wrong way round"):
+        https.import_certificate(tmp_path, {"certificate": given["privateKey"], "privateKey": given["certificate"]})
+    assert CertificateFiles(tmp_path).load() == (own.pem, own.key)
+    assert stored(tmp_path)[1] == [("certificate.import", "success", "local")]
+
+
+def test_nothing_is_made_to_show_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnusable, match="there is no store"):
+        https.status(tmp_path)
+    with pytest.raises(StoreUnusable, match="there is no store"):
+        https.change(tmp_path, {"enabled": False})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_rules_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILBOX_APPLIANCE_SERVER_HTTPS_PORT", "9443")
+    with pytest.raises(Conflict, match=r"server\.https_port is set by MAILBOX_APPLIANCE_SERVER_HTTPS_PORT"):
+        https.change(tmp_path, HERE)
+    assert https.change(tmp_path, {"enabled": True})["data"]["port"] == 9443
+    (tmp_path / "config.toml").write_text("[server]\nhttps = true\n")
+    assert https.change(tmp_path, {"enabled": False})["data"]["enabled"] is False
+    assert https.change(tmp_path, {"enabled": None})["data"]["enabled"] is True
+
+
+def test_a_pair_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    https.change(tmp_path, {"enabled": True})
+    files = CertificateFiles(tmp_path)
+    files.key.write_bytes(issued(key="p256/another").key)
+    with pytest.raises(CertificateUnusable, match="is not the key"):
+        https.fingerprint(tmp_path)
+    told = https.status(tmp_path)
+    assert (told["data"]["certificate"], "is not the key" in told["warnings"][0]) == (None, True)
+    files.key.unlink()
+    with pytest.raises(CertificateUnusable, match=r"key\.pem is missing"):
+        https.fingerprint(tmp_path)
+    with pytest.raises(Conflict, match=r"key\.pem is missing"):
+        https.change(tmp_path, {"enabled": True, "port": 1})
+    assert not files.key.exists()
+    assert https.rotate_certificate(tmp_path)["data"]["certificate"] is not None
+
+
+def test_an_expired_one_is_told_of(tmp_path: Path) -> None:
+    old = issued(since=NOW.replace(year=2020), until=NOW.replace(year=2021))
+    CertificateFiles(tmp_path).replace(old.pem, old.key)
+    assert "has expired on 2021-06-15" in https.fingerprint(tmp_path)["warnings"][0]
+    assert "has expired on 2021-06-15" in https.change(tmp_path, {"enabled": True})["warnings"][0]

@@ -1,0 +1,39 @@
+"""Whatever opens a store of an older release on its way says in its answer that it was upgraded."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailbox_appliance.offline import backups, keys, store
+from tests.stores.opening import copied
+
+Command = Callable[[Path], dict[str, Any]]
+COMMANDS: dict[str, Command] = {
+    "backup create": lambda folder: backups.create(folder, None),
+    "audit verify": store.verify_audit_on_files,
+    "key use-file": keys.use_file,
+    "store compact": store.compact,
+    "store rekey": store.rekey,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return copied(3, tmp_path / "data")[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_tells_of_the_upgrade(folder: Path, command: Command) -> None:
+    first, second, *_ = command(folder)["warnings"]
+    (kept,) = [file.name for file in (folder / "backups").glob("*-migration.mbxbackup")]
+    assert first == f"The store was upgraded from format 3 to 5; the old one lies in backups/{kept}."
+    assert "The member mem_4 has the same email as mem_3" in second
+    assert not [one for one in command(folder).get("warnings", ()) if "upgraded" in one]
+
+
+def test_what_the_upgrade_itself_answers(folder: Path) -> None:
+    foreseen, answer = store.dry_run_upgrade(folder), store.upgrade(folder)
+    assert len(answer["warnings"]) == 1
+    assert answer["warnings"] == foreseen["warnings"]
