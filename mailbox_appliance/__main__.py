@@ -47,9 +47,9 @@ def main() -> None:
     ownership.restrict_umask()  # before any file is made
     try:
         if sys.argv[1:] == [PARSE_MAIL]:
-            from mailbox_appliance.sync import parsing
+            from mailbox_appliance.sync import parse_child
 
-            parsing.main()
+            parse_child.main()
         from mailbox_appliance.cli.main import run  # nothing is imported before it is needed
 
         code = run(sys.argv[1:], SERVICES)

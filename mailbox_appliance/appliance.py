@@ -30,11 +30,11 @@ from mailbox_appliance.model.records import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.oauth.flows import Flows
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.calls import Calls
+from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.sending.context import SendingContext
-from mailbox_appliance.sending.copier import SentMailTask
-from mailbox_appliance.sending.due import Scheduler
-from mailbox_appliance.sending.evidence import Reconciler
+from mailbox_appliance.sending.reconcile import Reconciler
+from mailbox_appliance.sending.scheduler import Scheduler
+from mailbox_appliance.sending.sent_copies import SentMailTask
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
@@ -126,7 +126,7 @@ class Appliance:
         sending = SendingContext(self.store, self.logins, self.settings, self.events, self.clock)
         self.sender = Sender(sending)
         #: Calls of other servers that requests wait for.
-        self.calls = Calls()
+        self.calls = RemoteCalls()
         self.connections = Connections(self.logins, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
         self.events.subscribe(AccountRemoved, lambda event: self.logins.remove_account(event.account_id))

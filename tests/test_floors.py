@@ -301,13 +301,13 @@ def test_a_breach_is_named(module: str, source: str, complaint: str | None) -> N
 @pytest.mark.parametrize(
     ("module", "source", "is_fine"),
     [
-        ("mail.hidden", "def f():\n    from mailbox_appliance.mail.html import to_text", True),
-        ("sync.parsing", "from mailbox_appliance.mail.hidden import of_html", True),
-        ("operations.readable", "from mailbox_appliance.mail.hidden import Hidden", True),
-        ("operations.readable", "from mailbox_appliance.mail.hidden import Hidden, of_html", False),
-        ("store.index", "def f():\n    from mailbox_appliance.mail.html import to_text", False),
+        ("mail.hidden", "def f():\n    from mailbox_appliance.mail.html.text import to_text", True),
+        ("sync.parsing", "from mailbox_appliance.mail.html.analysis import of_html", True),
+        ("operations.readable", "from mailbox_appliance.mail.html.analysis import Hidden", True),
+        ("operations.readable", "from mailbox_appliance.mail.html.analysis import Hidden, of_html", False),
+        ("store.index", "def f():\n    from mailbox_appliance.mail.html.text import to_text", False),
         ("store.index", "from mailbox_appliance.mail import markdown", False),
-        ("sync.parser", "from mailbox_appliance.sync.parsing import BoundedReader", False),
+        ("sync.parser", "from mailbox_appliance.sync.parse_child import BoundedReader", False),
     ],
 )
 def test_an_analysis_in_the_service_is_named(module: str, source: str, is_fine: bool) -> None:

@@ -10,8 +10,8 @@ import msgspec
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.jobs.periodic import PeriodicTask
-from mailbox_appliance.remote import issuer
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote import licence_issuer
+from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.security import licence
 from mailbox_appliance.security.licence import InstalledLicence
 from mailbox_appliance.settings import Settings
@@ -46,7 +46,7 @@ class LicenceCheck:
         url, settings = licence.verify_url(self._settings), self._settings
         ca_file, timeout = settings.text("remote.ca_file"), float(settings.number("remote.timeout"))
         try:
-            is_good = issuer.confirm(url, found.token, ca_file=ca_file, timeout=timeout)
+            is_good = licence_issuer.is_licence_valid(url, found.token, ca_file=ca_file, timeout=timeout)
             reason = "" if is_good else "refused"
         except RemoteFault as fault:
             is_good, reason = False, fault.kind

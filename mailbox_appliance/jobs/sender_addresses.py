@@ -12,7 +12,7 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved, Events
 from mailbox_appliance.jobs.periodic import PeriodicTask
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -41,8 +41,8 @@ def to_envelope_address(email: str) -> str:
     Other quoted local parts and address literals are not written. Raises ValueError where there is no such form.
     """
     local, _, domain = email.rpartition("@")
-    local = _unquoted(local)
-    if not _DOTTED.fullmatch(local) or not _EMAIL.search(f"x@{domain}") or has_forbidden(email):
+    local = _unquote(local)
+    if not _DOTTED.fullmatch(local) or not _EMAIL.search(f"x@{domain}") or has_forbidden_characters(email):
         raise ValueError("not a mail address")
     written = local if _EMAIL.search(f"{local}@x") else f'"{local}"'
     address = f"{written}@{_to_a_labels(domain)}"
@@ -60,7 +60,7 @@ def is_writable(email: str) -> bool:
     return True
 
 
-def _unquoted(local: str) -> str:
+def _unquote(local: str) -> str:
     """The local part without quotes (RFC 5321 4.1.2); with them where what they hold cannot stand without."""
     inner = local[1:-1] if len(local) > 1 and local[0] == local[-1] == '"' else ""
     return inner if _DOTTED.fullmatch(inner) else local
@@ -95,7 +95,7 @@ def same_mailbox(first: str, second: str) -> bool:
 
 def _comparable(email: str) -> tuple[str, str]:
     local, _, domain = email.strip().rpartition("@")
-    return unicodedata.normalize("NFC", _unquoted(local)).casefold(), comparable_domain(domain)
+    return unicodedata.normalize("NFC", _unquote(local)).casefold(), comparable_domain(domain)
 
 
 def comparable_domain(domain: str) -> str:
@@ -106,11 +106,11 @@ def comparable_domain(domain: str) -> str:
         return domain.casefold()
 
 
-def has_forbidden(text: str) -> bool:
+def has_forbidden_characters(text: str) -> bool:
     """Whether text must not go into a header field: it holds a line break, NUL or another control but the tab.
 
     Also when hidden in what looks like an encoded word, since old readers decode those into new header lines.
     """
     if _FORBIDDEN.search(text):
         return True
-    return "=?" in text and any(_FORBIDDEN.search(found) for found in encoded_words.hidden(text))
+    return "=?" in text and any(_FORBIDDEN.search(found) for found in encoded_words.possible_texts(text))

@@ -1,24 +1,395 @@
-"""From a message as a person means it to the bytes that travel (RFC 5322, RFC 2045), ready for every server.
-
-The bytes are 7-bit with CRLF, so that no server has to offer 8BITMIME. One exception: an address whose local part is
-not ASCII exists only in UTF-8, and stands so in its header field (RFC 6532); the envelope tells it by `smtputf8`.
+"""Compose a message: from its values to the bytes that travel (RFC 5322, RFC 2045), always 7-bit.
+The header fields and the parts are written here too, so that every server takes them as they are.
 """
 
+import binascii
+import codecs
 import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Literal
+from urllib.parse import quote
 
-from mailbox_appliance.mail import field_writing, part_writing
-from mailbox_appliance.mail.address import domain_of, has_forbidden, needs_smtputf8, to_envelope_address
-from mailbox_appliance.mail.composed_row import row_of
-from mailbox_appliance.mail.part_writing import WrittenPart
-from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Address, ComposedMessage, Envelope, OutgoingMessage
+from msgspec import structs
+
+from mailbox_appliance.mail import encoded_words, headers
+from mailbox_appliance.mail.address import domain_of, has_forbidden_characters, needs_smtputf8, to_envelope_address
+from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
+from mailbox_appliance.mail.search import snippet
+from mailbox_appliance.model.content import LARGE, Base64Lines, Content
+from mailbox_appliance.model.records import (
+    Address,
+    ComposedMessage,
+    Envelope,
+    OutgoingAttachment,
+    OutgoingMessage,
+    ParsedAttachment,
+    ParsedMessage,
+)
+
+# ---
+# Header fields as bytes: folded at 78, ASCII, and every reader gets back the very text (RFC 5322, RFC 2047, RFC
+# 2231).
+#
+# The `email` package is not used for writing: up to 3.11 its folding loses quotes and spaces in names, leaves text
+# that looks like an encoded word as it is, and lets encoded line breaks out (python/cpython#121650).
+
+
+_FOLD_AT = 78  # RFC 5322 2.1.1
+_PLAIN_WORDS = re.compile(r"[!-~]{1,60}(?: [!-~]{1,60})*")
+_ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,60}(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,60})*")
+_QUOTABLE = re.compile(r"[ -~]{1,60}")
+_PLAIN_PARAMETER = re.compile(r"[ !#-\[\]-~]{1,60}")
+_SECTION_LENGTH = 48  # characters of an RFC 2231 section; none is cut inside `%XX`
+
+
+def write_field(name: str, words: Sequence[str]) -> bytes:
+    """A header field with its CRLF. It may be folded between any two words, and nowhere else."""
+    lines = [f"{name}:"]
+    for position, word in enumerate(words):
+        if position and len(lines[-1]) + 1 + len(word) > _FOLD_AT:
+            lines.append("")
+        lines[-1] += f" {word}"
+    # UTF-8 stands only where an address has a non-ASCII local part (RFC 6532); all the rest comes here as ASCII.
+    return ("\r\n".join(lines) + "\r\n").encode("utf-8", "replace")
+
+
+def text_words(value: str) -> list[str]:
+    """The words of unstructured text, such as a subject: as they are, or all of it in encoded words."""
+    if not value or (_PLAIN_WORDS.fullmatch(value) and "=?" not in value):
+        return value.split(" ")
+    return encoded_words.encode_words(value)
+
+
+def address_list_words(addresses: Iterable[Address]) -> list[str]:
+    """The words of an address list (RFC 5322 3.4). Raises ValueError for what is no address."""
+    words: list[str] = []
+    for address in addresses:
+        if words:
+            words[-1] += ","
+        words += address_words(address)
+    return words
+
+
+def address_words(address: Address) -> list[str]:
+    """The words of one address with its name."""
+    email = to_envelope_address(address.email)
+    name = address.name if isinstance(address.name, str) else ""
+    return [*phrase_words(name), f"<{email}>"] if name else [email]
+
+
+def phrase_words(name: str) -> list[str]:
+    """The words of a display name: atoms, a quoted string, or encoded words."""
+    if "=?" not in name:
+        if _ATOMS.fullmatch(name):
+            return name.split(" ")
+        if _QUOTABLE.fullmatch(name):
+            return ['"' + re.sub(r'(["\\])', r"\\\1", name) + '"']
+    return encoded_words.encode_words(name)
+
+
+def format_parameter(name: str, value: str) -> list[str]:
+    """The words of a parameter (RFC 2045 5.1); RFC 2231 sections where it is long, quoted or not ASCII."""
+    if _PLAIN_PARAMETER.fullmatch(value) and "=?" not in value:
+        return [f'{name}="{value}"']
+    # The first two signs are those of RFC 5987 attr-char that `quote` leaves alone; the others are safe to escape.
+    escaped = re.findall(r"%..|.", "utf-8''" + quote(value, safe="", errors="replace"))
+    sections = [
+        "".join(escaped[start : start + _SECTION_LENGTH // 3]) for start in range(0, len(escaped), _SECTION_LENGTH // 3)
+    ]
+    if len(sections) == 1:
+        return [f"{name}*={sections[0]}"]
+    words = [f"{name}*{number}*={section}" for number, section in enumerate(sections)]
+    return [f"{word};" for word in words[:-1]] + words[-1:]
+
+
+def value_words(value: str, parameters: Iterable[list[str]]) -> list[str]:
+    """The words of a value followed by its parameters."""
+    words = [value]
+    for parameter_words in parameters:
+        words[-1] += ";"
+        words += parameter_words
+    return words
+
+
+# --- The parts of a message as bytes: text, files and multiparts, always 7-bit (RFC 2045, RFC 2046) ---
+
+
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")
+# As it is: short lines of printable ASCII that no transport has a reason to touch.
+_UNTOUCHED = re.compile(rb"(?:(?!From |\.)(?:[\t -~]{0,77}[!-~])?\r\n)*")
+# RFC 2049 3: "From " and a dot at the start of a line do not survive every transport.
+_FRAGILE_LINE = re.compile(rb"^(?:\.|From )[^\r\n]*", re.M)
+_PRINTABLE = bytes(set(range(0x20, 0x7F)) - {0x3D} | {0x09, 0x0A, 0x0D})
+# RFC 6838 4.2 bounds the names.
+_MIME_TYPE = re.compile(r"([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})/([A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})")
+# RFC 2045 5.1: a token or a quoted string; extended names (RFC 2231) are made here, not taken.
+_MIME_PARAMETER = re.compile(
+    r"""[ \t]*;[ \t]*([A-Za-z0-9!#$&^_.+-]{1,60})="""
+    r"""(?:"((?:[ !#-\[\]-~]|\\[ -~]){0,200})"|([A-Za-z0-9!#$%&'*+.^_`{|}~-]{1,200}))"""
+)
+_RESERVED_PARAMETERS = ("name", "boundary")  # the name of a file stands in Content-Disposition
+# 998 octets are allowed, and there is a CR (RFC 5322 2.1.1). Anchored: else it begins anew at each byte of a line.
+_TOO_LONG = re.compile(rb"(?m)^[^\n]{1000}")
+_CONTENT_ID = re.compile(r"[!-;=?-~]{1,900}")
+
+
+@dataclass(frozen=True)
+class WrittenPart:
+    """The header fields of a part, and its body, encoded. `files`: those in it, as a reader lists them."""
+
+    fields: bytes
+    body: Content
+    files: tuple[ParsedAttachment, ...] = ()
+
+
+def text_part(text: str, subtype: str) -> WrittenPart:
+    """A `text` part in UTF-8. Line breaks of any kind become CRLF, and the last line has one."""
+    raw = _LINE_BREAK.sub(b"\r\n", text.encode("utf-8", "replace"))
+    if raw and not raw.endswith(b"\r\n"):
+        raw += b"\r\n"
+    charset = "us-ascii" if raw.isascii() else "utf-8"
+    fields = write_field("Content-Type", [f"text/{subtype};", f"charset={charset}"])
+    encoding, body = encode_text(raw)
+    return WrittenPart(fields + _encoding_field(encoding), Content(body))
+
+
+def encode_text(raw: bytes) -> tuple[str, bytes]:
+    """The encoding that suits a text with CRLF best, and the text in it."""
+    if _UNTOUCHED.fullmatch(raw):
+        return "7bit", raw
+    if len(raw.translate(None, _PRINTABLE)) * 6 > len(raw):  # 3 octets for each: base64 is shorter
+        return "base64", base64_lines(raw).read()
+    quoted = binascii.b2a_qp(raw, istext=True)
+    if b"\r\n" not in raw:  # then it does not know how lines end
+        quoted = quoted.replace(b"\n", b"\r\n")
+    return "quoted-printable", _FRAGILE_LINE.sub(_escape_start, quoted)
+
+
+def _escape_start(match: re.Match[bytes]) -> bytes:
+    """A quoted-printable line whose first octet is escaped, in lines of at most 76 octets still (RFC 2045 6.7)."""
+    line = match[0]
+    escaped = b"=%02X" % line[0]
+    if len(line) <= 74:
+        return escaped + line[1:]
+    return escaped + b"=\r\n" + _FRAGILE_LINE.sub(_escape_start, line[1:])
+
+
+def base64_lines(raw: bytes | Content) -> Content:
+    """Base64 in lines of 76 (RFC 2045 6.8). What is large is encoded each time it is read."""
+    lines = Base64Lines(Content(raw))
+    return lines if len(lines) > LARGE else Content(lines.read())
+
+
+def file_part(attachment: OutgoingAttachment) -> WrittenPart:
+    """An attached file. Its bytes arrive exactly; only an attached message is sent as it is, with CRLF.
+
+    Its name arrives as a reader may show it: without folders and marks of direction, and made up where nothing is left.
+
+    Raises ValueError where the type, the name or the content id cannot stand in a header field.
+    """
+    mime_type, parameters = parse_media_type(attachment.mime_type)
+    name = headers.safe_file_name(attachment.filename) or headers.default_file_name("attachment", mime_type)
+    content_id = None if attachment.content_id is None else attachment.content_id.removeprefix("<").removesuffix(">")
+    disposition: Literal["inline", "attachment"] = "inline" if attachment.inline else "attachment"
+    naming = _naming_fields(disposition, name, content_id)
+    content, encoding = Content(attachment.content), "base64"
+    if mime_type.startswith("message/"):
+        # RFC 2046 5.2.1: no encoding is allowed here. A message that needs one goes as a file, so that it stays exact.
+        if (as_lines := _seven_bit_lines(content.read())) is not None:
+            content, encoding = Content(as_lines), "7bit"
+        else:
+            mime_type, parameters = "application/octet-stream", []
+    elif mime_type.startswith("text/") and not any(name == "charset" for name, _ in parameters):
+        parameters += [("charset", "utf-8")] if _is_utf_8(content) else []
+    words = value_words(mime_type, (format_parameter(*each) for each in parameters))
+    fields = write_field("Content-Type", words) + _encoding_field(encoding) + naming
+    file = ParsedAttachment("", name, mime_type, len(content), content_id, disposition)
+    return WrittenPart(fields, base64_lines(content) if encoding == "base64" else content, (file,))
+
+
+def parse_media_type(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The type in lower case, and its parameters (RFC 2045 5.1) without those that are not the caller's to set.
+
+    Raises ValueError where it is none that a file can have, or holds a parameter twice.
+    """
+    match = _MIME_TYPE.match(text)
+    if not match or match[1].lower() == "multipart":
+        raise ValueError("not a MIME type")
+    parameters: dict[str, str] = {}
+    position = match.end()
+    while position < len(text):
+        found = _MIME_PARAMETER.match(text, position)
+        if not found or len(parameters) == 20 or found[1].lower() in parameters:
+            raise ValueError("not a MIME type")
+        quoted = found[2]
+        parameters[found[1].lower()] = found[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        position = found.end()
+    return match[0].lower(), [each for each in parameters.items() if each[0] not in _RESERVED_PARAMETERS]
+
+
+def _seven_bit_lines(content: bytes) -> bytes | None:
+    """The content with CRLF, or None where it is not ASCII, holds NUL, or has lines over 998 octets."""
+    lines = _LINE_BREAK.sub(b"\r\n", content)
+    lines += b"" if lines.endswith(b"\r\n") else b"\r\n"
+    return lines if lines.isascii() and b"\0" not in lines and not _TOO_LONG.search(lines) else None
+
+
+def _is_utf_8(content: Content) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for piece in content.pieces():
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeError:
+        return False
+    return not content.isascii()
+
+
+def _naming_fields(disposition: str, name: str, content_id: str | None) -> bytes:
+    words = value_words(disposition, [format_parameter("filename", name)])
+    fields = write_field("Content-Disposition", words)
+    if content_id is None:
+        return fields
+    if not is_content_id(content_id):
+        raise ValueError("not a content id")
+    return fields + write_field("Content-ID", [f"<{content_id}>"])
+
+
+def is_content_id(text: str) -> bool:
+    """Whether a Content-ID can be written: ASCII without spaces and angle brackets, and nothing hidden in it."""
+    return _CONTENT_ID.fullmatch(text) is not None and not has_forbidden_characters(text)
+
+
+def multipart_part(subtype: str, parts: Sequence[WrittenPart], boundary: str) -> WrittenPart:
+    """Parts put together (RFC 2046 5.1). The boundary is one that no part holds."""
+    # RFC 2387 3.1: related names the type of its root.
+    more = [format_parameter("type", "text/html")] if subtype == "related" else []
+    words = value_words(f"multipart/{subtype}", [*more, format_parameter("boundary", boundary)])
+    pieces: list[bytes | Content] = []
+    for part in parts:
+        pieces += [f"--{boundary}\r\n".encode() + part.fields + b"\r\n", part.body, b"\r\n"]
+    pieces.append(f"--{boundary}--\r\n".encode())
+    # Numbered as in IMAP (RFC 9051 6.4.5): the parts of a part have its number in front.
+    files = tuple(
+        structs.replace(file, part=f"{number}.{file.part}".removesuffix("."))
+        for number, part in enumerate(parts, 1)
+        for file in part.files
+    )
+    return WrittenPart(write_field("Content-Type", words), Content(*pieces), files)
+
+
+def _encoding_field(encoding: str) -> bytes:
+    return write_field("Content-Transfer-Encoding", [encoding])
+
+
+# --- What a reader of a composed message is shown, from the values that it was composed of ---
+#
+# It equals what parsing the bytes gives, without the time that takes. Values that are read in another way than they
+# were written (addresses beyond ASCII, controls in a text, what looks like an encoded word) have no such row, and
+# neither has a long message: rows stay in memory while messages wait to be sent.
+
+
+_LONGEST_HEADER = 4_000  # bytes; so the bounds of the parser for fields, addresses and Message-IDs are not met
+_LONGEST_BODY = 64_000  # characters of text and HTML
+_LONGEST_VALUE = 500
+_EMAIL = re.compile(r"[A-Za-z0-9.!#$%&*+/^_`{|}~-]+@[A-Za-z0-9.-]+")
+_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ud800-\udfff]")
+
+
+def row_of(
+    message: OutgoingMessage, text: str, files: Sequence[ParsedAttachment], header: bytes, date: datetime
+) -> ParsedMessage | None:
+    """The message as `parse` reads it, or None where only the bytes can tell.
+
+    `text`: the plain text that was written, `header`: all fields that were written, with Bcc.
+    """
+    people = {"From": (message.sender,), "To": message.to, "Cc": message.cc, "Bcc": message.bcc}
+    is_known = (
+        len(header) <= _LONGEST_HEADER
+        and header.isascii()
+        and date.utcoffset() == timedelta(0)
+        and all(map(_is_read_back, _values(message, files)))
+        and all(_EMAIL.fullmatch(to_envelope_address(each.email)) for group in people.values() for each in group)
+        and _is_text_read_back(text, message.html or "")
+    )
+    if not is_known:
+        return None
+    fields = dict(line.split(": ", 1) for line in header.decode().replace("\r\n ", " ").split("\r\n") if line)
+    shown = {name: ", ".join(map(_shown, group)) for name, group in people.items()} | {"Subject": message.subject}
+    headers = {name: shown.get(name, value) if "=?" in value else value for name, value in fields.items()}
+    if any("=?" in value for value in headers.values()):
+        return None
+    text = _as_read(text)
+    return ParsedMessage(
+        message_id=headers["Message-ID"],
+        in_reply_to=_ids(headers, "In-Reply-To"),
+        references=_ids(headers, "References"),
+        subject=message.subject,
+        sender=_address(message.sender),
+        to=tuple(map(_address, message.to)),
+        cc=tuple(map(_address, message.cc)),
+        bcc=tuple(map(_address, message.bcc)),
+        reply_to=(),
+        date=date.astimezone(UTC).replace(microsecond=0),
+        headers=headers,
+        text=text,
+        html=None if message.html is None else _as_read(message.html),
+        snippet=snippet(text) if text.strip() else "",
+        attachments=tuple(files),
+        warnings=(),
+    )
+
+
+def _values(message: OutgoingMessage, files: Iterable[ParsedAttachment]) -> Iterable[str]:
+    """The texts that stand in header fields."""
+    yield message.subject
+    for address in (message.sender, *message.to, *message.cc, *message.bcc):
+        yield _name(address)
+    for file in files:
+        yield from (file.filename, file.content_id or "")
+
+
+def _is_read_back(value: str) -> bool:
+    """Whether a text in a header field is read as it was written: printable, with single spaces, nothing hidden."""
+    is_single_spaced = value.isprintable() and value == " ".join(value.split())
+    return is_single_spaced and len(value) <= _LONGEST_VALUE and "=?" not in value and not value.startswith("'")
+
+
+def _is_text_read_back(text: str, html: str) -> bool:
+    if len(text) + len(html) > _LONGEST_BODY or _ODD.search(text) or _ODD.search(html):
+        return False
+    return bool(text.strip()) or not html  # else the HTML is analyzed for the snippet
+
+
+def _as_read(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+
+
+def _ids(headers: dict[str, str], name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(headers.get(name, "").split()))
+
+
+def _name(address: Address) -> str:
+    return address.name if isinstance(address.name, str) else ""
+
+
+def _address(written: Address) -> Address:
+    email, name = to_envelope_address(written.email), _name(written)
+    return Address(email=email, name=name) if name and name != email else Address(email=email)
+
+
+def _shown(address: Address) -> str:
+    """An address as its field shows it: with its name decoded, or quoted as it was written."""
+    *phrase, email = address_words(address)
+    if phrase and "=?" in phrase[0]:
+        phrase = [_name(address)]
+    return " ".join([*phrase, email])
+
 
 _LONGEST_TEXT = 10_000
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
@@ -31,9 +402,9 @@ def compose(message: OutgoingMessage, *, message_id: str, date: datetime) -> Com
     Raises ValueError for what no header field can hold: a line break or NUL (also hidden in what looks like an encoded
     word), no address, no MIME type, no content id.
     """
-    lines, text = list(head(message, message_id, date)), _plain_text(message)
+    lines, text = list(header_fields(message, message_id, date)), _plain_text(message)
     # The boundaries follow from the Message-ID, which is random: nobody can put one into a text beforehand.
-    content = _content(message, text, hashlib.sha256(message_id.encode()).hexdigest()[:24])
+    content = _content_part(message, text, hashlib.sha256(message_id.encode()).hexdigest()[:24])
     header, bcc_header = b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields]), bcc_field(message.bcc)
     return ComposedMessage(
         wire=Content(header + b"\r\n", content.body),
@@ -51,7 +422,7 @@ def new_message_id(sender_email: str) -> str:
 
 def bcc_field(people: Sequence[Address]) -> bytes:
     """The Bcc field, for our own copy alone; nothing where it would name nobody."""
-    return field_writing.field("Bcc", field_writing.mailboxes(people)) if people else b""
+    return write_field("Bcc", address_list_words(people)) if people else b""
 
 
 def with_bcc(wire: Content, bcc_header: bytes) -> Content:
@@ -62,10 +433,10 @@ def with_bcc(wire: Content, bcc_header: bytes) -> Content:
     return Content(head + bcc_header, rest)
 
 
-def redated(wire: Content, date: datetime) -> Content:
+def with_date(wire: Content, date: datetime) -> Content:
     """The same message with this Date: in place of the first one in its header, else at the end of the header."""
     head, rest = wire.split_header()
-    written = field_writing.field("Date", [format_datetime(date)])
+    written = write_field("Date", [format_datetime(date)])
     fields, found = _DATE_FIELD.subn(written, head, count=1)
     return Content(fields + (b"" if found else written), rest)
 
@@ -77,7 +448,7 @@ def has_text(text: str | None, html: str | None) -> bool:
     if not html or not html.strip():
         return False
     # A picture, also one that is not attached, is something to see.
-    return "<img" in html.lower() or TAGS.has_text(html)
+    return "<img" in html.lower() or TAG_READER.has_text(html)
 
 
 def _header_texts(message: OutgoingMessage) -> Iterator[str]:
@@ -89,28 +460,28 @@ def _header_texts(message: OutgoingMessage) -> Iterator[str]:
         yield from (attachment.filename, attachment.mime_type, attachment.content_id or "")
 
 
-def head(message: OutgoingMessage, message_id: str, date: datetime) -> Iterator[bytes]:
+def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> Iterator[bytes]:
     """The header fields that say from whom, to whom, what about and when; no Bcc. Raises ValueError as `compose`."""
-    if any(len(text) > _LONGEST_TEXT or has_forbidden(text) for text in _header_texts(message)):
+    if any(len(text) > _LONGEST_TEXT or has_forbidden_characters(text) for text in _header_texts(message)):
         raise ValueError("a header field cannot hold line breaks, control characters or very long text")
     if not _is_message_id(message_id):
         raise ValueError("not a Message-ID")
-    yield field_writing.field("From", field_writing.mailbox(message.sender))
+    yield write_field("From", address_words(message.sender))
     if message.to:
-        yield field_writing.field("To", field_writing.mailboxes(message.to))
+        yield write_field("To", address_list_words(message.to))
     elif not message.cc:
         # Seen in practice: servers that add such a line, or refuse a message that names nobody.
         yield b"To: undisclosed-recipients:;\r\n"
     if message.cc:
-        yield field_writing.field("Cc", field_writing.mailboxes(message.cc))
+        yield write_field("Cc", address_list_words(message.cc))
     if message.subject:
-        yield field_writing.field("Subject", field_writing.text(message.subject))
-    yield field_writing.field("Date", [format_datetime(date)])
-    yield field_writing.field("Message-ID", [message_id])
+        yield write_field("Subject", text_words(message.subject))
+    yield write_field("Date", [format_datetime(date)])
+    yield write_field("Message-ID", [message_id])
     if parents := writable_ids([message.in_reply_to or ""]):
-        yield field_writing.field("In-Reply-To", parents)
+        yield write_field("In-Reply-To", parents)
     if ancestors := writable_ids(message.references):
-        yield field_writing.field("References", ancestors)
+        yield write_field("References", ancestors)
 
 
 def writable_ids(ids: Iterable[str]) -> list[str]:
@@ -120,31 +491,31 @@ def writable_ids(ids: Iterable[str]) -> list[str]:
 
 
 def _is_message_id(text: str) -> bool:
-    return _MESSAGE_ID.fullmatch(text) is not None and not has_forbidden(text)
+    return _MESSAGE_ID.fullmatch(text) is not None and not has_forbidden_characters(text)
 
 
-def _content(message: OutgoingMessage, text: str, seed: str) -> WrittenPart:
+def _content_part(message: OutgoingMessage, text: str, seed: str) -> WrittenPart:
     """The tree of parts: mixed(alternative(text, related(html, images...)), files...), each level only where needed."""
     with_html = message.html is not None
-    shown = [part_writing.file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
-    files = [part_writing.file_part(a) for a in message.attachments if not (with_html and a.inline and a.content_id)]
-    body = part_writing.text_part(text, "plain")
+    shown = [file_part(a) for a in message.attachments if with_html and a.inline and a.content_id]
+    files = [file_part(a) for a in message.attachments if not (with_html and a.inline and a.content_id)]
+    body = text_part(text, "plain")
     if message.html is not None:
-        html = part_writing.text_part(message.html, "html")
+        html = text_part(message.html, "html")
         if shown:
-            html = part_writing.multipart("related", [html, *shown], f"=_related_{seed}")
-        body = part_writing.multipart("alternative", [body, html], f"=_alternative_{seed}")
-    return part_writing.multipart("mixed", [body, *files], f"=_mixed_{seed}") if files else body
+            html = multipart_part("related", [html, *shown], f"=_related_{seed}")
+        body = multipart_part("alternative", [body, html], f"=_alternative_{seed}")
+    return multipart_part("mixed", [body, *files], f"=_mixed_{seed}") if files else body
 
 
 def _plain_text(message: OutgoingMessage) -> str:
     """The text, or that of the tags where there is none but white space: `with_text` makes a better one."""
     if message.html is None or (message.text and message.text.strip()):
         return message.text or ""
-    return TAGS.extract(message.html, "text").text
+    return TAG_READER.extract(message.html, "text").text
 
 
-def with_text(message: OutgoingMessage, reader: HtmlReader) -> OutgoingMessage:
+def with_plain_text(message: OutgoingMessage, reader: HtmlReader) -> OutgoingMessage:
     """Return the message with a plain text, made from its HTML where it has none but white space."""
     if message.html is None or (message.text and message.text.strip()):
         return message

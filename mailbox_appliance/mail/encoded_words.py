@@ -1,21 +1,175 @@
-"""Encoded words: how text that is not ASCII travels in header fields (RFC 2047). Read leniently, written strictly."""
+"""Character sets, encoded words (RFC 2047) and comments in header fields, to text and back.
+Read leniently, written strictly.
+"""
 
 import binascii
 import re
 from collections.abc import Iterator
+from encodings.aliases import aliases
+from functools import lru_cache
 
-from mailbox_appliance.mail import charsets
+# --- Comments in header fields: text in parentheses, which may hold others (RFC 5322 3.2.2) ---
+
+
+_COMMENT_SIGN = re.compile(r"\\.|[()]", re.S)
+
+
+def comment_end(value: str, start: int) -> int:
+    """Where the comment ends whose `(` stands at `start`; the end of the value where it is not closed."""
+    depth = 0
+    for sign in _COMMENT_SIGN.finditer(value, start):
+        depth += {"(": 1, ")": -1}.get(sign[0], 0)
+        if depth == 0:
+            return sign.end()
+    return len(value)
+
+
+def remove_comments(value: str) -> str:
+    """The value without its comments, a space for each."""
+    pieces: list[str] = []
+    position = 0
+    while (start := value.find("(", position)) >= 0:
+        pieces += [value[position:start], " "]
+        position = comment_end(value, start)
+    return "".join([*pieces, value[position:]]) if pieces else value
+
+
+# --- From bytes to text: the character sets that mail names, and what to do when the name is missing or wrong ---
+
+
+_NO_CHARACTER_SETS = {
+    "base64_codec",
+    "bz2_codec",
+    "hex_codec",
+    "mbcs",
+    "quopri_codec",
+    "rot_13",
+    "uu_codec",
+    "zlib_codec",
+}
+_ALSO_THERE = {"cp720", "cp737", "cp874", "iso8859_1", "koi8_t", "koi8_u", "mac_arabic", "utf_8_sig"}
+# Only these are ever looked up: a name out of a message reaches neither the import system nor a codec like `idna`.
+_CODECS = (set(aliases.values()) | _ALSO_THERE) - _NO_CHARACTER_SETS
+
+# What is written instead of what is meant: a name of a smaller set that real mail fills from the bigger one.
+_SEEN_IN_PRACTICE = {
+    "ascii": "cp1252",
+    "latin_1": "cp1252",
+    "iso8859_1": "cp1252",
+    "iso8859_9": "cp1254",
+    "iso8859_11": "cp874",
+    "tis_620": "cp874",
+    "big5": "big5hkscs",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "ks_c_5601": "cp949",
+    "ks_c_5601_1987": "cp949",
+    "shift_jis": "cp932",
+    "iso2022_jp": "iso2022_jp_ext",
+    "iso_8859_8_i": "iso8859_8",
+    "iso_8859_8_e": "iso8859_8",
+    "utf8mb4": "utf_8",
+    "unicode_1_1_utf_7": "utf_7",
+    "unicode_1_1_utf_8": "utf_8",
+    "sjis": "cp932",
+    "win_1251": "cp1251",
+}
+# ASCII bytes do not always mean ASCII text in these.
+_OTHERWISE_ASCII = {codec for codec in _CODECS if codec.startswith(("utf_16", "utf_32", "utf_7", "hz"))} | {
+    *("cp037", "cp273", "cp424", "cp500", "cp1026", "cp1140"),
+}
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@lru_cache(maxsize=256)
+def codec_of(charset: str) -> str | None:
+    """The codec for a character set as mail names it; None for a name that says nothing, like `unknown-8bit`."""
+    name = re.sub(r"[^a-z0-9]+", "_", charset[:60].lower()).strip("_")
+    if name not in aliases and name not in _SEEN_IN_PRACTICE:
+        name = name.removeprefix("x_").replace("windows_", "cp")
+    codec = aliases.get(name, name)
+    codec = _SEEN_IN_PRACTICE.get(name) or _SEEN_IN_PRACTICE.get(codec, codec)
+    return codec if codec in _CODECS else None
+
+
+def decode_charset(raw: bytes, charset: str | None) -> tuple[str, bool]:
+    """The text, and whether it was read without doubt: as declared, else as UTF-8, else with replacement characters.
+
+    The text never holds a surrogate, so that it can always be written as UTF-8.
+    """
+    codec = codec_of(charset) if charset else None
+    if raw.isascii() and b"\x1b" not in raw and codec not in _OTHERWISE_ASCII:
+        return raw.decode("ascii"), True
+    if codec is None and b"\x1b$" in raw:
+        codec = "iso2022_jp_ext"  # Seen in practice: Japanese mail without a declaration (RFC 1468).
+    for candidate in (codec, "utf_8"):
+        if candidate and not (candidate == "cp1252" and _is_utf_8(raw)):
+            try:
+                return without_surrogates(_decode_strictly(raw, candidate)), candidate == codec or charset is None
+            except UnicodeError:
+                continue
+    return _decode_with_replacement(raw, codec), False
+
+
+def _decode_strictly(raw: bytes, codec: str) -> str:
+    try:
+        return raw.decode(codec)
+    except UnicodeError:
+        if codec != "iso2022_jp_ext":
+            raise
+        # Seen in practice: what NEC put into empty rows of JIS X 0208, such as digits in circles. JIS X 0213 has it.
+        return raw.replace(b"\x1b$B", b"\x1b$(Q").decode("iso2022_jp_2004")
+
+
+def _is_utf_8(raw: bytes) -> bool:
+    """Whether bytes are UTF-8 beyond ASCII; Latin letters that look so by accident hardly exist."""
+    try:
+        raw.decode()
+    except UnicodeError:
+        return False
+    return not raw.isascii()
+
+
+def _decode_with_replacement(raw: bytes, codec: str | None) -> str:
+    """The text with U+FFFD where it cannot be read."""
+    text = raw.decode("utf_8", "replace")
+    if codec == "utf_8" and _is_cut(raw):
+        return text
+    broken = text.count("\ufffd")
+    if codec in (None, "utf_8", "cp1252") and sum(c > "\x7f" for c in text) >= 2 * broken:
+        return text  # Mostly UTF-8, with a few broken bytes: windows-1252 would spoil all the rest.
+    return without_surrogates(raw.decode("cp1252" if codec in (None, "utf_8") else codec, "replace"))
+
+
+def _is_cut(raw: bytes) -> bool:
+    """Whether bytes are UTF-8 but for their last character, of which there are at least two bytes."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and len(raw) - error.start > 1
+    return False
+
+
+def without_surrogates(text: str) -> str:
+    """The text with U+FFFD for lone surrogates, so that it can be written as UTF-8."""
+    try:
+        text.encode()  # much faster than looking for them
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text)
+    return text
+
 
 # Lenient: other programs leave spaces and question marks in the text, and put encoded words right beside other text.
 ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*(?:(?<!=)\?(?!=)[^?]*){0,3})\?=")
 _PIECE = 1 << 20
-_LONGEST = 62  # RFC 2047 2 allows 75; the shorter ones fit on the first line of a field as well.
+_LONGEST_WORD = 62  # RFC 2047 2 allows 75; the shorter ones fit on the first line of a field as well.
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OUTSIDE_BASE64 = bytes(set(range(256)) - set(_BASE64))
 _SAFE_IN_Q = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!*+-/")  # RFC 2047 5 (3)
 
 
-def decode(text: str) -> str:
+def decode_words(text: str) -> str:
     """Text with its encoded words decoded; white space between two of them is dropped (RFC 2047 6.2)."""
     if "=?" not in text:
         return text
@@ -25,14 +179,14 @@ def decode(text: str) -> str:
     for match in ENCODED_WORD.finditer(text):
         between = text[end : match.start()]
         if between.strip() or not run:
-            pieces += [_join(run), between]
+            pieces += [_decode_run(run), between]
             run = []
-        run.append((match[1], payload(match[2], match[3])))
+        run.append((match[1], word_octets(match[2], match[3])))
         end = match.end()
-    return "".join([*pieces, _join(run), text[end:]])
+    return "".join([*pieces, _decode_run(run), text[end:]])
 
 
-def _join(run: list[tuple[str, bytes]]) -> str:
+def _decode_run(run: list[tuple[str, bytes]]) -> str:
     """Neighbouring words of one character set are decoded as one.
 
     Seen in practice: a character of several bytes is cut in two by the end of a word.
@@ -44,10 +198,10 @@ def _join(run: list[tuple[str, bytes]]) -> str:
         else:
             joined.append((charset, bytearray(raw)))
     # RFC 2231 5: a language may follow the character set.
-    return "".join(charsets.decode(bytes(raw), charset.split("*")[0])[0] for charset, raw in joined)
+    return "".join(decode_charset(bytes(raw), charset.split("*")[0])[0] for charset, raw in joined)
 
 
-def payload(encoding: str, text: str) -> bytes:
+def word_octets(encoding: str, text: str) -> bytes:
     """The bytes that an encoded word carries; broken base64 gives what can be read of it."""
     raw = text.encode("utf-8", "replace")
     if encoding in "qQ":
@@ -75,15 +229,15 @@ def size_of_base64(raw: bytes) -> int | None:
     return characters * 3 // 4 if is_whole and raw.rstrip(b"\r\n").endswith(padding) else None
 
 
-def hidden(text: str) -> Iterator[str]:
+def possible_texts(text: str) -> Iterator[str]:
     """What a reader may take out of anything that looks like an encoded word: its bytes as they are, and decoded."""
     for match in ENCODED_WORD.finditer(text):
-        raw = payload(match[2], match[3])
+        raw = word_octets(match[2], match[3])
         yield raw.decode("latin_1")
-        yield charsets.decode(raw, match[1].split("*")[0])[0]
+        yield decode_charset(raw, match[1].split("*")[0])[0]
 
 
-def encode(text: str) -> list[str]:
+def encode_words(text: str) -> list[str]:
     """Encoded words in UTF-8, to be joined by white space; characters are never cut, and Q or B, what is shorter."""
     raw = text.encode("utf-8", "replace")
     quoted = sum(1 if byte in _SAFE_IN_Q or byte == 0x20 else 3 for byte in raw)
@@ -93,7 +247,7 @@ def encode(text: str) -> list[str]:
     while start < len(text):
         end = start + 1
         word = make(text[start:end])
-        while end < len(text) and len(longer := make(text[start : end + 1])) <= _LONGEST:
+        while end < len(text) and len(longer := make(text[start : end + 1])) <= _LONGEST_WORD:
             word, end = longer, end + 1
         words.append(word)
         start = end

@@ -1,7 +1,9 @@
-"""Which folder plays which role: as people chose, as the server says (RFC 6154), or as its name tells."""
+"""The roles of folders (RFC 6154), and the labels of servers with X-GM-EXT-1.
+A role is as people chose it, as the server says, or as the folder's name tells.
+"""
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mailbox_appliance.model.records import FolderRole, ListedFolder, RoleSource
 
@@ -18,7 +20,7 @@ _NO_MAIL = frozenset({"\\noselect", "\\nonexistent"})
 
 # The names that mail programs and providers give, the usual one first: it wins where a mailbox has several.
 # English, German, French, Spanish, Italian, Dutch, Polish, Portuguese, Swedish, Danish and Norwegian.
-_NAMES: dict[FolderRole, str] = {
+_ROLE_NAMES: dict[FolderRole, str] = {
     "sent": """Sent; Sent Items; Sent Mail; Sent Messages; Gesendet; Gesendete Elemente; Gesendete Objekte;
         Gesendete Nachrichten; Envoyés; Éléments envoyés; Messages envoyés; Courrier envoyé; Enviados;
         Elementos enviados; Mensajes enviados; Correo enviado; Inviati; Inviata; Posta inviata; Elementi
@@ -49,18 +51,19 @@ _NAMES: dict[FolderRole, str] = {
 }
 
 
-def _plain(name: str) -> str:
+def _comparable_name(name: str) -> str:
     """A name for comparing: without case, accents may be composed or not (NFC), `_` as a space."""
     return unicodedata.normalize("NFC", name).casefold().replace("_", " ").strip()
 
 
 _RANKS: dict[FolderRole, dict[str, int]] = {
-    role: {_plain(name): rank for rank, name in enumerate(names.split(";"))} for role, names in _NAMES.items()
+    role: {_comparable_name(name): rank for rank, name in enumerate(names.split(";"))}
+    for role, names in _ROLE_NAMES.items()
 }
 _PREFIXES = frozenset({"inbox", "[gmail]", "[google mail]"})
 
 
-def assign(
+def assign_roles(
     listed: Sequence[ListedFolder], mapped: Mapping[FolderRole, str] | None = None
 ) -> dict[str, tuple[FolderRole, RoleSource]]:
     """The role of each folder that plays one, by path, and who says so. No role twice, no folder twice.
@@ -75,7 +78,7 @@ def assign(
     is_labeled = any(folder.label is not None for folder in folders)
     assigned: dict[str, tuple[FolderRole, RoleSource]] = {}
     taken: set[FolderRole] = set()
-    for path, role, source in _proposals(folders, mapped or {}):
+    for path, role, source in _propose_roles(folders, mapped or {}):
         if is_labeled and source != "extension":
             continue
         if path not in assigned and role not in taken:
@@ -84,7 +87,7 @@ def assign(
     return assigned
 
 
-def _proposals(
+def _propose_roles(
     folders: Sequence[ListedFolder], mapped: Mapping[FolderRole, str]
 ) -> Iterator[tuple[str, FolderRole, RoleSource]]:
     """Who could play what, the strongest word first."""
@@ -112,4 +115,73 @@ def _short_name(folder: ListedFolder) -> str:
     steps = folder.path.split(folder.delimiter) if folder.delimiter else [folder.path]
     if len(steps) == 2 and steps[0].casefold() in _PREFIXES:
         steps = steps[1:]
-    return _plain(steps[0]) if len(steps) == 1 else ""
+    return _comparable_name(steps[0]) if len(steps) == 1 else ""
+
+
+# --- Labels of a server with X-GM-EXT-1: their names, and which folder shows which label ---
+#
+# A message lies once in the folder of all mail, in spam, or in trash. Every other folder shows those that have a
+# label. Two labels are flags as well (`\Draft`, `\Flagged`), and are kept as these.
+# (developers.google.com/workspace/gmail/imap/imap-extensions, "Access to the Gmail labels")
+
+
+INBOX_LABEL, SENT_LABEL, IMPORTANT_LABEL = "\\Inbox", "\\Sent", "\\Important"
+#: Labels that are flags, by their name in lower case.
+LABEL_FLAGS = {"\\draft": "\\Draft", "\\drafts": "\\Draft", "\\starred": "\\Flagged"}
+#: Labels of the system, by their name in lower case: no user can make, name, add or remove one as a label.
+SYSTEM_LABELS = {
+    name.lower(): name for name in (INBOX_LABEL, SENT_LABEL, IMPORTANT_LABEL, "\\Muted", "\\Trash", "\\Spam")
+}
+_ALL_MAIL = "\\all"
+#: What people call those, and the folders that show them: no label of a user has such a name, whatever its case.
+_RESERVED_NAMES = frozenset(
+    {*LABEL_FLAGS, *(name.lstrip("\\") for name in (*LABEL_FLAGS, *SYSTEM_LABELS)), "unread", "all mail", "chats"}
+)
+#: $Forwarded says what was done with a message (RFC 9051 2.3.2), and is kept as a flag.
+_FORWARDED = "$forwarded"
+_OWN_FOLDERS = ("[gmail]", "[google mail]")
+MAX_LABEL_NAME = 1000  # characters
+_FOLDERS_WITH_MESSAGES = frozenset({_ALL_MAIL, "\\junk", "\\trash"})
+_LABELS_BY_ATTRIBUTE = {
+    "\\sent": SENT_LABEL,
+    "\\drafts": "\\Draft",
+    "\\flagged": "\\Flagged",
+    "\\important": IMPORTANT_LABEL,
+}
+
+
+def canonical_label(label: str) -> str:
+    """A label as it is kept among the flags: one of the system in one spelling, that of a user as it is."""
+    lowered = label.lower()
+    return LABEL_FLAGS.get(lowered) or SYSTEM_LABELS.get(lowered) or label
+
+
+def is_user_label(flag: str) -> bool:
+    """Whether a flag that is kept is a label that people made, and see."""
+    return not flag.startswith("\\")
+
+
+def is_valid_label_name(label: str) -> bool:
+    """Whether people may call a label so, to add it to messages or to take it away."""
+    lowered = label.strip().lower()
+    is_own = lowered in _RESERVED_NAMES or lowered == _FORWARDED or lowered.startswith(("\\", *_OWN_FOLDERS))
+    return bool(lowered) and not is_own and len(label) <= MAX_LABEL_NAME and not any(map(_is_control, label))
+
+
+def _is_control(character: str) -> bool:
+    # Joiners, soft hyphens and wide spaces belong to the words of many languages.
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+
+
+def label_of_folder(folder: ListedFolder) -> str | None:
+    """The label that a folder of such a server shows; None for one in which messages lie."""
+    if folder.attributes & _FOLDERS_WITH_MESSAGES:
+        return None
+    if folder.path.upper() == "INBOX":
+        return INBOX_LABEL
+    return next((label for name, label in _LABELS_BY_ATTRIBUTE.items() if name in folder.attributes), folder.path)
+
+
+def find_all_mail(listed: Iterable[ListedFolder]) -> str | None:
+    """The path of the folder in which all messages lie that are neither spam nor trash; None where it is hidden."""
+    return next((folder.path for folder in listed if _ALL_MAIL in folder.attributes), None)

@@ -1,31 +1,32 @@
-"""Large messages, read without their attachments: from the header, BODYSTRUCTURE, and the texts (RFC 9051 7.5.2).
-
-How large an attachment is, decoded, follows from its size in transfer and its end: there the padding stands, and how
-long its lines are (RFC 2045 6.8).
+"""Large messages in pieces: read without their attachments, or sent with some attachments apart.
+Reading takes the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2); sizes are told by the ends of parts.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from mailbox_appliance.mail import bodies, encoded_words, field_reading
+from mailbox_appliance.mail import encoded_words, headers, mime, parse
+from mailbox_appliance.mail.compose import parse_media_type
+from mailbox_appliance.mail.forward import replace_content_ids
+from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
+from mailbox_appliance.mail.mime import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, MimePart, decode_transfer
 from mailbox_appliance.mail.parse import assemble
-from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.mail.structure import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, Part
+from mailbox_appliance.mail.seven_bit import fields_of
 from mailbox_appliance.model.records import ListedPart, ParsedMessage
 
-LARGE = 256 * 1024  # bytes of a message above which it is read this way
-LONGEST_SECTION = bodies.MAX_RAW  # bytes of one section that are of use
-_END = 200  # bytes at the end of a part: two line breaks are among them
-_BEYOND = 64  # bytes more are asked for, since servers' sizes may be too small
+LARGE_MESSAGE = 256 * 1024  # bytes of a message above which it is read this way
+LONGEST_SECTION = parse.MAX_RAW  # bytes of one section that are of use
+_END_BYTES = 200  # bytes at the end of a part: two line breaks are among them
+_EXTRA_BYTES = 64  # bytes more are asked for, since servers' sizes may be too small
 _MOST_ENDS = 100  # parts of one message; the sizes of others are estimated
 #: A whole line of base64, and the last one.
 _LAST_LINES = re.compile(rb"\r\n([A-Za-z0-9+/]+)\r\n([A-Za-z0-9+/]+={0,2})\Z")
-_LONGEST_TEXTS = 2 * bodies.MAX_RAW  # bytes of all sections together, as they travel
+_LONGEST_TEXTS = 2 * parse.MAX_RAW  # bytes of all sections together, as they travel
 
 
 @dataclass(frozen=True)
-class End:
+class PartEnd:
     """The end of a part as it travels: `count` bytes, of which some lie beyond it, from `offset`."""
 
     number: str
@@ -35,8 +36,8 @@ class End:
 
 def text_sections(structure: ListedPart) -> tuple[str, ...]:
     """The numbers of the parts that make the text and the HTML, in the order of their use, each once."""
-    tree = _Tree({})
-    chosen = bodies.choose(tree.build(structure))
+    tree = _PartTree({})
+    chosen = parse.choose_bodies(tree.build(structure))
     wanted: list[str] = []
     room = _LONGEST_TEXTS
     for part in dict.fromkeys((*chosen.text, *chosen.html)):
@@ -46,16 +47,18 @@ def text_sections(structure: ListedPart) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def ends(structure: ListedPart) -> tuple[End, ...]:
+def part_ends(structure: ListedPart) -> tuple[PartEnd, ...]:
     """The ends of parts by which their sizes are known exactly."""
     texts = text_sections(structure)
-    encoded = (part for part in _leaves(structure) if _is_base64(part) and part.number not in texts and part.octets)
-    offsets = ((part.number, max(0, part.octets - _END), part.octets) for part in encoded)
-    found = (End(number, offset, octets - offset + _BEYOND) for number, offset, octets in offsets)
+    encoded = (
+        part for part in _listed_leaves(structure) if _is_base64(part) and part.number not in texts and part.octets
+    )
+    offsets = ((part.number, max(0, part.octets - _END_BYTES), part.octets) for part in encoded)
+    found = (PartEnd(number, offset, octets - offset + _EXTRA_BYTES) for number, offset, octets in offsets)
     return tuple(end for end, _ in zip(found, range(_MOST_ENDS), strict=False))
 
 
-def size_by_end(end: End, tail: bytes) -> int | None:
+def size_by_end(end: PartEnd, tail: bytes) -> int | None:
     """How many bytes a part has, decoded, by what the server gives of its end; None where that does not tell."""
     if not tail or len(tail) >= end.count:  # it is not given, or goes on
         return None
@@ -77,7 +80,7 @@ def parse_large(
     structure: ListedPart,
     texts: Mapping[str, bytes],
     sizes: Mapping[str, int] | None = None,
-    reader: HtmlReader = TAGS,
+    reader: HtmlReader = TAG_READER,
 ) -> ParsedMessage:
     """As `parse`, from the header, and the texts as they travel, by their numbers.
 
@@ -85,17 +88,17 @@ def parse_large(
     follow from those in transfer: exact where these are not encoded; for base64 but for its padding, and odd lines; for
     quoted-printable an upper bound.
     """
-    tree = _Tree(texts, sizes or {})
+    tree = _PartTree(texts, sizes or {})
     root = tree.build(structure)
-    chosen = bodies.choose(root)
+    chosen = parse.choose_bodies(root)
     if any(tree.is_cut(part) for part in (*chosen.text, *chosen.html)):
-        tree.warnings.append(bodies.TOO_LONG)
-    fields = field_reading.split(header)
-    root.fields = field_reading.by_name(fields) | root.fields
+        tree.warnings.append(parse.TEXT_TOO_LONG)
+    fields = headers.split_fields(header)
+    root.fields = headers.fields_by_name(fields) | root.fields
     return assemble(root, fields, tree.warnings, reader)
 
 
-class _Tree:
+class _PartTree:
     """The parts of a structure, with the texts that are there."""
 
     def __init__(self, texts: Mapping[str, bytes], sizes: Mapping[str, int] | None = None) -> None:
@@ -104,16 +107,16 @@ class _Tree:
         self._texts, self._sizes = texts, sizes or {}
         self._room = MAX_PARTS
 
-    def build(self, listed: ListedPart, depth: int = 0) -> Part:
+    def build(self, listed: ListedPart, depth: int = 0) -> MimePart:
         """The part, and those in it. What lies inside an attached message belongs to that message."""
         self.octets[listed.number] = listed.octets
         size = self._sizes.get(listed.number, _decoded_size(listed))
-        part = _leaf(listed, self._texts.get(listed.number, b""), size)
+        part = _to_leaf(listed, self._texts.get(listed.number, b""), size)
         if part.mime_type.startswith("multipart/"):
             self._descend(part, listed, depth)
         return part
 
-    def _descend(self, part: Part, listed: ListedPart, depth: int) -> None:
+    def _descend(self, part: MimePart, listed: ListedPart, depth: int) -> None:
         if not listed.children:
             part.mime_type = "text/plain"  # as `structure` has it: what has no parts may still have a text
         if depth >= MAX_DEPTH:
@@ -126,39 +129,39 @@ class _Tree:
             self._room -= 1
             part.children.append(self.build(child, depth + 1))
 
-    def is_cut(self, part: Part) -> bool:
+    def is_cut(self, part: MimePart) -> bool:
         """Whether a text is not all there. Seen in practice: servers whose sizes are a little too big."""
         return len(part.source) < self.octets[part.number] * 0.9
 
 
-def _leaf(listed: ListedPart, source: bytes, size: int) -> Part:
+def _to_leaf(listed: ListedPart, source: bytes, size: int) -> MimePart:
     fields = {"content-transfer-encoding": [listed.encoding]}
     if listed.content_id:
-        fields["content-id"] = [_as_split(listed.content_id)]
-    return Part(
+        fields["content-id"] = [_to_field_value(listed.content_id)]
+    return MimePart(
         number=listed.number,
         source=source,
         start=0,
         end=len(source),
         fields=fields,
         mime_type=listed.mime_type.lower(),
-        parameters=_joined(listed.parameters),
+        parameters=_join_parameters(listed.parameters),
         disposition=(listed.disposition or "").lower(),
-        disposition_parameters=_joined(listed.disposition_parameters),
+        disposition_parameters=_join_parameters(listed.disposition_parameters),
         estimated=size,
     )
 
 
-def _as_split(value: str) -> str:
+def _to_field_value(value: str) -> str:
     """A value as `field_reading.split` gives it."""
     return value.encode("utf-8", "surrogateescape").decode("ascii", "surrogateescape")
 
 
-def _joined(parameters: Mapping[str, str]) -> dict[str, str]:
-    return field_reading.joined((name.lower(), value) for name, value in parameters.items())
+def _join_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    return headers.join_parameters((name.lower(), value) for name, value in parameters.items())
 
 
-def _leaves(listed: ListedPart) -> Iterator[ListedPart]:
+def _listed_leaves(listed: ListedPart) -> Iterator[ListedPart]:
     """The parts that are no multiparts; what lies inside an attached message belongs to that message."""
     left = [listed]
     while left:
@@ -178,3 +181,189 @@ def _decoded_size(listed: ListedPart) -> int:
         return listed.octets
     # RFC 2045 6.8: lines of 76 characters, each with CRLF; three bytes for four characters.
     return (listed.octets - 2 * (-(-listed.octets // 78))) * 3 // 4
+
+
+# --- A message divided, for whoever takes a large one in pieces only: its MIME without its large files, and these ---
+#
+# What stays in the MIME: the header, the texts, whatever is signed or encrypted, and of the files those that fit,
+# pictures that a text shows and attached messages before others, small ones before large ones.
+
+
+_CHUNK = 1 << 18
+#: Whose parts may be taken out: all others belong together as they are (RFC 1847, RFC 3462).
+_SEPARABLE_MULTIPARTS = frozenset({"multipart/mixed", "multipart/related", "multipart/alternative"})
+_MESSAGES = frozenset({"message/rfc822", "message/global"})
+#: What means nothing but where it stands (RFC 8551 3, RFC 3156), or as it stands there (RFC 6047 2.4: its method).
+_INSEPARABLE_TYPES = ("application/pkcs7-", "application/x-pkcs7-", "application/pgp-", "text/calendar")
+_ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
+_BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, "A boundary between parts is missing."})
+
+
+@dataclass(frozen=True)
+class SplitAttachment:
+    """A file that is not in the MIME. `size`: in bytes, decoded. `is_inline`: a text shows it by its `content_id`."""
+
+    name: str
+    mime_type: str
+    content_id: str | None
+    is_inline: bool
+    size: int
+    _part: MimePart = field(repr=False)
+
+    def pieces(self, length: int) -> Iterator[bytes]:
+        """Its bytes, decoded, in pieces of this length; the last may be shorter."""
+        held = bytearray()
+        for some in _decode_part(self._part):
+            held += some
+            while len(held) >= length:
+                yield bytes(held[:length])
+                del held[:length]
+        if held:
+            yield bytes(held)
+
+    def content(self) -> bytes:
+        """All its bytes."""
+        return b"".join(_decode_part(self._part))
+
+
+@dataclass(frozen=True)
+class SplitMessage:
+    """`mime` with `files`, in their order, is the message."""
+
+    mime: bytes = field(repr=False)
+    files: tuple[SplitAttachment, ...] = ()
+
+
+def split_attachments(wire: bytes, most: int) -> SplitMessage:
+    """The message, with a MIME of at most so many bytes; whole where that is so already, or cannot be made so."""
+    if len(wire) <= most:
+        return SplitMessage(wire)
+    root, _, warnings = mime.parse_structure(wire)
+    if root.source is not wire or not _BROKEN_STRUCTURE.isdisjoint(warnings):
+        return SplitMessage(wire)
+    read = parse.choose_bodies(root)
+    files, shown = list(_separable_files(root, read)), _shown_content_ids(read)
+    cut = _choose_parts_to_split(files, shown, most - len(wire) + sum(map(_source_size, files)))
+    if cut is None:
+        return SplitMessage(wire)
+    chosen = [each for each in files if each[0] in cut]
+    left_out = tuple(_to_split_attachment(part, part.content_id() in shown) for part, _ in chosen)
+    return SplitMessage(b"".join(_source_without(root, chosen)), left_out)
+
+
+def _shown_content_ids(read: parse.BodyParts) -> frozenset[str | None]:
+    """The Content-IDs of what the HTML shows (RFC 2392)."""
+    shown = set[str]()
+    replace_content_ids(parse.html_body(read, lambda _: None) or "", shown.update)
+    return frozenset(shown)
+
+
+def _separable_files(root: MimePart, read: parse.BodyParts) -> Iterator[tuple[MimePart, MimePart]]:
+    """What may be left out, each with what holds it, in the order of the message."""
+    among = set(map(id, read.attachments))
+    if not root.children:
+        if id(root) in among and _is_separable(root, root):
+            yield root, root
+        return
+    for part, parent in _leaves_with_parents(root):
+        if id(part) in among and _is_separable(part, parent):
+            yield part, parent
+
+
+def _leaves_with_parents(parent: MimePart) -> Iterator[tuple[MimePart, MimePart]]:
+    if parent.mime_type not in _SEPARABLE_MULTIPARTS:
+        return
+    for child in parent.children:
+        if child.children:
+            yield from _leaves_with_parents(child)
+        else:
+            yield child, parent
+
+
+def _is_separable(part: MimePart, parent: MimePart) -> bool:
+    if part.mime_type.startswith(_INSEPARABLE_TYPES) or parent.mime_type == "multipart/alternative":
+        return False
+    if part.encoding() not in _ENCODINGS:  # nobody would know how to read it elsewhere
+        return False
+    if part.mime_type.startswith("message/") and part.mime_type not in _MESSAGES:
+        return False
+    if parent.mime_type == "multipart/related":  # RFC 2387 3.2: the first is what shows the others
+        return part.content_id() is not None and part is not parent.children[0]
+    return not part.mime_type.startswith("multipart/")
+
+
+def _source_size(file: tuple[MimePart, MimePart]) -> int:
+    part, _ = file
+    return part.end - part.begin
+
+
+def _choose_parts_to_split(
+    files: Iterable[tuple[MimePart, MimePart]], shown: Container[str | None], room: int
+) -> "set[MimePart] | None":
+    """The parts for which there is no room; None where there is none for the rest of the message."""
+    if room < 0:
+        return None
+    cut: set[MimePart] = set()
+    for file in sorted(
+        files,
+        key=lambda file: (file[0].content_id() not in shown and file[0].mime_type not in _MESSAGES, _source_size(file)),
+    ):
+        if _source_size(file) <= room:
+            room -= _source_size(file)
+        else:
+            cut.add(file[0])
+    return cut
+
+
+def _source_without(root: MimePart, cut: list[tuple[MimePart, MimePart]]) -> Iterator[bytes]:
+    """The source without these parts. What held nothing else holds an empty text."""
+    source, position = root.source, 0
+    if cut[0][0] is root:
+        yield from _header_alone(source[: root.start])
+        return
+    gone = {part for part, _ in cut}
+    for part, parent in cut:
+        is_last_of_all = part is parent.children[0] and gone.issuperset(parent.children)
+        start = part.begin if is_last_of_all else source.rfind(b"\n", 0, part.begin - 1) + 1
+        yield source[position:start]
+        if is_last_of_all:
+            yield b"\r\n"
+        position = part.end if is_last_of_all else _after_line_break(source, part.end)
+    yield source[position:]
+
+
+def _after_line_break(source: bytes, end: int) -> int:
+    """RFC 2046 5.1.1: the line break before a delimiter belongs to it."""
+    return end + 2 if source.startswith(b"\r\n", end) else end + source.startswith(b"\n", end)
+
+
+def _header_alone(head: bytes) -> Iterator[bytes]:
+    """The header of a message that was nothing but a file, and no text."""
+    for name, written, _ in fields_of(head):
+        if not name.startswith("content-"):
+            yield written.replace(b"\n", b"\r\n") + b"\r\n"
+    yield b"\r\n"
+
+
+def _to_split_attachment(part: MimePart, is_shown: bool) -> SplitAttachment:
+    return SplitAttachment(
+        name=(part.filename() or parse.default_part_name(part)).encode("utf-8", "replace").decode(),
+        mime_type=_writable_type(part.mime_type),
+        content_id=part.content_id(),
+        is_inline=is_shown,
+        size=sum(map(len, _decode_part(part))),
+        _part=part,
+    )
+
+
+def _writable_type(mime_type: str) -> str:
+    """The type in lower case; for one that nobody may write, that of any file."""
+    try:
+        return parse_media_type(mime_type)[0]
+    except ValueError:
+        return "application/octet-stream"
+
+
+def _decode_part(part: MimePart) -> Iterator[bytes]:
+    starts = range(part.start, part.end, _CHUNK)
+    return decode_transfer((part.source[start : min(start + _CHUNK, part.end)] for start in starts), part.encoding())

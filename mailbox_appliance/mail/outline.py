@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from mailbox_appliance.mail.parse import attachments_bytes, parse
+from mailbox_appliance.mail.parse import attachments_bytes, parse_message
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.records import ParsedAttachment, ParsedMessage
 
@@ -23,27 +23,27 @@ _LONGEST_LINE = 1000
 def parse_content(content: Content) -> ParsedMessage:
     """As `parse`, with the memory that the texts need. Sizes of attachments are exact."""
     if len(content) <= LARGE:
-        return parse(content.read())
+        return parse_message(content.read())
     runs: dict[bytes, tuple[int, int]] = {}
-    outline = b"".join(_outlined(content, runs))
-    parsed = parse(outline)
+    outline = b"".join(_outline(content, runs))
+    parsed = parse_message(outline)
     if runs:
         bytes_of = attachments_bytes(outline)
-        sized = tuple(_sized(bytes_of(one.part) or b"", one, runs) for one in parsed.attachments)
+        sized = tuple(_with_full_size(bytes_of(one.part) or b"", one, runs) for one in parsed.attachments)
         # A run that belongs to no attachment is text: then nothing may be left out.
-        parsed = parse(content.read()) if runs else replace(parsed, attachments=sized)
+        parsed = parse_message(content.read()) if runs else replace(parsed, attachments=sized)
     return parsed
 
 
-def _outlined(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
+def _outline(content: Content, runs: dict[bytes, tuple[int, int]]) -> Iterator[bytes]:
     """The source with one line in place of each run; `runs`: what that line decodes to -> bytes left out, raw and
     decoded.
     """
     for piece in _whole_lines(content):
-        yield _RUN.sub(_leave_out(runs), piece)
+        yield _RUN.sub(_left_out_runs(runs), piece)
 
 
-def _leave_out(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[bytes]], bytes]":
+def _left_out_runs(runs: dict[bytes, tuple[int, int]]) -> "Callable[[re.Match[bytes]], bytes]":
     def stand_in(run: re.Match[bytes]) -> bytes:
         mark, size = secrets.token_bytes(_RAW_LINE), run.end() - run.start()
         line = run[0].find(b"\r\n")
@@ -68,7 +68,7 @@ def _whole_lines(content: Content) -> Iterator[bytes]:
     yield held
 
 
-def _sized(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
+def _with_full_size(found: bytes, attachment: ParsedAttachment, runs: dict[bytes, tuple[int, int]]) -> ParsedAttachment:
     """The attachment with the size of what was left out of its bytes; takes these runs away."""
     size = attachment.size_bytes
     for mark, (raw, decoded) in list(runs.items()):

@@ -1,15 +1,204 @@
-"""From the bytes of a message, however broken, to what a person reads (RFC 5322, RFC 2045). Never raises; bounded."""
+"""Parse a message, however broken, into what a person reads (RFC 5322, RFC 2045, RFC 8621 4.1.4).
+Never raises. What is read, and what is kept, is bounded.
+"""
 
-from collections.abc import Callable, Iterable
+import html as html_entities
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from msgspec.structs import replace
 
-from mailbox_appliance.mail import address_lists, bodies, dates, excerpt, field_reading, file_names, structure, threads
-from mailbox_appliance.mail.field_reading import Fields
-from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PREVIEW, HtmlReader
-from mailbox_appliance.mail.structure import Part
+from mailbox_appliance.mail import encoded_words, headers, mime, search, threads
+from mailbox_appliance.mail.headers import Fields
+from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_PART, UNANALYZED_PREVIEW, HtmlReader
+from mailbox_appliance.mail.mime import MimePart
 from mailbox_appliance.model.records import Address, ParsedAttachment, ParsedMessage
+
+# --- Which parts of a message are its text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
+
+
+MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
+MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
+TEXT_TOO_LONG = "The text is very long; its end is left out."
+
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
+_QUOTE = re.compile(r">*")
+
+
+@dataclass
+class BodyParts:
+    """The parts that make the text, those that make the HTML, and all others."""
+
+    text: list[MimePart] = field(default_factory=list)
+    html: list[MimePart] = field(default_factory=list)
+    attachments: list[MimePart] = field(default_factory=list)
+
+
+def choose_bodies(root: MimePart) -> BodyParts:
+    """The parts as RFC 8621 4.1.4 sorts them; pictures amid the text are attachments here, so that none is lost."""
+    chosen = BodyParts()
+    _sort_parts([root], root, "mixed", chosen, in_alternative=False)
+    return chosen
+
+
+def charset_of(root: MimePart, chosen: BodyParts) -> str | None:
+    """The character set that 8-bit header fields are likely to be in: that of the message, else of its first text."""
+    named = (part.parameters.get("charset") for part in (root, *chosen.text[:1], *chosen.html[:1]))
+    return next(filter(None, named), None)
+
+
+def _sort_parts(
+    parts: Sequence[MimePart], main: MimePart, multipart: str, chosen: BodyParts, *, in_alternative: bool
+) -> None:
+    texts, htmls = len(chosen.text), len(chosen.html)
+    for part in parts:
+        before = len(chosen.html)
+        if part.children:
+            subtype = part.mime_type.partition("/")[2]
+            inside = in_alternative or subtype == "alternative"
+            _sort_parts(part.children, _main_part(part), subtype, chosen, in_alternative=inside)
+        elif not _is_body(part, part is main, multipart):
+            chosen.attachments.append(part)
+        elif multipart == "alternative" or in_alternative:
+            (chosen.text if part.mime_type == "text/plain" else chosen.html).append(part)
+        else:
+            chosen.text.append(part)
+            chosen.html.append(part)
+        if multipart == "alternative" and htmls < before < len(chosen.html):
+            _move_superseded(chosen, htmls, before)
+    if multipart == "alternative":
+        # RFC 8621 4.1.4: where there is one form only, it stands for the other as well.
+        if len(chosen.text) == texts:
+            chosen.text += chosen.html[htmls:]
+        elif len(chosen.html) == htmls:
+            chosen.html += chosen.text[texts:]
+
+
+def _move_superseded(chosen: BodyParts, start: int, end: int) -> None:
+    """Of several forms the last is shown, alone (RFC 2046 5.1.4); HTML that is not shown is an attachment, not lost."""
+    texts = {part.number for part in chosen.text}
+    chosen.attachments += [part for part in chosen.html[start:end] if part.number not in texts]
+    del chosen.html[start:end]
+
+
+def _main_part(multipart: MimePart) -> MimePart:
+    """The first part, or the one that a multipart/related names as its root (RFC 2387 3.2)."""
+    if start := multipart.parameters.get("start", "").strip().removeprefix("<").removesuffix(">"):
+        return next((part for part in multipart.children if part.content_id() == start), multipart.children[0])
+    return multipart.children[0]
+
+
+def _is_body(part: MimePart, is_main: bool, multipart: str) -> bool:
+    if part.mime_type not in ("text/plain", "text/html") or part.disposition == "attachment":
+        return False
+    return is_main or (multipart != "related" and not part.filename())
+
+
+def text_body(chosen: BodyParts, warn: Callable[[str], None], reader: HtmlReader = TAG_READER) -> str | None:
+    """The plain text, its parts one after the other; None where the message has none.
+
+    HTML beside plain parts is shown with them (the footers of lists, Apple Mail's text around pictures), so its text
+    stands between theirs. Where they say nothing, all of it is left to the HTML. HTML that cannot be analyzed is left
+    out, with a warning, and so is the HTML after it: previews and excerpts are made of this text, and come without
+    warnings.
+    """
+    found = [_plain_text_of(part, warn) if part.mime_type == "text/plain" else None for part in chosen.text]
+    plain = [piece for piece in found if piece is not None]
+    if len(plain) < len(found) and any(map(str.strip, plain)):
+        plain = _with_html(chosen.text, found, warn, reader)
+    return (
+        _bound_text("\n\n".join(piece for piece in plain if piece) if len(plain) > 1 else plain[0], warn)
+        if plain
+        else None
+    )
+
+
+def html_body(chosen: BodyParts, warn: Callable[[str], None]) -> str | None:
+    """The HTML, with plain parts that stand beside it; None where the message has none."""
+    if not any(part.mime_type == "text/html" for part in chosen.html):
+        return None
+    pieces = [
+        _decode_part(part, warn)
+        if part.mime_type == "text/html"
+        else f"<pre>{html_entities.escape(_plain_text_of(part, warn), quote=False)}</pre>"
+        for part in chosen.html
+    ]
+    return _bound_text("\n".join(pieces).rstrip("\n"), warn)
+
+
+def _bound_text(text: str, warn: Callable[[str], None]) -> str:
+    if len(text) > MAX_BODY:
+        warn(TEXT_TOO_LONG)
+    return text[:MAX_BODY]
+
+
+def _with_html(
+    parts: Sequence[MimePart], texts: Sequence[str | None], warn: Callable[[str], None], reader: HtmlReader
+) -> list[str]:
+    """Return the texts of parts, with those of HTML in their places up to the first that cannot be analyzed."""
+    pieces: list[str] = []
+    is_analyzed = True
+    for part, text in zip(parts, texts, strict=True):
+        if text is not None:
+            pieces.append(text)
+        elif is_analyzed:
+            seen = reader.extract(_bound_text(_decode_part(part, warn), warn), "text")
+            is_analyzed = seen.is_analyzed
+            for sentence in seen.hidden.warnings() if is_analyzed else (UNANALYZED_PART,):
+                warn(sentence)
+            if is_analyzed:
+                pieces.append(seen.text)
+    return pieces
+
+
+def _plain_text_of(part: MimePart, warn: Callable[[str], None]) -> str:
+    text = _decode_part(part, warn)
+    if part.parameters.get("format", "").lower() == "flowed":
+        text = unflow(text, delete_space=part.parameters.get("delsp", "").lower() == "yes")
+    return text.rstrip("\n")
+
+
+def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
+    """The text of a part with line feeds, and without NUL."""
+    raw, whole = part.content(limit=MAX_RAW, is_text=True)
+    if not whole:
+        warn("The encoding of a text is broken; what could be read is shown.")
+    charset = part.parameters.get("charset") or None
+    if charset is None and part.mime_type == "text/html":
+        charset = _meta_charset(raw[:2048])
+    text, sure = encoded_words.decode_charset(raw, charset)
+    if not sure:
+        warn("The character set of a text is missing or wrong; some characters may be wrong.")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\0", "").removeprefix("\ufeff")  # a byte order mark that was no part of the character set
+
+
+def _meta_charset(start: bytes) -> str | None:
+    """The character set that HTML names itself (HTML 13.2.3.2, leniently)."""
+    meta = _META_CHARSET.search(start) if b"charset" in start.lower() else None
+    # HTML 13.2.3.2: whoever could read this declaration has not read UTF-16.
+    return re.sub("^utf-?16.*", "utf-8", meta[1].decode("ascii").lower()) if meta else None
+
+
+def unflow(text: str, *, delete_space: bool) -> str:
+    """Paragraphs of format=flowed, each on one line (RFC 3676 4.1 to 4.5)."""
+    pieces: list[str] = []
+    open_depth = -1  # quote depth of a paragraph that goes on; -1: none
+    for raw in text.split("\n"):
+        depth = _QUOTE.match(raw).end()  # type: ignore[union-attr]
+        content = raw[depth:].removeprefix(" ")  # 4.4: space-stuffing
+        flows = content.endswith(" ") and content != "-- "  # 4.3: the signature line is fixed
+        kept = content[:-1] if flows and delete_space else content
+        if depth == open_depth and content != "-- ":
+            pieces.append(kept)
+        else:  # 4.5: a paragraph that changes its depth ends
+            pieces += ["\n", ">" * depth + " " if depth else "", kept]
+        open_depth = depth if flows else -1
+    return "".join(pieces)[1:]
+
 
 _MAX_HEADERS = 200
 _MAX_HEADER_TEXT = 64 * 1024  # characters of all header fields that are kept
@@ -19,46 +208,46 @@ _MAX_SHOWN_WARNINGS = 20
 _SHOWN_OF_UNREADABLE = 100_000  # bytes
 
 
-def parse(source: bytes, reader: HtmlReader = TAGS) -> ParsedMessage:
+def parse_message(source: bytes, reader: HtmlReader = TAG_READER) -> ParsedMessage:
     """Return what a message says. Anything that cannot be read is left out or replaced, with a warning.
 
     `reader`: for the HTML that makes the text or the snippet.
     """
-    return assemble(*structure.read(source), reader)
+    return assemble(*mime.parse_structure(source), reader)
 
 
 def assemble(
-    root: Part, fields: list[tuple[str, str]], found: Iterable[str], reader: HtmlReader = TAGS
+    root: MimePart, fields: list[tuple[str, str]], found: Iterable[str], reader: HtmlReader = TAG_READER
 ) -> ParsedMessage:
     """Return what a message says, from the tree of its parts, its header fields, and the warnings so far."""
     warnings = dict.fromkeys(found)
-    chosen = bodies.choose(root)
-    text = bodies.text_of(chosen, warnings.setdefault, reader)
-    markup = bodies.html_of(chosen, warnings.setdefault)
-    named, charset = root.fields, bodies.charset_of(root, chosen)
-    senders = _addresses(named, "from", charset) or _addresses(named, "sender", charset)
-    message_ids = _message_ids(named, "message-id")
+    chosen = choose_bodies(root)
+    text = text_body(chosen, warnings.setdefault, reader)
+    markup = html_body(chosen, warnings.setdefault)
+    named, charset = root.fields, charset_of(root, chosen)
+    senders = _addresses_of(named, "from", charset) or _addresses_of(named, "sender", charset)
+    message_ids = _message_ids_of(named, "message-id")
     return ParsedMessage(
         message_id=message_ids[0] if message_ids else None,
-        in_reply_to=_message_ids(named, "in-reply-to"),
-        references=_message_ids(named, "references"),
-        subject=field_reading.text(field_reading.first(named, "subject"), charset)[:_LONGEST_SUBJECT],
+        in_reply_to=_message_ids_of(named, "in-reply-to"),
+        references=_message_ids_of(named, "references"),
+        subject=headers.decode_text(headers.first_value(named, "subject"), charset)[:_LONGEST_SUBJECT],
         sender=senders[0] if senders else None,
-        to=_addresses(named, "to", charset),
-        cc=_addresses(named, "cc", charset),
-        bcc=_addresses(named, "bcc", charset),
-        reply_to=_addresses(named, "reply-to", charset),
-        date=dates.read(field_reading.first(named, "date")),
-        headers=_headers(fields, charset),
+        to=_addresses_of(named, "to", charset),
+        cc=_addresses_of(named, "cc", charset),
+        bcc=_addresses_of(named, "bcc", charset),
+        reply_to=_addresses_of(named, "reply-to", charset),
+        date=headers.read_date(headers.first_value(named, "date")),
+        headers=_decode_headers(fields, charset),
         text=text,
         html=markup,
-        snippet=excerpt.snippet(text if text and text.strip() else _start_of(markup, reader, warnings.setdefault)),
-        attachments=tuple(_listed(part) for part in chosen.attachments),
+        snippet=search.snippet(text if text and text.strip() else _preview_html(markup, reader, warnings.setdefault)),
+        attachments=tuple(_to_parsed_attachment(part) for part in chosen.attachments),
         warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
     )
 
 
-def _start_of(markup: str | None, reader: HtmlReader, warn: Callable[[str], object]) -> str:
+def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], object]) -> str:
     if not markup:
         return ""
     seen = reader.extract(markup, "beginning")
@@ -68,10 +257,10 @@ def _start_of(markup: str | None, reader: HtmlReader, warn: Callable[[str], obje
     return ""  # a line of preview comes without warnings, so it must not show hidden text
 
 
-def unreadable(source: bytes) -> ParsedMessage:
+def parse_unreadable(source: bytes) -> ParsedMessage:
     """What is shown of a message on which `parse` fails, against its promise: its beginning as it is, and a warning."""
     text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
-    return replace(parse(b""), text=text, warnings=("This message could not be read; its source is shown.",))
+    return replace(parse_message(b""), text=text, warnings=("This message could not be read; its source is shown.",))
 
 
 def attachment_bytes(source: bytes, part: str) -> bytes | None:
@@ -81,10 +270,10 @@ def attachment_bytes(source: bytes, part: str) -> bytes | None:
 
 def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
     """As `attachment_bytes`, for several parts of one message, which is read once."""
-    root, _, _ = structure.read(source)
+    root, _, _ = mime.parse_structure(source)
 
     def bytes_of(part: str) -> bytes | None:
-        found = structure.find(root, part)
+        found = mime.find_part(root, part)
         return None if found is None or found.children else found.content()[0]
 
     return bytes_of
@@ -93,7 +282,7 @@ def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
 def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
     """How many bytes each part has, decoded, by its number and type; of what holds other parts none is told."""
     sizes: dict[tuple[str, str], int] = {}
-    left = [structure.read(source)[0]]
+    left = [mime.parse_structure(source)[0]]
     while left:
         part = left.pop()
         if part.children:
@@ -105,28 +294,28 @@ def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
 
 def header_message_id(source: bytes) -> str | None:
     """The Message-ID, from the header alone."""
-    header = source[: min(field_reading.body_start(source), field_reading.MAX_HEADER)]
-    ids = _message_ids(field_reading.by_name(field_reading.split(header)), "message-id")
+    header = source[: min(headers.body_start(source), headers.MAX_HEADER)]
+    ids = _message_ids_of(headers.fields_by_name(headers.split_fields(header)), "message-id")
     return ids[0] if ids else None
 
 
-def _addresses(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
+def _addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
     """The addresses of all fields of this name. Seen in practice: one To field for each recipient."""
     values = fields.get(name)
     if not values:
         return ()
     if len(values) == 1:
-        return address_lists.read(field_reading.readable(values[0], charset))
-    found = [address_lists.read(field_reading.readable(value, charset)) for value in values[:50]]
+        return headers.read_addresses(headers.decode_octets(values[0], charset))
+    found = [headers.read_addresses(headers.decode_octets(value, charset)) for value in values[:50]]
     return tuple(chain.from_iterable(found))
 
 
-def _message_ids(fields: Fields, name: str) -> tuple[str, ...]:
-    value = field_reading.first(fields, name)
-    return threads.message_ids(field_reading.text(value)) if value else ()
+def _message_ids_of(fields: Fields, name: str) -> tuple[str, ...]:
+    value = headers.first_value(fields, name)
+    return threads.message_ids(headers.decode_text(value)) if value else ()
 
 
-def _headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, str]:
+def _decode_headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, str]:
     """The header fields, decoded, under their names as written. Of a repeated field the first counts.
 
     For `Received` and other trace fields that is the newest, and the one of the reader's own server.
@@ -139,7 +328,7 @@ def _headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, st
         if lower in seen:
             continue
         seen.add(lower)
-        value = field_reading.text(raw, charset)
+        value = headers.decode_text(raw, charset)
         if len(value) > _LONGEST_HEADER or len(value) > room:
             value = value[: min(_LONGEST_HEADER, room)]
         found[name] = value
@@ -149,25 +338,27 @@ def _headers(fields: list[tuple[str, str]], charset: str | None) -> dict[str, st
     return found
 
 
-def _listed(part: Part) -> ParsedAttachment:
+def _to_parsed_attachment(part: MimePart) -> ParsedAttachment:
     disposition = part.disposition
     return ParsedAttachment(
         part=part.number,
-        filename=part.filename() or made_up_name(part),
-        mime_type=field_reading.without_controls(part.mime_type),
+        filename=part.filename() or default_part_name(part),
+        mime_type=headers.without_controls(part.mime_type),
         size_bytes=part.size(),
         content_id=part.content_id(),
         disposition="inline" if disposition == "inline" else "attachment" if disposition else None,
     )
 
 
-def made_up_name(part: Part) -> str:
+def default_part_name(part: MimePart) -> str:
     """A name for a part that has none: the subject of an attached message, else the number of the part."""
     if part.mime_type in ("message/rfc822", "message/global"):  # the latter: RFC 6532 3.7
         content, _ = part.content()
-        header = content[: min(field_reading.body_start(content), field_reading.MAX_HEADER)]
-        subject = field_reading.text(field_reading.first(field_reading.by_name(field_reading.split(header)), "subject"))
+        header = content[: min(headers.body_start(content), headers.MAX_HEADER)]
+        subject = headers.decode_text(
+            headers.first_value(headers.fields_by_name(headers.split_fields(header)), "subject")
+        )
         # A subject is no path: its slashes are part of what it says.
-        if name := file_names.plain(subject[:150].replace("/", "-").replace("\\", "-")):
+        if name := headers.safe_file_name(subject[:150].replace("/", "-").replace("\\", "-")):
             return f"{name}.eml"
-    return file_names.made_up(f"attachment-{part.number}", part.mime_type)
+    return headers.default_file_name(f"attachment-{part.number}", part.mime_type)

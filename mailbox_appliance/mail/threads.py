@@ -41,22 +41,22 @@ def message_ids(text: str) -> tuple[str, ...]:
 
     White space inside them counts for nothing, as wherever they are compared.
     """
-    return _listed("".join(each.split()) for each in _ids(text))
+    return _unique_ids("".join(each.split()) for each in _find_ids(text))
 
 
 def exact_message_ids(text: str) -> tuple[str, ...]:
     """As `message_ids`, for writing: only those that the text has as they are, with no white space inside."""
-    return _listed(each.strip() for each in _ids(text) if len(each.split()) == 1)
+    return _unique_ids(each.strip() for each in _find_ids(text) if len(each.split()) == 1)
 
 
-def _ids(text: str) -> list[str]:
+def _find_ids(text: str) -> list[str]:
     # Seen in practice: ids without brackets, and a sentence with the sender's address in In-Reply-To.
     if "<" in text:
         return _ID.findall(text)
     return [word.strip(",;") for word in text.split() if "@" in word and len(word) <= 998]
 
 
-def _listed(ids: Iterable[str]) -> tuple[str, ...]:
+def _unique_ids(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"<{each}>" for each in ids if each.strip("<>")))[:_MAX_IDS]
 
 
@@ -73,7 +73,7 @@ def subject_key(subject: str) -> tuple[str, bool]:
 
 def _read_subject(subject: str) -> tuple[str, bool]:
     """The base subject, and whether a sign of a reply or a forward stood before or behind it."""
-    text = encoded_words.decode(subject[:_LONGEST_SUBJECT])  # step 1: encoded words to UTF-8,
+    text = encoded_words.decode_words(subject[:_LONGEST_SUBJECT])  # step 1: encoded words to UTF-8,
     text = _SPACES.sub(" ", text)  # tabs and line folds to spaces, several spaces to one
     is_reply = False
     while True:
@@ -147,9 +147,9 @@ def reply_references(message_id: str | None, references: Iterable[str], in_reply
     ids = [each for each in dict.fromkeys(ancestors) if each != message_id]
     if message_id:
         ids.append(message_id)
-    return trimmed(ids)
+    return trim_references(ids)
 
 
-def trimmed(ids: Sequence[str]) -> tuple[str, ...]:
+def trim_references(ids: Sequence[str]) -> tuple[str, ...]:
     """At most 50 Message-IDs of a References field: the first and the last ones."""
     return tuple(ids if len(ids) <= MAX_REFERENCES else [ids[0], *ids[1 - MAX_REFERENCES :]])

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mailbox_appliance.events import Events
-from mailbox_appliance.mail import labels
-from mailbox_appliance.mail.labels import is_of_user
+from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.folder_roles import is_user_label
 from mailbox_appliance.mailbox import bulk
 from mailbox_appliance.mailbox.bulk import (
     ActionGroup,
@@ -22,8 +22,8 @@ from mailbox_appliance.mailbox.bulk import (
 )
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.records import ActionResult, FlagChange, FolderRole, LocatedMessage, MirroredFolder
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.store import Store
 
 # --- What a bulk action means for each message on a server with labels, decided before anything is done. Pure ---
@@ -55,7 +55,7 @@ class LabelSteps:
 
 def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
     """Why the action can be done to no message at all, as far as one sees without asking."""
-    if not all(map(labels.is_nameable, wanted.labels)):
+    if not all(map(folder_roles.is_valid_label_name, wanted.labels)):
         return "label_invalid"
     if wanted.action != "move":
         return None
@@ -63,7 +63,9 @@ def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
         return "folder_not_found"
     label, role = wanted.target.label, wanted.target.role
     is_possible = (
-        role in ("all", "spam", "trash") if label is None else label == labels.INBOX or labels.is_of_user(label)
+        role in ("all", "spam", "trash")
+        if label is None
+        else label == folder_roles.INBOX_LABEL or folder_roles.is_user_label(label)
     )
     return None if is_possible else "provider_rejected"
 
@@ -74,7 +76,7 @@ def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSte
         return LabelSteps(edit=edit)
     target = wanted.target
     if wanted.action == "move" and target is not None and target.label is not None:
-        gone = {labels.INBOX} - {target.label}
+        gone = {folder_roles.INBOX_LABEL} - {target.label}
         return LabelSteps(_leaves_to_all_mail(message), FlagEdit(frozenset({target.label}), frozenset(gone)))
     if wanted.action == "move" and target is not None and target.role != "all":
         return LabelSteps(target.role)
@@ -82,11 +84,11 @@ def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSte
         return LabelSteps(is_removed=True)
     if wanted.action == "untrash":
         is_draft = "\\draft" in {flag.lower() for flag in message.flags}
-        return LabelSteps("all", NO_EDIT if is_draft else FlagEdit(frozenset({labels.INBOX}), frozenset()))
+        return LabelSteps("all", NO_EDIT if is_draft else FlagEdit(frozenset({folder_roles.INBOX_LABEL}), frozenset()))
     if wanted.action == "trash":
         return LabelSteps("trash")
     # A server may leave a message in spam or trash its labels.
-    return LabelSteps(_leaves_to_all_mail(message), FlagEdit(frozenset(), frozenset({labels.INBOX})))
+    return LabelSteps(_leaves_to_all_mail(message), FlagEdit(frozenset(), frozenset({folder_roles.INBOX_LABEL})))
 
 
 def _leaves_to_all_mail(message: LocatedMessage) -> FolderRole | None:
@@ -133,7 +135,7 @@ class LabelRunner(BulkRunner[LabelSteps]):
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit
     ) -> None:
         shown = {each.label for each in self._store.folders.list(self._account_id) if each.label is not None}
-        self.known_labels = frozenset(filter(is_of_user, shown))
+        self.known_labels = frozenset(filter(is_user_label, shown))
         self._change_flags(mailbox, folder, messages, edit)
         new = {label.lower() for label in self._action.labels} - {label.lower() for label in shown}
         if new and self._action.action == "addLabels":

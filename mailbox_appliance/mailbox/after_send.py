@@ -20,15 +20,15 @@ from mailbox_appliance import clock
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound, SyncRequired, Unsupported
 from mailbox_appliance.events import Events, FolderWritten
-from mailbox_appliance.mail.compose import redated, with_bcc
+from mailbox_appliance.mail.compose import with_bcc, with_date
 from mailbox_appliance.mailbox import bulk
 from mailbox_appliance.mailbox.bulk import FlagEdit, match_on_server
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.drafts import Drafts, DraftVersion
 from mailbox_appliance.mailbox.locks import KeyedLocks
 from mailbox_appliance.model.records import FlagChange, LocatedMessage, PostSendTask, PostSendTaskKind
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.database import DATABASE_ERRORS
 from mailbox_appliance.store.store import Store
 
@@ -140,7 +140,7 @@ class PostSendTasks:
             log.error("a message that was to be kept is not there", extra={"operation": chore.operation_id})
             return
         now = self._clock.now()
-        source = with_bcc(redated(work.wire, now), work.bcc_header)
+        source = with_bcc(with_date(work.wire, now), work.bcc_header)
         # At once with the mirror: whoever removes the draft then is not given it back.
         record = partial(self._store.schedule.finish_chore, chore)
         self._drafts.ensure_saved(

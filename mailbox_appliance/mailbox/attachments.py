@@ -13,19 +13,18 @@ from dataclasses import dataclass
 
 from mailbox_appliance.errors import NotFound, SyncRequired
 from mailbox_appliance.events import Events, FolderWritten, LargeWorkEnded
-from mailbox_appliance.mail.large import LARGE
-from mailbox_appliance.mail.parse import attachment_bytes, parse, part_sizes
-from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.mail.searched import with_words
-from mailbox_appliance.mail.transfer_decoding import decoded
+from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
+from mailbox_appliance.mail.large import LARGE_MESSAGE
+from mailbox_appliance.mail.mime import decode_transfer
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message, part_sizes
+from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.mailbox.bulk import match_on_server
 from mailbox_appliance.mailbox.connections import Connections, problem_of
 from mailbox_appliance.mailbox.locks import KeyedLocks
 from mailbox_appliance.model.content import LARGE as CONTENT_LARGE
 from mailbox_appliance.model.records import Download, FetchedMessage, ListedPart, LocatedMessage, ParsedMessage
-from mailbox_appliance.remote.faults import RemoteFault, malformed
-from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.remote.large_messages import read_large
+from mailbox_appliance.remote.errors import RemoteFault, malformed_fault
+from mailbox_appliance.remote.imap.client import ImapMailbox, read_large
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.attachment_cache import CachedPartReader
 from mailbox_appliance.store.store import Store
@@ -141,7 +140,7 @@ class AttachmentFetcher:
             return self._keep(wanted, iter([_extract_part(own, wanted.part)]))
         if wanted.part == _SOURCE:
             return self._keep(wanted, self._read_pieces(wanted))
-        if wanted.message.size > LARGE:
+        if wanted.message.size > LARGE_MESSAGE:
             reading = self._fetch_part_alone(wanted)
             # Where we read the message whole, what the server calls by this number must be what we listed.
             if reading is not None and (
@@ -167,7 +166,7 @@ class AttachmentFetcher:
             raise self.missing_error(wanted.message)
         if part is None:
             return None
-        return self._keep(wanted, decoded(self._read_pieces(wanted), part.encoding))
+        return self._keep(wanted, decode_transfer(self._read_pieces(wanted), part.encoding))
 
     def _extract_from_source(self, wanted: PartRequest) -> CachedPartReader:
         _require_size(wanted.message.size, MAX_PARSED_BYTES)
@@ -199,7 +198,7 @@ class AttachmentFetcher:
             _require_size(offset, most)
             # Sizes are wrong at times (RFC822.SIZE may be an estimate), but not without end.
             if offset > 2 * wanted.message.size + PIECE:
-                raise malformed("imap")
+                raise malformed_fault("imap")
 
     def _keep(self, wanted: PartRequest, chunks: Iterator[bytes]) -> CachedPartReader:
         return self._store.part_cache.put(wanted.message.number, wanted.part, chunks, limit=self._cache_limit)
@@ -248,7 +247,7 @@ class BodyFetcher:
         store: Store,
         connections: Connections,
         parts: AttachmentFetcher,
-        make_reader: Callable[[], HtmlReader] = lambda: TAGS,
+        make_reader: Callable[[], HtmlReader] = lambda: TAG_READER,
     ) -> None:
         """`make_reader`: makes a reader for all HTML of one message, which reads it whole: the text is stored."""
         self._store, self._connections, self._attachment_fetcher, self._make_reader = (
@@ -285,22 +284,22 @@ class BodyFetcher:
             raise problem_of(fault) from fault
         if fetched is None:
             raise self._attachment_fetcher.missing_error(message)
-        self._store.mailbox_writer.add_bodies(message.folder, [fetched], large=message.size > LARGE)
+        self._store.mailbox_writer.add_bodies(message.folder, [fetched], large=message.size > LARGE_MESSAGE)
 
     def _fetch(self, mailbox: ImapMailbox, uid: int, message: LocatedMessage) -> tuple[FetchedMessage, ParsedMessage]:
         reader = self._make_reader()
-        is_large = message.size > LARGE
+        is_large = message.size > LARGE_MESSAGE
         fetched, parsed = (
             _fetch_large(mailbox, uid, message, reader) if is_large else _fetch_whole(mailbox, uid, reader)
         )
-        return fetched, with_words(parsed, reader)
+        return fetched, with_searched_words(parsed, reader)
 
 
 def _fetch_whole(mailbox: ImapMailbox, uid: int, reader: HtmlReader) -> tuple[FetchedMessage, ParsedMessage]:
     found = next(iter(mailbox.fetch_messages([uid])), None)
     if found is None:  # it was there a moment ago
         raise RemoteFault("imap", "refused", "The IMAP server does not give this message. Try again later.")
-    return found, parse(found.source, reader)
+    return found, parse_message(found.source, reader)
 
 
 def _fetch_large(

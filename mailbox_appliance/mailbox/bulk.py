@@ -19,9 +19,9 @@ from mailbox_appliance.model.records import (
     MessageIdentity,
     MirroredFolder,
 )
-from mailbox_appliance.remote import folder_making
-from mailbox_appliance.remote.faults import FaultKind, RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import FaultKind, RemoteFault
+from mailbox_appliance.remote.imap import client
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.store import Store
 
 Action = Literal[
@@ -277,7 +277,7 @@ def _create_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, rol
     name = _ROLE_FOLDER_NAMES.get(role)
     if name is None:
         raise RemoteFault("imap", "refused", f"This mailbox has no {role} folder.")
-    path = folder_making.make(mailbox, name)
+    path = client.make_folder(mailbox, name)
     refresh_folders(store, mailbox, account_id)
     # A person may have given that very folder another role; it is still the one to use.
     found = store.folders.find_by_role(account_id, role) or store.folders.find(account_id, path)

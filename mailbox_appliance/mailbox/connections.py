@@ -12,9 +12,9 @@ from math import ceil
 from mailbox_appliance.errors import Detail, Problem, ProviderThrottled, Unavailable, Unsupported
 from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.calls import Calls
-from mailbox_appliance.remote.faults import RemoteFault, stopping
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault, stopping_fault
+from mailbox_appliance.remote.imap.client import ImapMailbox
+from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -47,14 +47,14 @@ class Connections:
         self,
         logins: Logins,
         settings: Settings,
-        calls: Calls | None = None,
+        calls: RemoteCalls | None = None,
         *,
         kept: float = KEEP_OPEN_SECONDS,
         short_wait: float = QUEUED_WAIT_SECONDS,
     ) -> None:
         """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
         self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
-        self._calls = calls or Calls()
+        self._calls = calls or RemoteCalls()
         self._changed = threading.Condition()
         self._slots: dict[str, _Slot] = {}
         self._closer: threading.Thread | None = None
@@ -84,7 +84,7 @@ class Connections:
             except RemoteFault as fault:
                 is_sound = fault.kind in _HARMLESS
                 if self._is_stopped and not is_sound:  # it was we who hung up
-                    fault.reason = stopping("imap").reason
+                    fault.reason = stopping_fault("imap").reason
                 raise
         finally:
             if not is_sound or self._is_stopped:
@@ -143,7 +143,7 @@ class Connections:
         if place.mailbox is not None and (place.endpoint != endpoint or _has_ended(place.mailbox)):
             _close_now(place)
         if self._is_stopped:
-            raise stopping("imap")
+            raise stopping_fault("imap")
         if place.mailbox is None:
 
             def connected(cut: Callable[[], None]) -> None:

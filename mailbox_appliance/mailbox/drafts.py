@@ -14,7 +14,7 @@ from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Detail, NotFound, NotMarkedAsDraft, SyncRequired
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.mailbox import bulk
 from mailbox_appliance.mailbox.bulk import match_on_server
@@ -22,9 +22,9 @@ from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.locks import KeyedLocks
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.records import FetchedMessage, FoundCopy, LocatedMessage, MirroredFolder, ParsedMessage
-from mailbox_appliance.remote import lookup
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap import client
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
@@ -100,7 +100,7 @@ class Drafts:
             folder = self._store.folders.get_message_folder(
                 bulk.ensure_role_folder(self._store, mailbox, account_id, "drafts")
             )
-            found = lookup.find(mailbox, folder, version.message_id, _draft_flags_of(folder))
+            found = client.find_by_message_id(mailbox, folder, version.message_id, _draft_flags_of(folder))
         if found is not None:
             self._notify_sync(folder)
         elif not self._is_mirrored(account_id, version):
@@ -258,7 +258,7 @@ def _to_fetched(version: DraftVersion, flags: frozenset[str]) -> FetchedMessage:
 
 def _parse_version(version: DraftVersion) -> ParsedMessage:
     """The version as the mirror takes it. It takes long, so it is not for a transaction."""
-    return with_words(parse_content(version.source))
+    return with_searched_words(parse_content(version.source))
 
 
 def _is_marked_as_draft(message: LocatedMessage) -> bool:
@@ -273,8 +273,8 @@ def _find_on_server(
     Its size there need not be that of the source, and its date not the one that was asked for.
     """
     if uid is not None:
-        return lookup.look(mailbox, folder, uid)
-    return lookup.find(mailbox, folder, version.message_id, _draft_flags_of(folder))
+        return client.find_by_uid(mailbox, folder, uid)
+    return client.find_by_message_id(mailbox, folder, version.message_id, _draft_flags_of(folder))
 
 
 def _draft_flags_of(folder: MirroredFolder) -> frozenset[str]:

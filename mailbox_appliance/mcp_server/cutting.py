@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
-from mailbox_appliance.mail.hidden import Hidden, visible_line, visible_text
+from mailbox_appliance.mail.html.analysis import HiddenText, visible_line, visible_text
 from mailbox_appliance.mcp_server.bounds import Limits, cut_place, shortened
 from mailbox_appliance.mcp_server.untrusted import RECORD_OF_BODY, Place, Senders, places, pointer, within
 
@@ -27,7 +27,7 @@ _LARGEST_NUMBER = 2**63
 _BODY_FACTS = frozenset({"format", "offset", "nextOffset", "totalChars"})
 
 T = TypeVar("T")
-Clean = Callable[[str], tuple[str, Hidden]]
+Clean = Callable[[str], tuple[str, HiddenText]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Prepared:
 
     data: Any = None
     pointers: list[str] = field(default_factory=list)
-    hidden: Hidden = field(default_factory=Hidden)
+    hidden: HiddenText = field(default_factory=HiddenText)
     #: Pointers to strings that end with `…`.
     shortened: list[str] = field(default_factory=list)
     lists: list[CutList] = field(default_factory=list)
@@ -189,9 +189,9 @@ class _Copy:
         return islice(entries, taken)
 
 
-def _uncounted(text: str) -> tuple[str, Hidden]:
+def _uncounted(text: str) -> tuple[str, HiddenText]:
     """A line that stands in a body as well, where what is not seen is counted."""
-    return visible_line(text)[0], Hidden()
+    return visible_line(text)[0], HiddenText()
 
 
 def as_unicode(text: str) -> str:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from mailbox_appliance.errors import Invalid, Problem
-from mailbox_appliance.mail.hidden import visible_line
+from mailbox_appliance.mail.html.analysis import visible_line
 from mailbox_appliance.mcp_server import failures, notes, rendering
 from mailbox_appliance.mcp_server.bounds import (
     LARGEST,

@@ -15,10 +15,9 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.model.records import Connection, OAuthLogin, OAuthProvider
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote import oauth, replies
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.oauth import Asking
-from mailbox_appliance.remote.oauth_answers import DevicePrompt, Issued
+from mailbox_appliance.remote import errors, oauth
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.oauth import DevicePrompt, IssuedTokens, OAuthClient
 from mailbox_appliance.remote.providers import Resource
 
 # --- What a sign-in brought: whose mailbox it is, and whether what was agreed to is enough for mail ---
@@ -70,10 +69,10 @@ class SignInResult:
     request: SignInRequest
     login: OAuthLogin
     connection: Connection = field(repr=False)
-    issued: Issued = field(repr=False)
+    issued: IssuedTokens = field(repr=False)
 
 
-def to_login(asking: Asking, asked: SignInRequest, issued: Issued, *, may_be_shared: bool) -> OAuthLogin:
+def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *, may_be_shared: bool) -> OAuthLogin:
     """How the mailbox is logged in to that was agreed to. Raises Refused, and RemoteFault."""
     provider = asking.provider.provider
     if issued.scopes is not None and not asking.provider.gives_mail(issued.scopes):
@@ -102,19 +101,19 @@ def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
 
 def refusal_of_error(error: str) -> Exception:
     """What it means that the browser came back with an error (RFC 6749 4.1.2.1), whose words nobody is told."""
-    fault = replies.fault_of("oauth", error)
+    fault = errors.fault_of_reply("oauth", error)
     if fault is None:
         return SignInRefused("The provider ended the sign-in without access. Begin it again, and agree to it.")
     return refusal_of_fault(fault) or fault
 
 
-def _signed_in_addresses(asking: Asking, issued: Issued) -> tuple[str, ...]:
+def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str, ...]:
     """The address of whoever signed in, then other names that they may be meant by. Raises Refused."""
     facts = issued.claims
     if facts and not _is_for_client(facts, asking.app.client_id):
         facts = {}
     if not _addresses(facts):
-        facts = oauth.userinfo(asking, issued.access_token)
+        facts = oauth.fetch_userinfo(asking, issued.access_token)
     found = _addresses(facts)
     if not found:
         raise SignInRefused(_NO_ADDRESS)
@@ -234,7 +233,7 @@ class Flows:
         flow = _Flow(asked, verifier, self._clock.monotonic() + LIFETIME)
         if device:
             flow.is_for_graph = self._lacks_graph(asked)
-            prompt = oauth.device(asking, self._device_scopes(asking, flow))
+            prompt = oauth.request_device_code(asking, self._device_scopes(asking, flow))
             self._note_device_prompt(flow, prompt)
             url, shown = prompt.verification_uri, DeviceCode(prompt.user_code, prompt.verification_uri, prompt.interval)
         else:
@@ -270,7 +269,7 @@ class Flows:
             raise refusal_of_error(error or "")
         return self._finish_by_code(state, flow, code)
 
-    def _get_client(self, provider: OAuthProvider) -> Asking:
+    def _get_client(self, provider: OAuthProvider) -> OAuthClient:
         if self._logins.apps.find(provider) is None:
             raise AppMissing(self._logins.apps.get_provider(provider).title)
         return self._logins.apps.get_client(provider)
@@ -280,7 +279,7 @@ class Flows:
         flow.device_code, flow.interval, flow.next_at = prompt.device_code, prompt.interval, now
         flow.until = min(flow.until, now + prompt.lifetime)
 
-    def _authorization_url(self, asking: Asking, asked: SignInRequest, state: str, verifier: str) -> str:
+    def _authorization_url(self, asking: OAuthClient, asked: SignInRequest, state: str, verifier: str) -> str:
         known, login = asking.provider, self._login(asked)
         # Consent for both is asked for at once; a code brings a token for the first.
         both = [*known.scopes("mail"), *known.scopes("graph", is_shared=self._is_shared(asked))]
@@ -294,7 +293,7 @@ class Flows:
             hint=asked.email if login is None else login.username,
         )
 
-    def _device_scopes(self, asking: Asking, flow: _Flow) -> Iterable[str]:
+    def _device_scopes(self, asking: OAuthClient, flow: _Flow) -> Iterable[str]:
         """What a code is asked for: it is for one resource, so mail comes first.
 
         Where Graph is needed besides, the next code is for that ("incremental consent"), and its refresh token is good
@@ -354,7 +353,7 @@ class Flows:
     def _finish_by_code(self, state: str, flow: _Flow, code: str) -> SignInResult:
         asking = self._get_client(flow.request.provider)
         try:
-            issued = oauth.exchange(asking, code, redirect_uri=flow.request.redirect_uri, verifier=flow.verifier)
+            issued = oauth.exchange_code(asking, code, redirect_uri=flow.request.redirect_uri, verifier=flow.verifier)
         except RemoteFault as fault:
             if (found := refusal_of_fault(fault)) is not None:
                 raise found from fault
@@ -382,27 +381,27 @@ class Flows:
             flow.provider_lock.release()
         return self._to_result(self._get_client(flow.request.provider), flow, issued)
 
-    def _poll_device(self, flow: _Flow, device_code: str) -> Issued:
-        answer = oauth.agreed(self._get_client(flow.request.provider), device_code)
+    def _poll_device(self, flow: _Flow, device_code: str) -> IssuedTokens:
+        answer = oauth.poll_device_code(self._get_client(flow.request.provider), device_code)
         if not isinstance(answer, str):
             return answer
         flow.interval += _SLOW_DOWN_SECONDS if answer == "too soon" else 0
         flow.next_at = self._clock.monotonic() + flow.interval
         raise NotAgreedYet
 
-    def _request_mail_tokens(self, provider: OAuthProvider, issued: Issued) -> Issued:
+    def _request_mail_tokens(self, provider: OAuthProvider, issued: IssuedTokens) -> IssuedTokens:
         """The tokens for mail, by those that came for Graph. Raises RemoteFault."""
         if issued.refresh_token is None:
             return issued
         asking = self._get_client(provider).without_secret()
-        mail = oauth.renew(asking, issued.refresh_token, asking.provider.refresh_scopes("mail"))
+        mail = oauth.refresh_access(asking, issued.refresh_token, asking.provider.refresh_scopes("mail"))
         return replace(mail, refresh_token=mail.refresh_token or issued.refresh_token, claims=issued.claims)
 
     def _forget(self, state: str) -> None:
         with self._lock:
             self._flows.pop(state, None)
 
-    def _to_result(self, asking: Asking, flow: _Flow, issued: Issued) -> SignInResult:
+    def _to_result(self, asking: OAuthClient, flow: _Flow, issued: IssuedTokens) -> SignInResult:
         asked = flow.request
         login = to_login(asking, asked, issued, may_be_shared=asked.account_id is None or self._is_shared(asked))
         login = replace(login, by_device=flow.device_code is not None)

@@ -19,11 +19,10 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.records import Connection, Endpoint, OAuthLogin, SenderAddress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.oauth.tokens import AccessTokens, Apps
-from mailbox_appliance.remote import providers_file, sender_addresses
-from mailbox_appliance.remote.contact import hide_cause
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote import providers, send_as
+from mailbox_appliance.remote.errors import RemoteFault, hide_cause
 from mailbox_appliance.remote.graph import Graph
-from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote.oauth import IssuedTokens
 from mailbox_appliance.remote.providers import Resource
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
@@ -87,7 +86,7 @@ class Logins:
     def get_graph(self, account_id: str) -> Graph:
         """Where the mail of a mailbox of Outlook is asked for over HTTPS; with `token` for `graph`. Raises NotFound."""
         login = self.get_login(account_id)
-        known = providers_file.known(self._settings, login.provider)
+        known = providers.get_provider(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
 
@@ -99,10 +98,10 @@ class Logins:
         login = self.get_login(account_id)
         if login.is_shared:
             return None
-        known = providers_file.known(self._settings, login.provider)
+        known = providers.get_provider(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
-        resource = sender_addresses.ASKED_WITH[login.provider]
-        ask = partial(sender_addresses.told, known, ca_file=ca_file, timeout=timeout)
+        resource = send_as.TOKEN_RESOURCES[login.provider]
+        ask = partial(send_as.fetch_sender_addresses, known, ca_file=ca_file, timeout=timeout)
         return self.use_token(account_id, resource, ask)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
@@ -110,7 +109,7 @@ class Logins:
         endpoints = [self._endpoint(login, server, access_token) for server in ("imap", "smtp")]
         return Connection(login.email, *endpoints)
 
-    def keep_tokens(self, account_id: str, issued: Issued) -> None:
+    def keep_tokens(self, account_id: str, issued: IssuedTokens) -> None:
         """Keep the token for mail that came with a sign-in, after the login that came with it is stored."""
         self._tokens.keep(account_id, "mail", issued)
 
@@ -143,7 +142,7 @@ class Logins:
         return self._store.members.get(owner_id).role == "admin"
 
     def _endpoint(self, login: OAuthLogin, server: MailProtocol, token: str | None) -> Endpoint:
-        known = providers_file.known(self._settings, login.provider)
+        known = providers.get_provider(self._settings, login.provider)
         place = known.imap if server == "imap" else known.smtp
         return Endpoint(place.host, place.port, place.security, login.email, "", token)
 

@@ -21,12 +21,10 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.records import OAuthApp, OAuthLogin, OAuthProvider
 from mailbox_appliance.oauth.environment import EnvironmentApps
-from mailbox_appliance.remote import oauth, providers_file
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.oauth import Asking
-from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote import oauth, providers
+from mailbox_appliance.remote.errors import RemoteFault, account_error_of
+from mailbox_appliance.remote.oauth import IssuedTokens, OAuthClient
 from mailbox_appliance.remote.providers import KnownProvider, Resource
-from mailbox_appliance.remote.trouble import trouble
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
@@ -46,16 +44,16 @@ class Apps:
 
     def get_provider(self, provider: OAuthProvider) -> KnownProvider:
         """Where a provider is asked, as the operator has it. Raises RemoteFault."""
-        return providers_file.known(self._settings, provider)
+        return providers.get_provider(self._settings, provider)
 
-    def get_client(self, provider: OAuthProvider) -> Asking:
+    def get_client(self, provider: OAuthProvider) -> OAuthClient:
         """What a provider is asked with now. Raises RemoteFault where there is no application."""
         app = self.find(provider)
         known = self.get_provider(provider)
         if app is None:
             raise app_missing_fault(known.title)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
-        return Asking(known, app, ca_file, timeout)
+        return OAuthClient(known, app, ca_file, timeout)
 
 
 def app_missing_fault(title: str) -> RemoteFault:
@@ -153,7 +151,7 @@ class AccessTokens:
                 need.token = None
         return True
 
-    def keep(self, account_id: str, resource: Resource, issued: Issued) -> None:
+    def keep(self, account_id: str, resource: Resource, issued: IssuedTokens) -> None:
         """Keep a token that came with a sign-in. What was known of the mailbox before is forgotten."""
         self._clear(account_id, is_new=True)
         need = self._slot(account_id, resource)
@@ -224,7 +222,7 @@ class AccessTokens:
         try:
             asking = self._apps.get_client(login.provider)
             scopes = asking.provider.refresh_scopes(resource, is_shared=login.is_shared)
-            issued = oauth.renew(asking.without_secret() if login.by_device else asking, before, scopes)
+            issued = oauth.refresh_access(asking.without_secret() if login.by_device else asking, before, scopes)
         except RemoteFault as fault:
             if resource == "graph" and fault.name == "consent_required":
                 fault.reason = _NO_GRAPH
@@ -261,7 +259,7 @@ class AccessTokens:
         False where somebody has.
         """
         try:
-            is_so = self._store.accounts.note_refused_token(account_id, refresh_token, trouble(fault))
+            is_so = self._store.accounts.note_refused_token(account_id, refresh_token, account_error_of(fault))
         except Exception:
             log.exception("the status of a mailbox was not noted", extra={"accountId": account_id})
             return True
@@ -301,7 +299,7 @@ class AccessTokens:
     def _is_good(self, token: _Token) -> bool:
         return token.seconds_left(self._clock) > 1.0
 
-    def _to_token(self, issued: Issued) -> _Token:
+    def _to_token(self, issued: IssuedTokens) -> _Token:
         return _Token(issued.access_token, issued.lifetime, self._clock.monotonic(), self._clock.now().timestamp())
 
 

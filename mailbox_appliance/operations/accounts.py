@@ -26,7 +26,7 @@ from mailbox_appliance.operations.oauth_mailboxes import try_again
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, Name, refuse_controls
-from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
+from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
 
 # Faults that the one who typed the settings can mend; the others lie with the server or the network.
 _MENDABLE = {"login_refused": "username", "tls": "security", "forbidden_address": "host", "malformed": "port"}
@@ -199,7 +199,12 @@ def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
 
 
 def _save(
-    appliance: Appliance, caller: Caller, account_id: str, before: Connection, after: Connection, checked: Checked
+    appliance: Appliance,
+    caller: Caller,
+    account_id: str,
+    before: Connection,
+    after: Connection,
+    checked: LoginCheckResult,
 ) -> None:
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -242,13 +247,15 @@ def _merged(before: Endpoint, change: ServerChange) -> Endpoint:
     return Endpoint(**(merged | {"host": merged["host"].strip()}))
 
 
-def _checked(appliance: Appliance, caller: Caller, connection: Connection) -> Checked:
+def _checked(appliance: Appliance, caller: Caller, connection: Connection) -> LoginCheckResult:
     settings = appliance.settings
     # Members choose host and port: exact answers would show them what listens in networks that they cannot reach.
     hides_cause = caller.kind != "session" or caller.member.role != "admin"
     try:
         ca_file, timeout = settings.text("remote.ca_file"), settings.number("remote.timeout")
-        return check(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, hides_cause=hides_cause)
+        return check_logins(
+            connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, hides_cause=hides_cause
+        )
     except SignInFailed as failed:
         mendable = [fault for fault in failed.faults if fault.kind in _MENDABLE]
         if mendable:

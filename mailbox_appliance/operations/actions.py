@@ -12,7 +12,7 @@ from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.records import Account, ActionResult, Capability, Input, MirroredFolder
 from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 
 MOST_MESSAGES, MOST_LABELS = 100, 100
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import settings
 from mailbox_appliance.errors import Conflict
-from mailbox_appliance.remote import providers_file
-from mailbox_appliance.remote.tls import require_ca_file
+from mailbox_appliance.remote import providers
+from mailbox_appliance.remote.net.connect import require_ca_file
 from mailbox_appliance.security import licence
 from mailbox_appliance.settings import BadSetting, Settings, Value
 
@@ -16,7 +16,7 @@ def load(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
     """The settings of a configuration file, the environment and the flags. Raises BadSetting."""
     options = settings.load(file, flags=flags)
     require_ca_file(options.text("remote.ca_file"))
-    providers_file.table(options.text("remote.providers_file"))
+    providers.load_providers(options.text("remote.providers_file"))
     licence.issuer_key(options), licence.verify_url(options)  # which refuse what cannot be used
     _require_address(options.text("server.public_url"))
     return options

@@ -25,7 +25,7 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import Cursor, Limit, operation
 from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.sending.copies import find_sent_folder, make_copy
+from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
 from mailbox_appliance.store.deliveries import SentCopy
 
 _LIST, _WHOLE_LIST = "deliveries", "all deliveries"

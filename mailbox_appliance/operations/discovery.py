@@ -10,7 +10,7 @@ from mailbox_appliance.operations.caller import Caller
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email
-from mailbox_appliance.remote import autoconfig, discovery, findings
+from mailbox_appliance.remote.discovery import autoconfig, discovery
 from mailbox_appliance.settings import BY_NAME, Settings
 
 Source = Annotated[
@@ -79,9 +79,9 @@ def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovere
     return Discovered(email=request.email, candidates=candidates, sources=tuple(said))
 
 
-def _means(appliance: Appliance, settings: Settings) -> discovery.Means:
+def _means(appliance: Appliance, settings: Settings) -> discovery.DiscoveryOptions:
     directory = settings.text(_DIRECTORY)
-    return discovery.Means(
+    return discovery.DiscoveryOptions(
         appliance.calls,
         settings.text("remote.resolver"),
         directory.rstrip("/") + "/" if directory else "",
@@ -90,7 +90,7 @@ def _means(appliance: Appliance, settings: Settings) -> discovery.Means:
     )
 
 
-def _candidate(found: findings.Candidate) -> Candidate:
+def _candidate(found: autoconfig.ServerCandidate) -> Candidate:
     return Candidate(
         source=found.source,
         found_by=found.found_by,
@@ -102,5 +102,5 @@ def _candidate(found: findings.Candidate) -> Candidate:
     )
 
 
-def _server(server: autoconfig.Server) -> FoundServer:
+def _server(server: autoconfig.DiscoveredServer) -> FoundServer:
     return FoundServer(host=server.host, port=server.port, security=server.security, username=server.username)

@@ -8,7 +8,7 @@ import msgspec
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
+from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.mailbox.drafts import DraftVersion
 from mailbox_appliance.model.records import (
@@ -27,7 +27,7 @@ from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, op
 from mailbox_appliance.operations.outgoing import composed, resolve_draft
 from mailbox_appliance.operations.prepared import thread_of
 from mailbox_appliance.operations.turns import deciding
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 
 
 @operation(needs=Capability.MAIL_READ)

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.mail import query, words
+from mailbox_appliance.mail import search
 from mailbox_appliance.model.records import MessageFilter, SearchedField, SearchTerm
 
 T = TypeVar("T")
@@ -73,12 +73,12 @@ def read(
         unread=unread,
         starred=starred,
         has_attachment=has_attachment,
-        after=_read("after", after, query.read_moment),
-        before=_read("before", before, query.read_moment),
+        after=_read("after", after, search.parse_moment),
+        before=_read("before", before, search.parse_moment),
     )
-    typed = _read("q", _not_blank("q", q), query.read) or MessageFilter()
+    typed = _read("q", _not_blank("q", q), search.parse_query) or MessageFilter()
     sought = _read("text", _not_blank("text", text), _text) or MessageFilter()
-    return query.combine((query.without_signs(marked), typed, sought))
+    return search.combine_filters((search.without_signs(marked), typed, sought))
 
 
 def warnings(wanted: MessageFilter) -> Iterator[str]:
@@ -89,10 +89,10 @@ def warnings(wanted: MessageFilter) -> Iterator[str]:
 
 def misread(q: str | None) -> Iterator[str]:
     """What of a query was not taken as its writer probably meant it."""
-    there_are = " ".join(f"{key}:" for key in query.known_keys())
-    for key in query.misread_keys(q or ""):
+    there_are = " ".join(f"{key}:" for key in search.known_keys())
+    for key in search.misread_keys(q or ""):
         yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
-    if chosen := query.misread_words(q or ""):
+    if chosen := search.misread_words(q or ""):
         named = ", ".join(chosen[:_MOST_NAMED]) + (" and others" if len(chosen) > _MOST_NAMED else "")
         yield f"{named}: searched as text. All of a query must hold, and nothing can be left out by - or NOT."
 
@@ -104,9 +104,9 @@ def _not_blank(name: str, given: str | None) -> str | None:
 
 
 def _text(text: str) -> MessageFilter:
-    count = len(words.words(text))
-    if count > query.MOST_TERMS:
-        raise ValueError(f"A text holds at most {query.MOST_TERMS} words.")
+    count = len(search.split_words(text))
+    if count > search.MOST_TERMS:
+        raise ValueError(f"A text holds at most {search.MOST_TERMS} words.")
     return MessageFilter(text=text, is_impossible=count == 0)
 
 

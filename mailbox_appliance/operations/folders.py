@@ -13,7 +13,7 @@ from mailbox_appliance.model.records import Account, FolderRole, Input, MappedFo
 from mailbox_appliance.operations.caller import Caller, require_still_owner
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 
 _Path = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
 _DECIDED = "its provider decides which folder is for what."

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, MessageTooLarge
-from mailbox_appliance.mail.forwarding import Forwarded, forwarded, taken_along
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING, HtmlReader
+from mailbox_appliance.mail.forward import ForwardedMessage, decode_parts, forward_message
+from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING, HtmlReader
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
 from mailbox_appliance.model.records import Account, OutgoingMessage
 from mailbox_appliance.operations.given import Forward
@@ -46,7 +46,7 @@ def _around(
     source = _original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
     quoted = _quoted(source, request, reader)
-    files = taken_along(source, quoted.parts)
+    files = decode_parts(source, quoted.parts)
     require_files((len(file.content) for file in files), _FILES, _WITHOUT)
     outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
     return Prepared(
@@ -59,9 +59,11 @@ def _around(
     )
 
 
-def _quoted(source: bytes, request: Forward, reader: HtmlReader) -> Forwarded:
-    original = parse(source, reader)
-    return forwarded(original, request.comment or None, with_attachments=request.include_attachments, reader=reader)
+def _quoted(source: bytes, request: Forward, reader: HtmlReader) -> ForwardedMessage:
+    original = parse_message(source, reader)
+    return forward_message(
+        original, request.comment or None, with_attachments=request.include_attachments, reader=reader
+    )
 
 
 def _original(appliance: Appliance, account: Account, message_id: str) -> bytes:

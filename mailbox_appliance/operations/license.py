@@ -17,8 +17,8 @@ from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenie
 from mailbox_appliance.model.records import Capability, Deleted, Input, License, OperationResult
 from mailbox_appliance.operations.caller import Caller, require_still
 from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.remote import issuer
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote import licence_issuer
+from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.security import licence
 from mailbox_appliance.security.licence import BadLicence, InstalledLicence
 
@@ -138,7 +138,7 @@ def _asked(appliance: Appliance, token: str) -> RemoteFault | None:
             raise Unverified(reason=reason, retry_after=_RETRY_AFTER)
         try:
             timeout = float(settings.number("remote.timeout"))
-            ask = partial(issuer.confirm, url, token, ca_file=ca_file, timeout=timeout)
+            ask = partial(licence_issuer.is_licence_valid, url, token, ca_file=ca_file, timeout=timeout)
             is_good = appliance.calls.start("license", ask).result()
         except RemoteFault as fault:
             return fault

@@ -37,7 +37,7 @@ from mailbox_appliance.operations.oauth_mailboxes import NAMES, keep, told, trie
 from mailbox_appliance.operations.operation import operation
 from mailbox_appliance.operations.rights import Access
 from mailbox_appliance.operations.texts import Email, Id, Name, refuse_controls
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 
 _CALLBACK = "/api/v1/oauth/callback"
 _MOST_FIELDS = 32

@@ -25,10 +25,9 @@ from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.records import Account, Connection, OAuthLogin
 from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
 from mailbox_appliance.operations.license import require_room_for_account
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.oauth_answers import Issued
-from mailbox_appliance.remote.sign_in import Checked, SignInFailed, check
-from mailbox_appliance.remote.trouble import trouble
+from mailbox_appliance.remote.errors import RemoteFault, account_error_of
+from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
+from mailbox_appliance.remote.oauth import IssuedTokens
 
 #: As people know the providers.
 NAMES = {"imap": "IMAP", "google": "Google", "outlook": "Microsoft"}
@@ -39,7 +38,7 @@ _NOT_LET_IN = (
 _RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
-def tried(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[Checked, OAuthLogin]:
+def tried(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[LoginCheckResult, OAuthLogin]:
     """What the servers showed, and how the mailbox sends: by Microsoft Graph where its tenant has SMTP AUTH off.
 
     Raises what tells of the servers.
@@ -47,7 +46,7 @@ def tried(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tu
     ca_file, timeout = appliance.settings.text("remote.ca_file"), appliance.settings.number("remote.timeout")
     try:
         sends = login.sends_via == "smtp"
-        return check(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, sends=sends), login
+        return check_logins(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, sends=sends), login
     except SignInFailed as failed:
         names = [fault.name for fault in failed.faults]
         if login.provider == "outlook" and names == ["smtp_auth_disabled"] and failed.checked is not None:
@@ -59,8 +58,8 @@ def keep(
     appliance: Appliance,
     caller: Caller,
     login: OAuthLogin,
-    checked: Checked,
-    issued: Issued,
+    checked: LoginCheckResult,
+    issued: IssuedTokens,
     *,
     name: str | None,
     within: str | None,
@@ -113,7 +112,7 @@ def with_graph(appliance: Appliance, account: Account) -> Account:
         appliance.logins.use_token(account.id, "graph", str)
     except RemoteFault as fault:
         if fault.name == "consent_required":
-            return replace_fields(account, error=trouble(fault))
+            return replace_fields(account, error=account_error_of(fault))
     return account
 
 
@@ -141,8 +140,8 @@ def _renew(
     caller: Caller,
     account_id: str,
     login: OAuthLogin,
-    checked: Checked,
-    issued: Issued | None = None,
+    checked: LoginCheckResult,
+    issued: IssuedTokens | None = None,
 ) -> Account:
     """Keep the access of a mailbox that is there; it is followed anew at once, and what waited for it is sent."""
     appliance.sync.remove(account_id)  # what it still learns is by the access of before
@@ -161,7 +160,7 @@ def _renew(
 
 
 def _save(
-    appliance: Appliance, caller: Caller, account_id: str, login: OAuthLogin, checked: Checked, *, is_new: bool
+    appliance: Appliance, caller: Caller, account_id: str, login: OAuthLogin, checked: LoginCheckResult, *, is_new: bool
 ) -> None:
     store = appliance.store
     with store.database.transaction(durable=True):

@@ -8,12 +8,11 @@ from datetime import datetime
 from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
-from mailbox_appliance.mail import replies
+from mailbox_appliance.mail import reply
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
-from mailbox_appliance.mail.compose import compose, has_text, new_message_id, with_text
-from mailbox_appliance.mail.part_writing import media_type
-from mailbox_appliance.mail.readers import TAGS, HtmlReader
-from mailbox_appliance.mail.replies import Recipients, Threading
+from mailbox_appliance.mail.compose import compose, has_text, new_message_id, parse_media_type, with_plain_text
+from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
+from mailbox_appliance.mail.reply import ReplyRecipients, ReplyThreading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.model.records import (
     Account,
@@ -101,13 +100,13 @@ def require_files(sizes: Iterable[int], path: str = "/attachments", advice: str 
         )
 
 
-def composed(outgoing: OutgoingMessage, date: datetime, reader: HtmlReader = TAGS) -> ComposedMessage:
+def composed(outgoing: OutgoingMessage, date: datetime, reader: HtmlReader = TAG_READER) -> ComposedMessage:
     """Return the message as it travels, with a new Message-ID, and a plain text beside its HTML.
 
     Raises Invalid for what no header field can hold.
     """
     try:
-        return compose(with_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
+        return compose(with_plain_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
     except ValueError as error:
         # What a client gives is checked before, with its place; this is left for what a mirrored message brings along.
         raise Invalid.at("", f"The message cannot be written: {error}.") from error
@@ -140,14 +139,14 @@ def people(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[
 def _addressed(store: Store, account: Account, message: DraftMessage) -> Resolved:
     sender = sender_of(store, account, message.from_)
     to, cc, bcc = (people(name, getattr(message, name)) for name in ("to", "cc", "bcc"))
-    found, threading, subject = Recipients(to or (), cc or ()), Threading(), message.subject or ""
+    found, threading, subject = ReplyRecipients(to or (), cc or ()), ReplyThreading(), message.subject or ""
     if message.reply_to_message_id is not UNSET:
         parent = _parent(store, account, message.reply_to_message_id)
         headers = store.messages.get_reply_headers(account.id, message.reply_to_message_id)
-        threading = replies.threading(headers)
+        threading = reply.reply_threading(headers)
         own = tuple(each.email for each in store.sender_addresses.list_of(account))
         try:
-            found = replies.recipients(parent, headers, own, to=to, cc=cc, everybody=message.reply_all)
+            found = reply.reply_recipients(parent, headers, own, to=to, cc=cc, everybody=message.reply_all)
         except ValueError as error:
             raise Invalid.at("/replyToMessageId", str(error)) from error
         subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
@@ -178,7 +177,7 @@ def _parent(store: Store, account: Account, message_id: str) -> Message:
     return parent
 
 
-def _left_out(found: Recipients) -> tuple[str, ...]:
+def _left_out(found: ReplyRecipients) -> tuple[str, ...]:
     """Whom a reply does not go to, though it should."""
     if not found.left_out:
         return ()
@@ -203,7 +202,7 @@ def _check_texts(message: DraftMessage) -> None:
 def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
     for index, attachment in enumerate(attachments):
         try:
-            media_type(attachment.mime_type)
+            parse_media_type(attachment.mime_type)
         except ValueError as error:
             reason = "This is no media type of a file, such as image/png or text/plain; charset=utf-8."
             raise Invalid.at(f"/attachments/{index}/mimeType", reason) from error

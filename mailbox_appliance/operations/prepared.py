@@ -15,10 +15,10 @@ from msgspec import UNSET
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, MessageTooLarge, NotFound
 from mailbox_appliance.mail.compose import has_text, new_message_id
+from mailbox_appliance.mail.draft import to_sendable
+from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
-from mailbox_appliance.mail.saved_draft import released
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.mailbox.drafts import version_of
 from mailbox_appliance.model.records import (
@@ -127,7 +127,7 @@ def _saved(
     try:
         own_id = new_message_id(account.email)
         sender = _named(store, account, source)
-        message = released(source, sender, message_id=own_id, date=send_at or now)
+        message = to_sendable(source, sender, message_id=own_id, date=send_at or now)
     except ValueError as error:
         raise Invalid.at("/draftId", f"This draft cannot be sent: {str(error).removesuffix('.')}.") from error
     _require_size(len(message.wire))
@@ -151,7 +151,7 @@ def _saved(
 def _named(store: Store, account: Account, source: bytes) -> Address:
     """Who a draft is from: whom it names, where the mailbox may send as that; else the mailbox's own address."""
     try:
-        found = parse(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
+        found = parse_message(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
         return sender_of(store, account, UNSET if found is None else found.email)
     except Invalid:  # what it names is told as something that the draft has wrong
         return sender_of(store, account)

@@ -4,17 +4,16 @@ import hashlib
 import threading
 from html import escape
 
-from mailbox_appliance.mail.bodies import TOO_LONG
-from mailbox_appliance.mail.hidden import Hidden, visible_text
-from mailbox_appliance.mail.readers import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED
-from mailbox_appliance.mail.two_forms import OTHER
+from mailbox_appliance.mail.html.analysis import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED, HiddenText, visible_text
+from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
+from mailbox_appliance.mail.parse import TEXT_TOO_LONG
 from mailbox_appliance.model.records import BodyFormat, StoredBody
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
 _LARGE_TEXT = 500_000  # characters from which on a text is kept till the next one: it is asked for page after page
 
 _lock = threading.Lock()
-_kept: dict[bytes, tuple[str, Hidden]] = {}
+_kept: dict[bytes, tuple[str, HiddenText]] = {}
 
 
 def in_form(
@@ -28,14 +27,14 @@ def in_form(
     if form == "html" and not visible_only:
         return html if html is not None else _as_html(text), ()
     has_text = bool(text.strip())
-    left_out, warnings = Hidden(), tuple[str, ...]()
+    left_out, warnings = HiddenText(), tuple[str, ...]()
     if html is not None and (form != "text" or not has_text):
         seen = readers.extract(html, form)
         if seen.is_analyzed:
             return seen.text, seen.hidden.warnings()
         warnings = (UNANALYZED_PLAIN if has_text else UNANALYZED,)
         if not (has_text or seen.is_whole):
-            warnings += (TOO_LONG,)
+            warnings += (TEXT_TOO_LONG,)
         text, left_out = (text, left_out) if has_text else (seen.text, seen.hidden)
     shown, hidden = readable_text(text)
     if form == "text" and html is not None and has_text:
@@ -43,7 +42,7 @@ def in_form(
     return _as_html(shown) if form == "html" else shown, (left_out + hidden).warnings() + warnings
 
 
-def readable_text(text: str) -> tuple[str, Hidden]:
+def readable_text(text: str) -> tuple[str, HiddenText]:
     """Return what is seen of a text, and what was left out."""
     if len(text) < _LARGE_TEXT:
         return visible_text(text)
@@ -59,7 +58,7 @@ def readable_text(text: str) -> tuple[str, Hidden]:
 
 
 def _compared(differs: bool | None) -> tuple[str, ...]:
-    return (UNCOMPARED,) if differs is None else (OTHER,) if differs else ()
+    return (UNCOMPARED,) if differs is None else (DIFFERENCE_WARNING,) if differs else ()
 
 
 def _as_html(text: str) -> str:

@@ -27,7 +27,7 @@ from mailbox_appliance.operations.forwarding import forwarding
 from mailbox_appliance.operations.given import Forward, InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import MAIL_LIMIT, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepared import Prepared, preparing, quotas
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 
 #: Seconds that an answer waits for the draft that was sent to be gone.
 _DRAFT_GONE_WITHIN = 5.0

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden
+from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden_characters
 from mailbox_appliance.security import passwords
 
 #: `expected` is what a person is told whose value does not match the pattern.
@@ -47,7 +47,7 @@ Password = Annotated[str, Meta(max_length=4096)]
 
 def refuse_controls(path: str, text: str | None) -> None:
     """Raises Invalid where a text has line breaks, NUL or other controls, openly or inside an encoded word."""
-    if text and has_forbidden(text):
+    if text and has_forbidden_characters(text):
         raise Invalid.at(path, "Line breaks and control characters are not allowed here.")
 
 

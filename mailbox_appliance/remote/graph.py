@@ -1,11 +1,11 @@
-"""Mail of Microsoft Graph, as far as sending needs it: a draft from MIME, its sending by its id, what became of it.
+"""Mail of Microsoft Graph, as far as sending needs it: drafts, their files, and what became of them.
 
-    draft ..... POST messages, the MIME in base64 as text/plain -> 201 with the id
-                (learn.microsoft.com/graph/outlook-send-mime-message)
-    files ..... what does not fit into that MIME is added to the draft (`graph_files`)
-    send ...... POST messages/{id}/send -> 202: it is in Exchange's hands (learn.microsoft.com/graph/api/message-send)
-    look ...... GET messages/{id}: a draft as long as it was not sent; then it is nowhere for a moment, or in Sent Items
-                (learn.microsoft.com/graph/outlook-immutable-id, "Immutable IDs with sending mail")
+    create_draft ....... POST messages, the MIME in base64 as text/plain -> 201 with the id
+                         (learn.microsoft.com/graph/outlook-send-mime-message)
+    attach_file ........ what does not fit into that MIME, by its size; `start_upload` for large files
+    send_draft ......... POST messages/{id}/send -> 202: it is in Exchange's hands (.../api/message-send)
+    get_draft_state .... GET messages/{id}: a draft until it was sent; then nowhere for a moment, or in Sent Items
+                         (.../outlook-immutable-id, "Immutable IDs with sending mail")
 
 Every request asks for ids that stay when a message moves. No request here is repeated by itself.
 """
@@ -14,20 +14,19 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
+from mailbox_appliance.mail.large import SplitAttachment
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.remote import https
-from mailbox_appliance.remote.faults import RemoteFault, malformed
-from mailbox_appliance.remote.named_faults import fault
+from mailbox_appliance.remote.errors import RemoteFault, fault_of_reply, malformed_fault, named_fault
+from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import KnownProvider
-from mailbox_appliance.remote.replies import fault_of
 
 #: Bytes of a message; a request has at most 4 MB (learn.microsoft.com/graph/api/user-post-messages), in base64.
-LARGEST = 3_000_000
+LARGEST_MESSAGE = 3_000_000
 #: Bytes of an answer: what was made of a draft is told whole, but for its attachments.
 _LONGEST_ANSWER = 16 << 20
 _VERSION = "v1.0"
@@ -38,7 +37,7 @@ _GONE = "erroritemnotfound"
 #: The most drafts with one Message-ID that are looked for.
 _MOST_DRAFTS = 10
 
-_ELSEWHERE = (
+_UNKNOWN_UPLOAD_HOST = (
     "Microsoft Graph wants a file uploaded to an address where none is sent to. In another cloud, name its host in"
     " upload_hosts, in the file of the setting remote.providers_file."
 )
@@ -49,7 +48,7 @@ DraftState = Literal["draft", "sent", "gone"]
 
 
 @dataclass(frozen=True)
-class Said:
+class GraphResponse:
     """What Graph answers: a status, and where it is no success a code (learn.microsoft.com/graph/errors).
 
     `retry_after`: seconds that it wants us to wait, where it says so (learn.microsoft.com/graph/throttling).
@@ -69,7 +68,7 @@ class _Error(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _ErrorResponse(msgspec.Struct, frozen=True):
     error: _Error = _Error()
 
 
@@ -89,24 +88,24 @@ class Graph:
         owner = "me" if of is None else f"users/{quote(of, safe='@')}"
         self._root = f"{provider.api_url.rstrip('/')}/{_VERSION}/{owner}"
         is_public = not provider.is_named_by_operator(provider.api_url)
-        self._reach = https.Reach("graph", ca_file, timeout, only_public=is_public, limit=_LONGEST_ANSWER)
+        self._reach = https.HttpsOptions("graph", ca_file, timeout, only_public=is_public, limit=_LONGEST_ANSWER)
         self._provider = provider
 
-    def create_draft(self, token: str, mime: bytes) -> str | Said:
+    def create_draft(self, token: str, mime: bytes) -> str | GraphResponse:
         """Keep a draft; its id, or what Graph says instead. Raises RemoteFault, also for a token that is refused."""
         headers = {"Content-Type": "text/plain"}
         answer = self._request("POST", "messages", token, headers, base64.b64encode(mime))
         if answer.status != 201:
-            return said_in(answer)
-        found = read(answer, _Message).id
+            return graph_response_of(answer)
+        found = decode_response(answer, _Message).id
         if not _ID.fullmatch(found):
-            raise malformed("graph")
+            raise malformed_fault("graph")
         return found
 
-    def send_draft(self, token: str, draft_id: str, timeout: float) -> Said:
+    def send_draft(self, token: str, draft_id: str, timeout: float) -> GraphResponse:
         """Send a draft. Raises RemoteFault; unless it is `in_doubt`, nothing was asked for."""
         reach = replace(self._reach, timeout=timeout)
-        return said_in(https.request("POST", f"{self._draft_url(draft_id)}/send", reach, _headers(token)))
+        return graph_response_of(https.request("POST", f"{self._draft_url(draft_id)}/send", reach, _headers(token)))
 
     def get_draft_state(self, token: str, draft_id: str) -> DraftState:
         """What became of a draft. Raises RemoteFault where Graph does not tell.
@@ -114,14 +113,14 @@ class Graph:
         Nothing is gone from a mailbox that may not be looked into: the folder of drafts must be there to be seen.
         """
         answer = self._request("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
-        said = said_in(answer)
+        said = graph_response_of(answer)
         if said.status == 404 and said.code.lower() == _GONE:
-            said = said_in(self._request("GET", "mailFolders/drafts?$select=id", token))
+            said = graph_response_of(self._request("GET", "mailFolders/drafts?$select=id", token))
             if said.status == 200:
                 return "gone"
         if said.status != 200:
-            raise refusal(said)
-        return "draft" if read(answer, _Message).is_draft else "sent"
+            raise fault_of_response(said)
+        return "draft" if decode_response(answer, _Message).is_draft else "sent"
 
     def find_drafts(self, token: str, message_id: str) -> tuple[str, ...]:
         """The ids of the drafts that have this Message-ID. Raises RemoteFault."""
@@ -129,24 +128,26 @@ class Graph:
         query = f"mailFolders/drafts/messages?$filter={wanted}&$select=id,isDraft&$top={_MOST_DRAFTS}"
         answer = self._request("GET", query, token)
         if answer.status != 200:
-            raise refusal(said_in(answer))
-        return tuple(each.id for each in read(answer, _Messages).value if each.is_draft and _ID.fullmatch(each.id))
+            raise fault_of_response(graph_response_of(answer))
+        return tuple(
+            each.id for each in decode_response(answer, _Messages).value if each.is_draft and _ID.fullmatch(each.id)
+        )
 
     def delete_draft(self, token: str, draft_id: str) -> None:
         """Remove a draft that was not sent. Raises RemoteFault; one that is gone already is none."""
-        said = said_in(self._request("DELETE", f"messages/{quote(draft_id, safe='')}", token))
+        said = graph_response_of(self._request("DELETE", f"messages/{quote(draft_id, safe='')}", token))
         if said.status not in (204, 404):
-            raise refusal(said)
+            raise fault_of_response(said)
 
-    def post_to_draft(self, token: str, draft_id: str, what: str, body: bytes) -> https.Answer:
+    def post_to_draft(self, token: str, draft_id: str, what: str, body: bytes) -> https.HttpsResponse:
         """What is answered where something in JSON is added to a draft. Raises RemoteFault."""
         path = f"messages/{quote(draft_id, safe='')}/{what}"
         return self._request("POST", path, token, {"Content-Type": "application/json"}, body)
 
-    def put_upload(self, url: str, headers: Mapping[str, str], body: bytes) -> https.Answer:
+    def put_upload(self, url: str, headers: Mapping[str, str], body: bytes) -> https.HttpsResponse:
         """What is answered at an address that an answer of Graph's named: it has its own token. Raises RemoteFault."""
         if not self._provider.takes_uploads_at(url):
-            raise RemoteFault("graph", "forbidden_address", _ELSEWHERE)
+            raise RemoteFault("graph", "forbidden_address", _UNKNOWN_UPLOAD_HOST)
         is_public = not self._provider.is_named_by_operator(url)
         return https.request("PUT", url, replace(self._reach, only_public=is_public), headers, body)
 
@@ -155,17 +156,17 @@ class Graph:
 
     def _request(
         self, method: str, path: str, token: str, headers: Mapping[str, str] | None = None, body: bytes = b""
-    ) -> https.Answer:
+    ) -> https.HttpsResponse:
         whole = {**_headers(token), **(headers or {})}
         answer = https.request(method, f"{self._root}/{path}", self._reach, whole, body)
         if answer.status == 401:
-            raise fault("token_refused", "graph")
+            raise named_fault("token_refused", "graph")
         return answer
 
 
-def refusal(said: Said) -> RemoteFault:
+def fault_of_response(said: GraphResponse) -> RemoteFault:
     """What it means that Graph does not do what it is asked."""
-    told = fault_of("graph", said.text) or RemoteFault("graph", "refused", "Microsoft Graph refuses the request.")
+    told = fault_of_reply("graph", said.text) or RemoteFault("graph", "refused", "Microsoft Graph refuses the request.")
     told.retry_after = said.retry_after
     return told
 
@@ -174,20 +175,116 @@ def _headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}", **_IMMUTABLE}
 
 
-def said_in(answer: https.Answer) -> Said:
+def graph_response_of(answer: https.HttpsResponse) -> GraphResponse:
     """What an answer of Graph's says."""
     if answer.status < 400:
-        return Said(answer.status)
+        return GraphResponse(answer.status)
     try:
-        code = decode_json(answer.body, _Refusal).error.code
+        code = decode_json(answer.body, _ErrorResponse).error.code
     except (msgspec.MsgspecError, ValueError, RecursionError):  # of something between us and Graph
         code = ""
-    return Said(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
+    return GraphResponse(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
 
 
-def read(answer: https.Answer, kind: type[_T]) -> _T:
+def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
     """What an answer holds, in JSON. Raises RemoteFault."""
     try:
         return decode_json(answer.body, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise malformed("graph") from error
+        raise malformed_fault("graph") from error
+
+
+# --- Files that are added to a draft at Microsoft Graph, one after the other, each by its size ---
+#
+#     small ..... POST messages/{id}/attachments, a fileAttachment with its bytes in base64 -> 201
+#                 (learn.microsoft.com/graph/api/message-post-attachments)
+#     large ..... POST messages/{id}/attachments/createUploadSession -> 201 with an address that holds a token of its own;
+#                 PUT of one range after the other there, without our token -> 200 with where the next begins, at last 201
+#                 (learn.microsoft.com/graph/outlook-large-attachments)
+#
+# The address is nobody's business: it is neither logged nor kept, and stands in no fault.
+
+
+#: Bytes of a file from which it is uploaded: "under 3 MB" it goes in one request, which has at most 4 MB.
+LEAST_UPLOADED = 3_000_000
+#: Bytes of one range: at most 4 MB, in steps of 320 KiB, as other uploads of Graph's want them.
+_RANGE = 12 * 320 * 1024
+_LONGEST_URL = 16 << 10
+
+
+class _UploadSession(msgspec.Struct, frozen=True, rename="camel"):
+    upload_url: str = ""
+
+
+class _NextRanges(msgspec.Struct, frozen=True):
+    """What is wanted next: the address answers in the words of an older API, whose names begin with capitals."""
+
+    small: tuple[str, ...] | None = msgspec.field(default=(), name="nextExpectedRanges")
+    large: tuple[str, ...] | None = msgspec.field(default=(), name="NextExpectedRanges")
+
+
+def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> GraphResponse:
+    """Add a small file. Raises RemoteFault; what was asked for may have been done then."""
+    described = {
+        "@odata.type": "#microsoft.graph.fileAttachment",
+        **_describe_file(file),
+        "contentBytes": base64.b64encode(file.content()).decode("ascii"),
+    }
+    return graph_response_of(graph.post_to_draft(token, draft_id, "attachments", msgspec.json.encode(described)))
+
+
+def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> "Upload | GraphResponse":
+    """Have a large file be taken. Raises RemoteFault."""
+    described = {"AttachmentItem": {"attachmentType": "file", **_describe_file(file), "size": file.size}}
+    answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
+    if answer.status not in (200, 201):
+        return graph_response_of(answer)
+    url = decode_response(answer, _UploadSession).upload_url
+    if not url or len(url) > _LONGEST_URL:
+        raise malformed_fault("graph")
+    return Upload(graph, url)
+
+
+def _describe_file(file: SplitAttachment) -> dict[str, Any]:
+    described = {"name": file.name, "contentType": file.mime_type, "isInline": file.is_inline}
+    return described if file.content_id is None else {**described, "contentId": file.content_id}
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A place that takes one file."""
+
+    _graph: Graph
+    _url: str = field(repr=False)
+
+    def upload(self, file: SplitAttachment) -> GraphResponse:
+        """Upload it, range by range, each once; 201 where it is all there. Raises RemoteFault."""
+        start = 0
+        for piece in file.pieces(_RANGE):
+            end = start + len(piece)
+            while start < end:
+                answer = self._put_range(piece[start - end :], start, file.size)
+                if answer.status not in (200, 201, 202):
+                    return graph_response_of(answer)
+                start = _next_range_start(answer, start, end, file.size)
+        return GraphResponse(201)
+
+    def _put_range(self, some: bytes, start: int, size: int) -> https.HttpsResponse:
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Content-Range": f"bytes {start}-{start + len(some) - 1}/{size}",
+        }
+        return self._graph.put_upload(self._url, headers, some)
+
+
+def _next_range_start(answer: https.HttpsResponse, start: int, end: int, size: int) -> int:
+    """Where the next range begins: behind this one, or in it. Raises RemoteFault for what makes no sense."""
+    if answer.status == 201:
+        wanted = size
+    else:
+        said = decode_response(answer, _NextRanges)
+        first = next(iter(said.small or said.large or ()), "").partition("-")[0]
+        wanted = int(first) if first.isascii() and first.isdigit() and len(first) < 12 else -1
+    if not start < wanted <= end:
+        raise malformed_fault("graph")
+    return wanted

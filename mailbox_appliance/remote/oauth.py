@@ -1,42 +1,202 @@
-"""What a provider's sign-in is asked: for a code, for the tokens that a code brings, for the next access token.
+"""OAuth 2.0 requests to a provider, and how its answers are read.
 
-    authorization_url .. what a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
-    exchange ........... the code that came back -> tokens (4.1.3)
-    renew .............. refresh token -> access token, and at some providers another refresh token (6)
-    device, agreed ..... for a machine without a browser (RFC 8628): the code to type elsewhere -> tokens, later
-    userinfo ........... who signed in (OpenID Connect Core 5.3)
+    authorization_url .................. what a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
+    exchange_code ...................... the code that came back -> tokens (4.1.3)
+    refresh_access ..................... refresh token -> access token, and at some providers a new refresh token (6)
+    request_device_code, poll_device_code . for a machine without a browser (RFC 8628)
+    fetch_userinfo ..................... who signed in (OpenID Connect Core 5.3)
 
 Requests and answers are put together and read by oauthlib, which is loaded with the first of them.
 """
 
+import base64
+import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.records import OAuthApp, OAuthProvider
-from mailbox_appliance.remote import https
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.oauth_answers import (
-    DevicePrompt,
-    Issued,
-    accepted,
-    error_of,
-    facts,
-    issued,
-    prompt,
-)
-from mailbox_appliance.remote.providers import KnownProvider, at
+from mailbox_appliance.remote import errors
+from mailbox_appliance.remote.errors import RemoteFault, malformed_fault
+from mailbox_appliance.remote.errors import named_fault as named
+from mailbox_appliance.remote.net import https
+from mailbox_appliance.remote.net.https import HttpsResponse
+from mailbox_appliance.remote.providers import KnownProvider, url_for_tenant
 
 if TYPE_CHECKING:
     from oauthlib.oauth2 import Client
+
+# --- How the answers of a provider's sign-in are read: tokens, the code to type elsewhere, refusals ---
+#
+# What it says in words is looked at for what it means (`replies`) and never kept, logged or told.
+
+
+#: How long an access token lasts that does not say so, and how long at most: providers' last an hour or so.
+_USUAL_LIFETIME, _LONGEST_LIFETIME = 3600.0, 24 * 3600.0
+# RFC 6750 2.1 (b64token) is narrower than what providers give: visible characters, and no separator of XOAUTH2.
+_TokenText = Annotated[str, Meta(min_length=1, max_length=16384, pattern=r"^[\x21-\x7e]+\Z")]
+_DeviceText = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
+# It is shown to a person, so it has no room for words.
+_PageUrl = Annotated[str, Meta(max_length=2048, pattern=r"^https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._~:/?&=%+-]*)?\Z")]
+
+
+@dataclass(frozen=True)
+class IssuedTokens:
+    """Tokens as they came. `lasts`: seconds. `scopes`: what was granted, None where that is all that was asked for.
+
+    `claims`: of the ID token, which came over TLS from the one who made it (OpenID Connect Core 3.1.3.7, 6).
+    """
+
+    access_token: str = field(repr=False)
+    lifetime: float
+    refresh_token: str | None = field(default=None, repr=False)
+    scopes: frozenset[str] | None = None
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class DevicePrompt:
+    """What a person types, and where, to let in a machine without a browser. `interval`: seconds between questions."""
+
+    device_code: str = field(repr=False)
+    user_code: str
+    verification_uri: str
+    lifetime: float
+    interval: int
+
+
+class OAuthErrorResponse(msgspec.Struct, frozen=True):
+    """A refusal (RFC 6749 5.2), with what Microsoft and Google add."""
+
+    error: str
+    error_description: str = ""
+    suberror: str = ""
+    error_subtype: str = ""
+
+
+class _DeviceResponse(msgspec.Struct, frozen=True):
+    """RFC 8628 3.2; Google calls the address `verification_url`."""
+
+    device_code: _DeviceText
+    user_code: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
+    expires_in: Annotated[float, Meta(gt=0)]
+    verification_uri: _PageUrl | UnsetType = UNSET
+    verification_url: _PageUrl | UnsetType = UNSET
+    interval: Annotated[int, Meta(ge=0, le=600)] = 5
+
+
+class _TokenResponse(msgspec.Struct, frozen=True):
+    """RFC 6749 5.1, as far as it is ours to look at."""
+
+    access_token: _TokenText
+    token_type: str
+    refresh_token: _TokenText | None = None
+    scope: str | None = None
+    id_token: str | None = None
+
+
+def require_success(answer: HttpsResponse) -> HttpsResponse:
+    """The answer, where it is one to what was asked. Raises RemoteFault for a refusal."""
+    if answer.status == 200 and read_error(answer) is None:
+        return answer
+    raise _fault_of_refusal(answer)
+
+
+def read_error(answer: HttpsResponse) -> OAuthErrorResponse | None:
+    """What an answer says of an error; None where it says of none."""
+    try:
+        return decode_json(answer.body, OAuthErrorResponse)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _fault_of_refusal(answer: HttpsResponse) -> RemoteFault:
+    """What a refusal means. Only what the provider says in so many words ends an access: no 4xx without them does."""
+    said = read_error(answer)
+    if answer.status == 429:
+        fault = named("rate_limited", "oauth")
+    elif answer.status >= 500:
+        fault = named("server_down", "oauth")
+    elif said is None:
+        return malformed_fault("oauth")
+    else:
+        text = f"{said.error} {said.suberror} {said.error_subtype} {said.error_description}"
+        fault = errors.fault_of_reply("oauth", text) or _unknown_refusal()
+    fault.retry_after = answer.retry_after
+    return fault
+
+
+def _unknown_refusal() -> RemoteFault:
+    return RemoteFault(
+        "oauth", "refused", "The sign-in of the provider refuses this, for a reason that we do not know."
+    )
+
+
+def _decode_answer(answer: HttpsResponse, kind: Any) -> Any:
+    try:
+        return decode_json(answer.body, kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise malformed_fault("oauth") from error
+
+
+def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
+    """The tokens of an answer. Raises RemoteFault."""
+    from oauthlib.oauth2 import OAuth2Error
+
+    said: _TokenResponse = _decode_answer(answer, _TokenResponse)
+    try:
+        read = client.parse_request_body_response(answer.body.decode())
+    except (OAuth2Error, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise malformed_fault("oauth") from error
+    if said.token_type.lower() != "bearer":  # RFC 6750: the one kind that mail servers take
+        raise malformed_fault("oauth")
+    lasts = read.get("expires_in", _USUAL_LIFETIME)
+    is_usable = isinstance(lasts, (int, float)) and lasts > 0
+    return IssuedTokens(
+        access_token=said.access_token,
+        lifetime=min(float(lasts), _LONGEST_LIFETIME) if is_usable else _USUAL_LIFETIME,
+        refresh_token=said.refresh_token,
+        scopes=None if said.scope is None else frozenset(said.scope.split()),
+        claims={} if said.id_token is None else _read_claims(said.id_token),
+    )
+
+
+def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
+    """The code to type elsewhere. Raises RemoteFault."""
+    said: _DeviceResponse = _decode_answer(answer, _DeviceResponse)
+    uri = said.verification_uri or said.verification_url
+    if uri is UNSET:
+        raise malformed_fault("oauth")
+    return DevicePrompt(said.device_code, said.user_code, uri, said.expires_in, max(1, said.interval))
+
+
+def read_object(answer: HttpsResponse) -> Mapping[str, Any]:
+    """An object of JSON. Raises RemoteFault."""
+    found: Mapping[str, Any] = _decode_answer(answer, dict[str, Any])
+    return found
+
+
+def _read_claims(id_token: str) -> Mapping[str, Any]:
+    """What an ID token says (RFC 7519 3); nothing where it is none."""
+    try:
+        part = id_token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True)
-class Asking:
+class OAuthClient:
     """Who asks (the application), whom (the provider), and how long it may take."""
 
     provider: KnownProvider
@@ -44,7 +204,7 @@ class Asking:
     ca_file: str
     timeout: float
 
-    def without_secret(self) -> "Asking":
+    def without_secret(self) -> "OAuthClient":
         """The same application without its secret.
 
         A sign-in by a code is a public client's, and so is each renewal of what it brought: Microsoft refuses a secret
@@ -60,25 +220,25 @@ def new_verifier() -> str:
 
 
 def authorization_url(
-    asking: Asking, scopes: Iterable[str], *, redirect_uri: str, state: str, verifier: str, hint: str | None
+    asking: OAuthClient, scopes: Iterable[str], *, redirect_uri: str, state: str, verifier: str, hint: str | None
 ) -> str:
     """The address that a person opens in a browser to agree."""
-    client = _client(asking.app)
+    client = _web_client(asking.app)
     challenge = client.create_code_challenge(verifier, "S256")
     return str(
         client.prepare_request_uri(
-            at(asking.provider.authorization_url, asking.app.tenant_id),
+            url_for_tenant(asking.provider.authorization_url, asking.app.tenant_id),
             redirect_uri=redirect_uri,
             scope=list(scopes),
             state=state,
             code_challenge=challenge,
             code_challenge_method="S256",
-            **_wishes(asking.provider.provider, hint),
+            **_prompt_parameters(asking.provider.provider, hint),
         )
     )
 
 
-def _wishes(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
+def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
     """How the provider shall ask. Whoever is signed in with several accounts says which one is meant.
 
     Google gives a refresh token to those that ask for offline access, and a second time only with consent (its
@@ -90,64 +250,64 @@ def _wishes(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
     return {"access_type": "offline", "prompt": "consent" if named else "select_account consent", **named}
 
 
-def exchange(asking: Asking, code: str, *, redirect_uri: str, verifier: str) -> Issued:
+def exchange_code(asking: OAuthClient, code: str, *, redirect_uri: str, verifier: str) -> IssuedTokens:
     """The tokens that a code brings, for mail: once. Raises RemoteFault.
 
     Where more than one resource was asked for, one must be named (AADSTS28003; .../v2-oauth2-auth-code-flow: "The
     scopes must all be from a single resource, along with OIDC scopes").
     """
-    client, known = _client(asking.app), asking.provider
+    client, known = _web_client(asking.app), asking.provider
     named = {"scope": " ".join(known.scopes("mail"))} if known.graph_scopes else {}
     body = client.prepare_request_body(
-        code=code, redirect_uri=redirect_uri, code_verifier=verifier, **named, **_secret(asking)
+        code=code, redirect_uri=redirect_uri, code_verifier=verifier, **named, **_secret_parameters(asking)
     )
-    return issued(client, _asked(asking, body))
+    return read_tokens(client, _request_tokens(asking, body))
 
 
-def renew(asking: Asking, refresh_token: str, scopes: Iterable[str]) -> Issued:
+def refresh_access(asking: OAuthClient, refresh_token: str, scopes: Iterable[str]) -> IssuedTokens:
     """An access token for these scopes; without any for all that were granted.
 
     Raises RemoteFault; `login_refused`: the refresh token is good no more, or not for these.
     """
-    client = _client(asking.app)
-    known = {"client_id": asking.app.client_id, **_secret(asking)}
+    client = _web_client(asking.app)
+    known = {"client_id": asking.app.client_id, **_secret_parameters(asking)}
     body = client.prepare_refresh_body(refresh_token=refresh_token, scope=list(scopes) or None, **known)
-    return issued(client, _asked(asking, body))
+    return read_tokens(client, _request_tokens(asking, body))
 
 
-def device(asking: Asking, scopes: Iterable[str]) -> DevicePrompt:
+def request_device_code(asking: OAuthClient, scopes: Iterable[str]) -> DevicePrompt:
     """Ask for a code that is typed elsewhere (RFC 8628 3.1). Raises RemoteFault, also where there is no such way."""
     url = asking.provider.device_url
     if url is None:
         raise RemoteFault("oauth", "unsupported", f"{asking.provider.title} has no sign-in by a code.")
     body = urlencode({"client_id": asking.app.client_id, "scope": " ".join(scopes)})
-    return prompt(accepted(_posted(asking, url, body)))
+    return read_device_prompt(require_success(_post(asking, url, body)))
 
 
-def agreed(asking: Asking, device_code: str) -> Issued | Literal["pending", "too soon"]:
+def poll_device_code(asking: OAuthClient, device_code: str) -> IssuedTokens | Literal["pending", "too soon"]:
     """The tokens, once somebody has typed the code and agreed (RFC 8628 3.4). Without a secret. Raises RemoteFault."""
     client = _device_client(asking.app)
     body = client.prepare_request_body(device_code, include_client_id=True)
-    answer = _posted(asking, asking.provider.token_url, body)
-    said = error_of(answer)
+    answer = _post(asking, asking.provider.token_url, body)
+    said = read_error(answer)
     if said is not None and said.error in _WAITING:
         return _WAITING[said.error]
-    return issued(client, accepted(answer))
+    return read_tokens(client, require_success(answer))
 
 
 _WAITING: Mapping[str, Literal["pending", "too soon"]] = {"authorization_pending": "pending", "slow_down": "too soon"}
 
 
-def userinfo(asking: Asking, access_token: str) -> Mapping[str, Any]:
+def fetch_userinfo(asking: OAuthClient, access_token: str) -> Mapping[str, Any]:
     """What the provider says of who signed in. Raises RemoteFault."""
     url = asking.provider.userinfo_url
     if url is None:
         return {}
-    answer = https.request("GET", url, _reach(asking, url), {"Authorization": f"Bearer {access_token}"})
-    return facts(accepted(answer))
+    answer = https.request("GET", url, _https_options(asking, url), {"Authorization": f"Bearer {access_token}"})
+    return read_object(require_success(answer))
 
 
-def _client(app: OAuthApp) -> "Client":
+def _web_client(app: OAuthApp) -> "Client":
     from oauthlib.oauth2 import WebApplicationClient
 
     return WebApplicationClient(app.client_id)
@@ -159,7 +319,7 @@ def _device_client(app: OAuthApp) -> "Client":
     return DeviceClient(app.client_id)
 
 
-def _secret(asking: Asking) -> Mapping[str, str]:
+def _secret_parameters(asking: OAuthClient) -> Mapping[str, str]:
     """How the application shows who it is (RFC 6749 2.3.1).
 
     A public one of Google has a secret as well, "obviously not treated as a secret" (its .../oauth2, "Installed
@@ -171,14 +331,16 @@ def _secret(asking: Asking) -> Mapping[str, str]:
     return {"client_secret": app.client_secret}
 
 
-def _reach(asking: Asking, url: str) -> https.Reach:
+def _https_options(asking: OAuthClient, url: str) -> https.HttpsOptions:
     is_ours = asking.provider.is_named_by_operator(url)
-    return https.Reach("oauth", asking.ca_file, asking.timeout, only_public=not is_ours)
+    return https.HttpsOptions("oauth", asking.ca_file, asking.timeout, only_public=not is_ours)
 
 
-def _asked(asking: Asking, body: str) -> https.Answer:
-    return accepted(_posted(asking, asking.provider.token_url, body))
+def _request_tokens(asking: OAuthClient, body: str) -> https.HttpsResponse:
+    return require_success(_post(asking, asking.provider.token_url, body))
 
 
-def _posted(asking: Asking, url: str, body: str) -> https.Answer:
-    return https.request("POST", at(url, asking.app.tenant_id), _reach(asking, url), _FORM, body.encode())
+def _post(asking: OAuthClient, url: str, body: str) -> https.HttpsResponse:
+    return https.request(
+        "POST", url_for_tenant(url, asking.app.tenant_id), _https_options(asking, url), _FORM, body.encode()
+    )

@@ -1,26 +1,227 @@
-"""Submitting messages, one after the other (RFC 6409, RFC 5321), each step apart, so that each can be journalled.
+"""Submit messages over SMTP (RFC 6409, RFC 5321): connection, TLS, login, and each step of a message.
 
 A reply that follows the protocol is a value, whatever it says; a server that stops following it is a RemoteFault. Once
-a fault has been raised the connection is of no more use. Body and final dot go apart: until `dot` nobody has the mail.
-Only the envelope is pipelined, where the server offers that; everything else waits for the reply to what was before.
+a fault has been raised the connection is of no more use. Body and final dot go apart: until `send_final_dot` nobody has
+the mail. Only the envelope is pipelined, where the server offers that; everything else waits for the reply before.
 """
 
+import base64
 import re
+import smtplib
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.records import Endpoint
-from mailbox_appliance.remote import addresses
-from mailbox_appliance.remote.channel import Channel, TooLong
-from mailbox_appliance.remote.contact import Contact, showing
-from mailbox_appliance.remote.dialogue import Dialogue, Malformed, reply_of
-from mailbox_appliance.remote.faults import RemoteFault, Reply, disconnected, malformed, timed_out
-from mailbox_appliance.remote.smtp_session import log_in
-from mailbox_appliance.remote.tls import context_for
+from mailbox_appliance.remote import errors
+from mailbox_appliance.remote.errors import (
+    Contact,
+    RemoteFault,
+    Reply,
+    disconnected_fault,
+    fault_name_of_reply,
+    malformed_fault,
+    marking_faults,
+    named_fault,
+    timeout_fault,
+)
+from mailbox_appliance.remote.net import connect
+from mailbox_appliance.remote.net.channel import Channel, TooLong
+from mailbox_appliance.remote.net.connect import context_or_fault, tls_fault
+from mailbox_appliance.remote.sasl import TokenLogin
 
-__all__ = ["Reply", "Submission"]
+# --- SMTP lines: smtplib's commands and its reading of EHLO, over our bounded channel, with replies read strictly ---
+
+
+MAX_LINE = 4096  # RFC 5321 4.5.3.1.5 says 512; generous, yet bounded
+MAX_LINES = 100
+
+_ENHANCED = re.compile(rb"([245]\.\d{1,3}\.\d{1,3})(?:\s|$)")
+_CODE = re.compile(rb"[2-5]\d\d")
+
+
+class MalformedReply(Exception):
+    """A reply is none: no code, lines that disagree, or too many."""
+
+
+class SmtpDialogue(smtplib.SMTP):
+    """smtplib on a connection that is already there."""
+
+    def __init__(self, channel: Channel, host: str) -> None:
+        # An address literal (RFC 5321 4.1.3): asking for this computer's full name may take seconds, and gives it away.
+        super().__init__(local_hostname="[127.0.0.1]")
+        self.channel = channel
+        self._server_name = host
+
+    def send(self, s: object) -> None:
+        """Send a command; smtplib's way would hide whether it was a timeout."""
+        self.channel.send(s.encode() if isinstance(s, str) else bytes(s))  # type: ignore[call-overload]  # as in smtplib
+
+    def getreply(self, timeout: float | None = None) -> tuple[int, bytes]:
+        """The next reply, complete within the timeout: its code, and its text with a line feed between lines.
+
+        Raises Malformed, TimeoutError, TooLong, or OSError (also at the end of the connection).
+        """
+        self.channel.restart_timeout(timeout)
+        return self.read_reply()
+
+    def read_reply(self) -> tuple[int, bytes]:
+        """As `getreply`, in the time that has begun already."""
+        lines: list[bytes] = []
+        while not lines or lines[-1][3:4] == b"-":
+            if len(lines) == MAX_LINES:
+                raise MalformedReply
+            line = self.channel.read_line(MAX_LINE)
+            if not line.endswith(b"\n"):
+                raise ConnectionResetError
+            lines.append(line.rstrip(b"\r\n"))
+            _check_reply_lines(lines)
+        return int(lines[0][:3]), b"\n".join(line[4:] for line in lines)
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """TLS from here on. What the server said before is forgotten (RFC 3207 4.2)."""
+        self.channel.secure(context, self._server_name)
+        self.esmtp_features = {}
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        self.channel.close()
+
+
+def _check_reply_lines(lines: list[bytes]) -> None:
+    last = lines[-1]
+    if not _CODE.fullmatch(last[:3]) or last[3:4] not in (b"", b" ", b"-") or last[:3] != lines[0][:3]:
+        raise MalformedReply
+
+
+def reply_of(code: int, text: bytes) -> Reply:
+    """The reply without its text. An enhanced code (RFC 3463) of another class than the code is none."""
+    found = _ENHANCED.match(text)
+    enhanced = found[1].decode("ascii") if found else None
+    name = fault_name_of_reply("smtp", f"{code} {text.decode('latin-1')}", later=True) if code >= 400 else None
+    return Reply(code, enhanced if enhanced and enhanced[0] == str(code)[0] else None, name)
+
+
+# --- From a connected socket to a logged-in SMTP dialogue: TLS, greeting, STARTTLS, login ---
+
+
+_LONGEST_COMMAND = 500  # RFC 4954 4: what does not fit into a line of 512 bytes is said once it is asked for
+
+
+def log_in(dialogue: SmtpDialogue, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+    """Secure the connection as the endpoint says, read the greeting, log in unless the user name is empty.
+
+    Raises RemoteFault, and what the dialogue raises.
+    """
+    if endpoint.security == "tls" and context is not None:
+        _shake_hands(lambda: dialogue.secure(context))
+    _expect_code(dialogue.getreply(), 220, "turns connections away")
+    _expect_code(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+    dialogue.channel.contact.has_greeted = True
+    if endpoint.security == "starttls" and context is not None:
+        if not dialogue.has_extn("starttls"):  # RFC 8314: no fallback, it may be an attacker who took the word away
+            raise RemoteFault("smtp", "tls", "The SMTP server offers no STARTTLS on this port. Try security `tls`.")
+        _expect_code(dialogue.docmd("STARTTLS"), 220, "cannot start TLS now")
+        _shake_hands(lambda: dialogue.secure(context))
+        _expect_code(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+    if endpoint.username:
+        _log_in(dialogue, endpoint)
+
+
+def _shake_hands(handshake: Callable[[], Any]) -> None:
+    try:
+        handshake()
+    except ssl.SSLError as error:
+        raise tls_fault("smtp", error) from error
+
+
+def _expect_code(answer: tuple[int, bytes], code: int, what: str) -> None:
+    reply = reply_of(*answer)
+    if reply.code == code:
+        return
+    # By its code alone 421 says no more than that the server is closing (RFC 5321 3.8).
+    known = named_fault(reply.name, "smtp", reply) if reply.is_temporary and reply.name else None
+    if known is not None and known.kind == "throttled":
+        raise known
+    when = "now. Try again later." if reply.is_temporary else "from here. Ask its operator."
+    raise RemoteFault("smtp", "refused", f"The SMTP server {what} {when}", reply)
+
+
+def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
+    """AUTH (RFC 4954): with a token where there is one; else PLAIN (RFC 4616) before LOGIN."""
+    offered = dialogue.esmtp_features.get("auth", "").upper().split()
+    if endpoint.token is not None:
+        _log_in_by_token(dialogue, endpoint, offered)
+        return
+    if "PLAIN" in offered:
+        secret = f"\0{endpoint.username}\0{endpoint.password}"
+        answer = dialogue.docmd("AUTH", f"PLAIN {_encode_base64(secret.encode())}")
+    elif "LOGIN" in offered:
+        answer = dialogue.docmd("AUTH", "LOGIN")
+        for secret in (endpoint.username, endpoint.password):
+            if answer[0] == 334:
+                answer = dialogue.docmd(_encode_base64(secret.encode()))
+    else:
+        reason = "The SMTP server offers no login with a password here (AUTH PLAIN or LOGIN). Check port and security."
+        raise RemoteFault("smtp", "login_refused", reason)
+    if answer[0] != 235:
+        raise _login_fault(answer, endpoint.host)
+
+
+def _log_in_by_token(dialogue: SmtpDialogue, endpoint: Endpoint, offered: list[str]) -> None:
+    """Never a password beside it, whatever the server offers."""
+    bearer = TokenLogin(endpoint, offered, "smtp")
+    token = _encode_base64(bearer.next_response() or b"")
+    command = f"{bearer.mechanism} {token}"
+    if len(command) <= _LONGEST_COMMAND:
+        answer = dialogue.docmd("AUTH", command)
+    else:
+        answer = dialogue.docmd("AUTH", bearer.mechanism)
+        if answer[0] == 334:
+            answer = dialogue.docmd(token)
+    while answer[0] == 334:
+        said = bearer.next_response(_decode_base64(answer[1]))
+        answer = dialogue.docmd("*" if said is None else _encode_base64(said))
+    if answer[0] != 235:
+        is_final = answer[0] >= 500
+        raise (
+            bearer.fault_of_refusal(_answer_text(answer), reply_of(*answer))
+            if is_final
+            else _login_fault(answer, endpoint.host)
+        )
+
+
+def _login_fault(answer: tuple[int, bytes], host: str) -> RemoteFault:
+    reply = reply_of(*answer)
+    if reply.code < 400:
+        return malformed_fault("smtp")
+    known = errors.fault_of_reply("smtp", _answer_text(answer), host=host, reply=reply)
+    is_for_now = reply.is_temporary and reply.code != 432  # RFC 4954 4.7.12: it takes no more than another password
+    if known is not None and not (is_for_now and known.kind == "login_refused"):
+        return known
+    if reply.is_temporary:  # 454 4.7.0 is no more than that (RFC 4954 6); who logs in too often is told so in words
+        return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
+    return named_fault("wrong_password", "smtp", reply)
+
+
+def _answer_text(answer: tuple[int, bytes]) -> str:
+    return f"{answer[0]} {answer[1].decode('utf-8', 'replace')}"
+
+
+def _encode_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode_base64(text: bytes) -> bytes:
+    """What a challenge says; nothing where it is none."""
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return b""
+
 
 _QUIT_TIMEOUT = 2.0
 _LARGEST_GROUP = 50  # commands; their replies must fit into buffers while we are still sending (RFC 2920 3.1)
@@ -28,10 +229,10 @@ _BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 _UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f<>]")
 
 
-class Submission:
+class SmtpConnection:
     """One connection, for one message at a time. `taken` counts those that the server has taken on it."""
 
-    def __init__(self, dialogue: Dialogue) -> None:
+    def __init__(self, dialogue: SmtpDialogue) -> None:
         self._dialogue = dialogue
         self._is_broken = False
         self.accepted_count = 0
@@ -49,20 +250,20 @@ class Submission:
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
         contact: Contact | None = None,
-    ) -> "Submission":
+    ) -> "SmtpConnection":
         """Connect, secure as the endpoint says (never less), greet, and log in unless the user name is empty.
 
         Each reply must be complete within `timeout` seconds as `clock` counts them. `contact` tells, afterwards, how
         far it got. Raises RemoteFault.
         """
-        context = context_for("smtp", ca_file) if endpoint.security != "none" else None
-        with showing(contact or Contact()) as known:
-            sock = addresses.connect(
+        context = context_or_fault("smtp", ca_file) if endpoint.security != "none" else None
+        with marking_faults(contact or Contact()) as known:
+            sock = connect.open_connection(
                 endpoint.host, endpoint.port, endpoint.security, timeout, server="smtp", contact=known
             )
-            dialogue = Dialogue(Channel(sock, timeout, clock=clock, contact=known), endpoint.host)
+            dialogue = SmtpDialogue(Channel(sock, timeout, clock=clock, contact=known), endpoint.host)
             try:
-                with _speaking():
+                with _errors_as_faults():
                     log_in(dialogue, endpoint, context)
             except BaseException:
                 dialogue.close()
@@ -101,8 +302,8 @@ class Submission:
         options = [f"SIZE={size}"] if "SIZE" in self.extensions else []
         options += ["BODY=8BITMIME"] if eight_bit else []
         options += ["SMTPUTF8"] if smtputf8 else []
-        commands = [" ".join([f"MAIL FROM:{_path(sender)}", *options])]
-        commands += [f"RCPT TO:{_path(recipient)}" for recipient in recipients]
+        commands = [" ".join([f"MAIL FROM:{_to_path(sender)}", *options])]
+        commands += [f"RCPT TO:{_to_path(recipient)}" for recipient in recipients]
         step = _LARGEST_GROUP if "PIPELINING" in self.extensions else 1
         for start in range(0, len(commands), step):
             yield from self._send_commands(commands[start : start + step], None if start else first_within)
@@ -123,7 +324,7 @@ class Submission:
         Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
         """
         with self._mark_broken_on_fault():
-            self._dialogue.channel.send_pieces(_stuffed(Content(wire).pieces()))
+            self._dialogue.channel.send_pieces(_dot_stuff(Content(wire).pieces()))
         self.require_silence()
 
     def require_silence(self) -> None:
@@ -150,7 +351,7 @@ class Submission:
             reply = reply_of(*self._dialogue.read_reply())
         if 300 <= reply.code < 400:
             self._is_broken = True
-            raise malformed("smtp")
+            raise malformed_fault("smtp")
         self.accepted_count += reply.code < 300
         return reply
 
@@ -165,7 +366,7 @@ class Submission:
             self._dialogue.channel.sock.settimeout(within)
             self._dialogue.channel.sock.sendall(b"QUIT\r\n")
             self._dialogue.getreply(within)
-        except (OSError, Malformed, TooLong):
+        except (OSError, MalformedReply, TooLong):
             pass
         finally:
             self.close()
@@ -177,7 +378,7 @@ class Submission:
     @contextmanager
     def _mark_broken_on_fault(self) -> Iterator[None]:
         try:
-            with _speaking():
+            with _errors_as_faults():
                 yield
         except RemoteFault:
             self._is_broken = True
@@ -191,7 +392,7 @@ class Submission:
             if (
                 self._dialogue.channel.has_buffered_data()
             ):  # a reply to nothing: the next one would be taken for another's
-                raise Malformed
+                raise MalformedReply
             self._dialogue.channel.send(b"".join(line.encode() + b"\r\n" for line in lines))
         for number, _ in enumerate(lines):
             with self._mark_broken_on_fault():
@@ -200,38 +401,38 @@ class Submission:
 
 
 @contextmanager
-def _speaking() -> Iterator[None]:
+def _errors_as_faults() -> Iterator[None]:
     """Turns what goes wrong on the way into RemoteFault."""
     try:
         yield
     except TimeoutError as error:
-        raise timed_out("smtp") from error
-    except (Malformed, TooLong) as error:
-        raise malformed("smtp") from error
+        raise timeout_fault("smtp") from error
+    except (MalformedReply, TooLong) as error:
+        raise malformed_fault("smtp") from error
     except OSError as error:
-        raise disconnected("smtp") from error
+        raise disconnected_fault("smtp") from error
 
 
-def _path(address: str) -> str:
+def _to_path(address: str) -> str:
     """An address as MAIL and RCPT take it. Raises ValueError for one that could end the command or the path."""
     if _UNSAFE_IN_PATH.search(address):
         raise ValueError("an envelope address with a character that it cannot have")
     return f"<{address}>"
 
 
-def _stuffed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _dot_stuff(pieces: Iterable[bytes]) -> Iterator[bytes]:
     held, end = b"", b"\r\n"  # a CR that may have its LF in the next piece; the last two bytes that were given
     for piece in pieces:
         raw = held + piece
         held = b"\r" if raw.endswith(b"\r") else b""
-        if stuffed := _stuffed_piece(raw[: len(raw) - len(held)], end):
+        if stuffed := _dot_stuff_piece(raw[: len(raw) - len(held)], end):
             end = stuffed[-2:] if len(stuffed) > 1 else end[-1:] + stuffed
             yield stuffed
     if held or end != b"\r\n":
         yield b"\r\n"
 
 
-def _stuffed_piece(raw: bytes, before: bytes) -> bytes:
+def _dot_stuff_piece(raw: bytes, before: bytes) -> bytes:
     # A bare CR or LF is a line end to some servers: with it, text could forge the final dot.
     # To count takes a twentieth of the time of a search, in which nobody else in the process would have a turn.
     if not raw.count(b"\r\n") == raw.count(b"\n") == raw.count(b"\r"):

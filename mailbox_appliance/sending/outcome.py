@@ -10,28 +10,97 @@ mailbox gone    failed: account_removed     failed: account_removed    failed: a
 
 import logging
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mailbox_appliance import clock
-from mailbox_appliance.errors import Detail, JournalFailed, Problem, ProviderThrottled, Unavailable, Unsupported
-from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
-from mailbox_appliance.model.records import AccountError, DeliveryWork, Phase
-from mailbox_appliance.remote.faults import Reply, ServerName
-from mailbox_appliance.remote.named_faults import fault
-from mailbox_appliance.sending.clearance import (
-    TOO_LATE,
-    TRIED_FOR,
-    ClockGuard,
-    code_when_too_late,
-    is_too_late,
-    why_blocked,
+from mailbox_appliance import clock, permissions
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.errors import (
+    Detail,
+    JournalFailed,
+    NotFound,
+    Problem,
+    ProviderThrottled,
+    Unavailable,
+    Unsupported,
 )
+from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
+from mailbox_appliance.mail.address import same_mailbox
+from mailbox_appliance.model.records import AccountError, DeliveryWork, Phase
+from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
 from mailbox_appliance.sending.context import SendingContext
-from mailbox_appliance.sending.copies import find_sent_folder, make_copy
+from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
 from mailbox_appliance.store.deliveries import SentCopy
+from mailbox_appliance.store.store import Store
+
+# --- Whether a scheduled send may go when its turn has come: the world may have changed since it was accepted ---
+#
+# Nothing ends for good because it is too late by a wall clock that has only just jumped ahead, and may be put right
+# soon.
+
+
+#: How long a scheduled message is tried, from the time at which it was to go.
+TRIED_FOR = timedelta(hours=24)
+#: A jump ahead of more than this is believed after so many seconds; any jump back, and a smaller one, is at once.
+_JUMP = timedelta(minutes=5)
+_BELIEVED_AFTER = 120.0
+
+
+class ClockGuard:
+    """Whether the wall clock has been where it is for a while. At the start it is believed. For any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._believed = self._started_at()
+        self._doubted: datetime | None = None
+        self._since = 0.0
+
+    def is_trusted(self) -> bool:
+        """Asked now; who asks more often learns sooner of a jump."""
+        with self._lock:
+            seen, passed = self._started_at(), self._clock.monotonic()
+            if seen - self._believed > _JUMP:
+                if self._doubted is None or abs(seen - self._doubted) > _JUMP:
+                    self._doubted, self._since = seen, passed
+                if passed - self._since < _BELIEVED_AFTER:
+                    return False
+            self._believed, self._doubted = seen, None
+            return True
+
+    def _started_at(self) -> datetime:
+        """When `monotonic` was 0 by the wall clock, which changes where that jumps, and the other one does not."""
+        return self._clock.now() - timedelta(seconds=self._clock.monotonic())
+
+
+def why_blocked(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
+    """The code with which it fails, or None where it may go."""
+    try:
+        own = store.sender_addresses.list_of(store.accounts.get(work.account_id))
+    except NotFound:
+        return "account_removed"
+    if not permissions.may_send_now(store, work.account_id, work.credential_id, work.member_id):
+        return "permission_revoked"
+    if not any(same_mailbox(work.envelope.sender, each.email) for each in own):
+        return "sender_rejected"
+    return code_when_too_late(work.last_cause) if is_too_late(work, clock) else None
+
+
+def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
+    """Whether a scheduled message has been tried, or was missed, for so long that it is not to go any more."""
+    return work.send_at is not None and clock.now() - work.send_at >= TRIED_FOR
+
+
+#: The codes that only time brings.
+TOO_LATE = ("expired", "authentication_failed")
+
+
+def code_when_too_late(last_cause: str | None) -> str:
+    """What a scheduled message failed of in the end."""
+    return "authentication_failed" if last_cause == "login" else "expired"
+
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +182,7 @@ class Recorder:
                 named = refused if code != "sender_rejected" else ()
                 warnings = [f"The server refused the recipient {each}; nobody was sent to." for each in named]
                 if reply is not None and reply.name is not None:
-                    warnings.append(fault(reply.name, "smtp").reason)
+                    warnings.append(named_fault(reply.name, "smtp").reason)
                 if why is not None:
                     warnings.append(why)
                 self._fail(work, code, warnings, reply)
@@ -212,3 +281,38 @@ def to_problem(
     if cause == "throttled":
         return ProviderThrottled(details=detail, retry_after=retry_after)
     return Unavailable(reason=reason, details=detail, retry_after=retry_after)
+
+
+# --- How far one operation has come: every phase is on the disk before what it announces is done ---
+
+
+class OperationClosed(Exception):
+    """The operation ended while it was being handed over: its mailbox is gone, or somebody withdrew it."""
+
+
+class Progress:
+    """Writes phases down, and tells of them. `phase` is the one whose act has begun."""
+
+    def __init__(self, context: SendingContext, operation_id: str) -> None:
+        self._store, self._events, self.operation_id = context.store, context.events, operation_id
+        self.phase = Phase.ACCEPTED
+
+    def enter(self, *phases: Phase) -> None:
+        """Write phases down and begin them. Raises OperationClosed."""
+        self.commit(*phases)
+        for phase in phases:
+            self.begin(phase)
+
+    def commit(self, *phases: Phase) -> None:
+        """Write phases down, on the disk. Raises OperationClosed where the operation ended meanwhile."""
+        if not self._store.deliveries.enter_phases(self.operation_id, *phases):
+            raise OperationClosed
+
+    def begin(self, phase: Phase) -> None:
+        """The act of a phase that is written down begins now."""
+        self.phase = phase
+        self.publish(phase)
+
+    def publish(self, phase: Phase) -> None:
+        """Tell of a phase that is written down, before its act."""
+        self._events.publish(DeliveryPhaseEntered(self.operation_id, phase))

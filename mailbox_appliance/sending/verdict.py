@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mailbox_appliance.model.records import AccountError, Phase
-from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply, ServerName
-from mailbox_appliance.remote.trouble import trouble
+from mailbox_appliance.remote.errors import FaultKind, RemoteFault, Reply, ServerName, account_error_of
 
 FailureCode = Literal["sender_rejected", "recipient_rejected", "message_rejected", "message_too_large"]
 Step = Literal["mail", "rcpt", "data", "dot"]
@@ -145,7 +144,9 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
 def temporary_failure(fault: RemoteFault) -> TemporaryFailure:
     """What a fault means of which nobody can have got the message."""
     causes: dict[FaultKind, Cause] = {"login_refused": "login", "throttled": "throttled"}
-    return TemporaryFailure(causes.get(fault.kind, "unavailable"), trouble(fault), fault.server, fault.retry_after)
+    return TemporaryFailure(
+        causes.get(fault.kind, "unavailable"), account_error_of(fault), fault.server, fault.retry_after
+    )
 
 
 def _is_throttling(reply: Reply) -> bool:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from mailbox_appliance.clock import Clock, from_millis, from_timestamp, to_millis, to_timestamp
 from mailbox_appliance.errors import DraftInUse, DraftSent, IdempotencyConflict, NotFound, QuotaReached
 from mailbox_appliance.mail.compose import with_bcc
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.records import (
@@ -594,7 +594,7 @@ def _subject(more: _EntryDetails) -> str | None:
     if more.subject is not None or more.wire is None:
         return more.subject
     header, end, _ = bytes(more.wire).partition(b"\r\n\r\n")
-    return parse(header + end).subject if end else None
+    return parse_message(header + end).subject if end else None
 
 
 def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimeline:

@@ -114,7 +114,7 @@ class Folders:
             if account is None:
                 raise NotFound(what="mailbox")
             if roles is None:  # in the transaction: a person may be changing the mapping at this moment
-                roles = folder_roles.assign(listed, self.get_user_mapping(account_id))
+                roles = folder_roles.assign_roles(listed, self.get_user_mapping(account_id))
             self._database.change_many(
                 "INSERT INTO folders (id, account, path, name, delimiter, role, role_source)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, path) DO UPDATE SET name = excluded.name,"
@@ -163,7 +163,7 @@ class Folders:
         """
         paths = {folder.path for folder in listed}
         with self._database.transaction():  # the mapping must be the one that holds when the roles are written
-            roles = folder_roles.assign(listed, self.get_user_mapping(account_id))
+            roles = folder_roles.assign_roles(listed, self.get_user_mapping(account_id))
             left = [folder for folder in self.list(account_id) if folder.path not in paths]
             kept = (ListedFolder(folder.path, folder.delimiter, frozenset(), folder.label) for folder in left)
             self.replace(account_id, (*listed, *kept), roles)

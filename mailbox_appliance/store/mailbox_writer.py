@@ -11,9 +11,8 @@ import msgspec
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.mail.searched import with_words, words_of
+from mailbox_appliance.mail.search import searched_words, to_index_text, with_searched_words
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.mail.words import for_index
 from mailbox_appliance.model.records import (
     Address,
     FetchedMessage,
@@ -139,10 +138,10 @@ IndexRow = tuple[str, str, str, str, str, int]
 def index_row(number: int, account: int, parsed: ParsedMessage) -> IndexRow:
     """A message as it is indexed; in the order of `INSERT` and `UPDATE`."""
     return (
-        for_index(parsed.subject),
-        for_index(_people_text((parsed.sender,) if parsed.sender else ())),
-        for_index(_people_text((*parsed.to, *parsed.cc, *parsed.bcc))),
-        words_of(parsed),
+        to_index_text(parsed.subject),
+        to_index_text(_people_text((parsed.sender,) if parsed.sender else ())),
+        to_index_text(_people_text((*parsed.to, *parsed.cc, *parsed.bcc))),
+        searched_words(parsed),
         f"a{account}",
         number,
     )
@@ -525,7 +524,7 @@ class MailboxWriter:
 
         `into`: where the new version lies, if the earlier one may lie elsewhere by now.
         """
-        parsed = with_words(parsed)
+        parsed = with_searched_words(parsed)
         with self._database.transaction():
             row = self._database.row(_FOR_REPLACING, (message_id,))
             if row is None:
@@ -655,4 +654,4 @@ class MailboxWriter:
 
 def _prepare_batch(batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
     """A batch with all that takes long and needs no transaction."""
-    return [(message, with_words(parsed)) for message, parsed in batch]
+    return [(message, with_searched_words(parsed)) for message, parsed in batch]

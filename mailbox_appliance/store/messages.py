@@ -11,10 +11,10 @@ from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.mail import labels
-from mailbox_appliance.mail.excerpt import Excerpts
-from mailbox_appliance.mail.labels import is_nameable, is_of_user
-from mailbox_appliance.mail.readers import TAGS, HtmlReader
+from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_name
+from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
+from mailbox_appliance.mail.search import ExcerptFinder
 from mailbox_appliance.mail.threads import subject_key
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.records import (
@@ -49,7 +49,9 @@ _SHOWING_FOLDERS = """
 (SELECT s.number FROM folders s CROSS JOIN message_labels l ON l.folder = s.number AND l.number = m.number
   WHERE s.account = m.account AND s.label = '{}')"""
 # Where people look for a message that lies among all mail: the first of these folders that shows it.
-_PLACE_COLUMNS = ", ".join(_SHOWING_FOLDERS.format(label) for label in (labels.INBOX, "\\Draft", labels.SENT))
+_PLACE_COLUMNS = ", ".join(
+    _SHOWING_FOLDERS.format(label) for label in (folder_roles.INBOX_LABEL, "\\Draft", folder_roles.SENT_LABEL)
+)
 _FROM_TABLES = f"""
 FROM messages m JOIN threads t ON t.number = m.thread
 JOIN folders f ON f.number = CASE WHEN m.provider_id IS NULL THEN m.folder ELSE coalesce({_PLACE_COLUMNS}, m.folder) END"""
@@ -172,7 +174,7 @@ def _message_fields(row: Row) -> dict[str, Any]:
     flags = row[4]
     people = decode_json(row[9], _People)
     attachments = tuple(map(_to_attachment, decode_json(row[10], _Attachments))) if row[10] != "[]" else ()
-    of_user = tuple(filter(labels.is_of_user, json.loads(row[5]))) if row[5] != "[]" else ()
+    of_user = tuple(filter(folder_roles.is_user_label, json.loads(row[5]))) if row[5] != "[]" else ()
     return {
         "id": row[1],
         "thread_id": row[2],
@@ -227,7 +229,7 @@ class Messages:
         folders: Collection[int] | None,
         before: int | None,
         limit: int,
-        reader: HtmlReader = TAGS,
+        reader: HtmlReader = TAG_READER,
     ) -> tuple[tuple[Message, ...], int | None]:
         """A page of the messages that a filter means, newest first, and the position to go on from (None at the end).
 
@@ -251,9 +253,9 @@ class Messages:
         """
         sets = self._search.list_keyword_sets(account_id)
         # Beside the folder of all mail may lie others, such as chats, whose names are no labels of messages.
-        made = (label for (label,) in self._database.rows(_KEYWORD_LABELS, (account_id,)) if is_nameable(label))
+        made = (label for (label,) in self._database.rows(_KEYWORD_LABELS, (account_id,)) if is_valid_label_name(label))
         found = {*made, *(label for words in sets for label in json.loads(words))}
-        names = sorted(filter(is_of_user, found), reverse=True)
+        names = sorted(filter(is_user_label, found), reverse=True)
         return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:
@@ -343,7 +345,7 @@ class Messages:
             "SELECT m.number, b.text, b.html, m.body <> 0 FROM messages m LEFT JOIN bodies b USING (number)"
             f" WHERE {in_condition('m.number', numbers)}"
         )
-        excerpts = Excerpts(text, reader)
+        excerpts = ExcerptFinder(text, reader)
         # In the order of the page: what may be read of HTML is bounded, and the newest come first.
         rows = sorted(self._database.rows(sql, numbers), key=lambda row: row[0], reverse=True)
         return {number: excerpts.find(body, html, is_there=bool(there)) for number, body, html, there in rows}

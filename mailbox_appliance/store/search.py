@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import apsw
 
-from mailbox_appliance.mail import words
-from mailbox_appliance.mail.labels import is_of_user
-from mailbox_appliance.mail.words import Beginning
+from mailbox_appliance.mail import search
+from mailbox_appliance.mail.folder_roles import is_user_label
+from mailbox_appliance.mail.search import WordPrefix
 from mailbox_appliance.model.records import MessageFilter, SearchTerm
 from mailbox_appliance.store.database import Database
 
@@ -41,7 +41,7 @@ Condition = tuple[str, tuple[object, ...]]
 def find_label_folders(database: Database, account: int, names: Sequence[str]) -> tuple[int, ...] | None:
     """The folders that show these labels of a user, by number; None where one has no folder. Case does not count."""
     found = {
-        label.casefold(): number for number, label in database.rows(_LABEL_FOLDERS, (account,)) if is_of_user(label)
+        label.casefold(): number for number, label in database.rows(_LABEL_FOLDERS, (account,)) if is_user_label(label)
     }
     numbers = tuple(dict.fromkeys(found.get(name.casefold(), 0) for name in names))
     return numbers if 0 not in numbers else None
@@ -212,7 +212,7 @@ class QueryPlanner:
         return tuple(
             words
             for words in self.list_keyword_sets(account)
-            if wanted <= {word.casefold() for word in json.loads(words) if is_of_user(word)}
+            if wanted <= {word.casefold() for word in json.loads(words) if is_user_label(word)}
         )
 
     def find_label_folders(self, place: SearchPlace, wanted: MessageFilter) -> tuple[int, ...] | None:
@@ -320,13 +320,13 @@ class PrefixIndex:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def expand(self, typed: str) -> Sequence[Beginning] | None:
+    def expand(self, typed: str) -> Sequence[WordPrefix] | None:
         """What stands for the beginning of a word; None where FTS5 does best by itself."""
         start = self._fold(typed)
         if start is None or len(start) == INDEXED_PREFIX:
             return None
         most = _MAX_WORDS if len(start) > INDEXED_PREFIX else _MAX_PREFIXES
-        found: list[Beginning] = []
+        found: list[WordPrefix] = []
         at: str | None = start
         while (
             at is not None and (word := self._database.value(_NEXT_WORD, (at,))) is not None and word.startswith(start)
@@ -335,7 +335,7 @@ class PrefixIndex:
                 return None
             is_word = len(start) > INDEXED_PREFIX or len(word) < INDEXED_PREFIX
             found.append(
-                Beginning(word, is_whole=True) if is_word else Beginning(word[:INDEXED_PREFIX], is_whole=False)
+                WordPrefix(word, is_whole=True) if is_word else WordPrefix(word[:INDEXED_PREFIX], is_whole=False)
             )
             at = f"{word}\0" if is_word else _next_prefix(word[:INDEXED_PREFIX])
         return found or None
@@ -380,7 +380,7 @@ class Search:
         limit: int,
     ) -> list[int]:
         """The newest `limit` numbers below `before` that a filter means; without folders: all but spam and trash."""
-        terms = wanted.terms + tuple(SearchTerm(word) for word in words.words(wanted.text or ""))
+        terms = wanted.terms + tuple(SearchTerm(word) for word in search.split_words(wanted.text or ""))
         if wanted.is_impossible or (wanted.text is not None and not terms):
             return []
         places = self._places(account_ids, folders)
@@ -432,7 +432,7 @@ class Search:
         limit: int,
     ) -> list[int]:
         scopes = self._scopes([place.account for place in places])
-        match = words.match(terms, scopes, self._prefixes.expand)
+        match = search.match_expression(terms, scopes, self._prefixes.expand)
         if match is None:
             return []
         if all(self._is_narrow(place, wanted) for place in places):

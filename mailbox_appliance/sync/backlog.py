@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mailbox_appliance.mail.large import LARGE
+from mailbox_appliance.mail.large import LARGE_MESSAGE
 from mailbox_appliance.model.records import FetchedMessage
-from mailbox_appliance.sync import bodies
+from mailbox_appliance.sync import folder as sync_folder
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
-from mailbox_appliance.sync.parser import PendingBatch
+from mailbox_appliance.sync.parsers import PendingBatch
 
 BATCH_COUNT = 200
 BATCH_BYTES = 3 << 20
@@ -38,7 +38,7 @@ class Backlog:
         self._folders: deque[FolderSync] = deque()
         self._waiting: deque[tuple[int, int]] = deque()
         self._batch: _ParsingBatch | None = None
-        self._large: bodies.ParsedMessages = []  # of the current folder
+        self._large: sync_folder.ParsedMessages = []  # of the current folder
 
     @property
     def current_folder(self) -> FolderSync | None:
@@ -70,7 +70,7 @@ class Backlog:
         if not folder.select():
             self._waiting.clear()
             return True
-        if self._waiting[0][1] > LARGE:
+        if self._waiting[0][1] > LARGE_MESSAGE:
             self._fetch_large(folder, self._waiting.popleft()[0])
         else:
             self._fetch(folder, self._take_uids(folder))
@@ -97,7 +97,7 @@ class Backlog:
             )
             listed = [(uid, size) for uid, size in unfilled if uid not in resting]
             # Large ones come last: each between two small ones would end a batch, and small batches cost far more.
-            self._waiting.extend(sorted(listed, key=lambda pair: pair[1] > LARGE))
+            self._waiting.extend(sorted(listed, key=lambda pair: pair[1] > LARGE_MESSAGE))
             if not self._waiting:
                 self._folders.popleft()
         return self._folders[0] if self._waiting else None
@@ -111,7 +111,7 @@ class Backlog:
         while self._waiting and len(uids) < most:
             uid, size = self._waiting[0]
             is_suspect = backoff.is_suspect(number, uid)
-            if size > LARGE or (uids and (is_suspect or weight + size > BATCH_BYTES)):
+            if size > LARGE_MESSAGE or (uids and (is_suspect or weight + size > BATCH_BYTES)):
                 break
             uids.append(uid)
             weight += size
@@ -121,7 +121,7 @@ class Backlog:
         return uids
 
     def _fetch(self, folder: FolderSync, uids: list[int]) -> None:
-        messages = bodies.fetch_whole(self._session, folder.folder.number, uids)
+        messages = sync_folder.fetch_whole(self._session, folder.folder.number, uids)
         pending = self._session.services.parsers.begin([message.source for message in messages])
         batch = _ParsingBatch(folder, messages, pending)
         self.finish()
@@ -130,14 +130,14 @@ class Backlog:
 
     def _postpone(self, folder: FolderSync, uids: set[int]) -> None:
         """These were not given; they are asked for again another time, unless they are gone."""
-        if uids - bodies.postpone(self._session, folder.folder.number, uids):
+        if uids - sync_folder.postpone(self._session, folder.folder.number, uids):
             self._session.backoff.postpone(folder.folder.number, uids)
             folder.is_due = True
 
     def _fetch_large(self, folder: FolderSync, uid: int) -> None:
         session, number = self._session, folder.folder.number
         found = list(session.mailbox.fetch_headers([uid]))
-        pairs = bodies.fetch_large(session, number, found[0]) if found else []
+        pairs = sync_folder.fetch_large(session, number, found[0]) if found else []
         if not pairs:
             self._postpone(folder, {uid})
         self._large += pairs
@@ -145,7 +145,7 @@ class Backlog:
         if len(self._large) >= LARGE_COUNT or texts > BATCH_BYTES:
             self.finish()
 
-    def _store(self, folder: FolderSync, pairs: bodies.ParsedMessages, *, is_large: bool = False) -> None:
+    def _store(self, folder: FolderSync, pairs: sync_folder.ParsedMessages, *, is_large: bool = False) -> None:
         if pairs:
             self._session.store.mailbox_writer.add_bodies(folder.folder, pairs, large=is_large)
             self._session.announce(())

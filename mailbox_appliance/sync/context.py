@@ -19,14 +19,14 @@ from typing import Literal
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, MessageArrived
-from mailbox_appliance.mail.labels import is_nameable
+from mailbox_appliance.mail.folder_roles import is_valid_label_name
 from mailbox_appliance.model.records import FolderState
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync.parser import Parsers
+from mailbox_appliance.sync.parsers import Parsers
 
 _MOST_TRIES = 5
 # Seconds until a message that was not given is asked for again, four times as long each time: about nine times a day.
@@ -225,7 +225,7 @@ class SyncSession:
     def note_labels(self, seen: Iterable[frozenset[str]]) -> None:
         """Note flags that were seen; on a server with labels these are among them."""
         if self.mailbox.has_labels:
-            self.labels.update(filter(is_nameable, frozenset[str]().union(*seen)))
+            self.labels.update(filter(is_valid_label_name, frozenset[str]().union(*seen)))
 
     def select(self, path: str) -> FolderState:
         """Select a folder. Raises RemoteFault."""

@@ -12,11 +12,13 @@ position is noted last, and what was brought in by then is not asked for twice.
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.large import LARGE_MESSAGE
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.mail.threads import canonical_message_id
 from mailbox_appliance.model.records import (
     FetchedMessage,
@@ -26,8 +28,9 @@ from mailbox_appliance.model.records import (
     MirroredFolder,
     ParsedMessage,
 )
-from mailbox_appliance.sync import bodies
-from mailbox_appliance.sync.context import SyncSession
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap import client
+from mailbox_appliance.sync.context import SyncSession, is_server_fault
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
     FetchMessages,
@@ -39,6 +42,67 @@ from mailbox_appliance.sync.plan import (
     may_be_news,
     plan,
 )
+
+# --- Messages with their bodies: small ones whole, large ones without their attachments ---
+#
+# What the server has and does not give is left out; it is asked for again after a rest.
+
+
+ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
+
+
+def fetch(
+    session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]
+) -> Iterator[tuple[bool, ParsedMessages]]:
+    """Messages of the selected folder, of which the headers are known, in groups: whether these are large, and they.
+
+    Those that are gone meanwhile, or are not given, are left out. Raises RemoteFault.
+    """
+    found = fetch_whole(session, folder_number, [message.uid for message in messages if message.size <= LARGE_MESSAGE])
+    parsed = session.services.parsers.begin([message.source for message in found]).result()
+    yield False, list(zip(found, parsed, strict=True))
+    for message in messages:
+        if message.size > LARGE_MESSAGE:
+            yield True, fetch_large(session, folder_number, message)
+
+
+def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
+    """Small messages, with all of their sources, without those that are gone or cannot be had."""
+    backoff = session.backoff
+    asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
+    if not asked:
+        return []
+    with backoff.attempt("bodies", folder_number, asked):
+        found = list(session.mailbox.fetch_messages(asked))
+    backoff.record_success(folder_number, [message.uid for message in found])
+    return found
+
+
+def fetch_large(session: SyncSession, folder_number: int, message: FetchedMessage) -> ParsedMessages:
+    """A large message: its header, structure and texts are fetched. Nothing where it cannot be had."""
+    backoff, uid = session.backoff, message.uid
+    if backoff.has_given_up("bodies", folder_number, uid):
+        return []
+    try:
+        with backoff.attempt("bodies", folder_number, [uid]):
+            found = client.read_large(session.mailbox, uid, session.stop.check, session.services.parsers)
+    except RemoteFault as fault:
+        if fault.kind != "refused" or is_server_fault(fault):
+            raise
+        return []
+    backoff.record_success(folder_number, [uid])
+    return [(message, with_searched_words(found, session.services.parsers))]
+
+
+def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) -> frozenset[int]:
+    """Leave messages of the selected folder alone for a while that were not given; those of them that are there."""
+    if not uids:
+        return frozenset()
+    session.mailbox.refresh()  # most likely they were moved away or deleted this moment
+    there = session.mailbox.fetch_flags(sorted(uids)).keys() & set(uids)
+    session.backoff.postpone(folder_number, there)
+    return frozenset(there)
+
 
 T = TypeVar("T")
 
@@ -59,7 +123,7 @@ class HeaderBatch:
     """
 
     uids: Sequence[int]
-    messages: bodies.ParsedMessages
+    messages: ParsedMessages
     is_whole: bool
     origins: frozenset[int] = frozenset()
 
@@ -242,24 +306,24 @@ class FolderSync:
         self._note_position()
         return 0 if batch.is_whole else len(batch.messages)
 
-    def _store_whole(self, messages: bodies.ParsedMessages) -> None:
+    def _store_whole(self, messages: ParsedMessages) -> None:
         mirror, missing = (
             self._session.store.mailbox_writer,
             {message.uid: (message, parsed) for message, parsed in messages},
         )
-        for is_large, pairs in bodies.fetch(self._session, self.folder.number, [message for message, _ in messages]):
+        for is_large, pairs in fetch(self._session, self.folder.number, [message for message, _ in messages]):
             self._announce(pairs, mirror.add(self.folder, pairs, large=is_large) if pairs else ())
             for message, _ in pairs:
                 del missing[message.uid]
-        self._store_headers([missing[uid] for uid in bodies.postpone(self._session, self.folder.number, missing)])
+        self._store_headers([missing[uid] for uid in postpone(self._session, self.folder.number, missing)])
 
-    def _store_headers(self, messages: bodies.ParsedMessages) -> None:
+    def _store_headers(self, messages: ParsedMessages) -> None:
         """Have messages in the mirror with their headers, without their bodies."""
         self._announce(
             messages, self._session.store.mailbox_writer.add_headers(self.folder, messages) if messages else ()
         )
 
-    def _announce(self, messages: bodies.ParsedMessages, new: tuple[str, ...]) -> None:
+    def _announce(self, messages: ParsedMessages, new: tuple[str, ...]) -> None:
         self._adjust_count(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
         if messages:
             self._session.announce(new)
@@ -268,19 +332,23 @@ class FolderSync:
         """So many more are in the mirror; None: nobody knows."""
         self._count = None if self._count is None or more is None else self._count + more
 
-    def _fetch_headers(self, uids: Sequence[int]) -> bodies.ParsedMessages:
+    def _fetch_headers(self, uids: Sequence[int]) -> ParsedMessages:
         backoff, number = self._session.backoff, self.folder.number
         asked = [uid for uid in uids if not backoff.has_given_up("headers", number, uid)]
         with backoff.attempt("headers", number, asked):
-            messages = [(message, parse(message.source)) for message in self._session.mailbox.fetch_headers(asked)]
+            messages = [
+                (message, parse_message(message.source)) for message in self._session.mailbox.fetch_headers(asked)
+            ]
         self._session.note_labels(message.flags for message, _ in messages)
         self._store_unreadable(set(uids) - {message.uid for message, _ in messages})
         return messages
 
     def _store_unreadable(self, uids: set[int]) -> None:
         """List messages that the server has, and of which it does not even give the header."""
-        there = bodies.postpone(self._session, self.folder.number, uids)
-        self._store_headers([(message, parse(b"")) for message in self._session.mailbox.fetch_outlines(sorted(there))])
+        there = postpone(self._session, self.folder.number, uids)
+        self._store_headers(
+            [(message, parse_message(b"")) for message in self._session.mailbox.fetch_outlines(sorted(there))]
+        )
 
 
 def _make_sighting(pair: tuple[FetchedMessage, ParsedMessage]) -> MessageIdentity:

@@ -9,20 +9,174 @@ A message that is gone from a folder may have moved to another: a round is due a
 that began after it was found gone, and in which every folder could be looked at, says that it is nowhere.
 """
 
+import dataclasses
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from mailbox_appliance.model.records import FolderState, ListedFolder
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.sync import listing
+from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.model.records import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.remote import errors
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.sync.backlog import Backlog
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
-from mailbox_appliance.sync.label_counts import LabelCounts
-from mailbox_appliance.sync.listing import INBOX, Listing
+
+# --- The folders of a mailbox, as its server lists them: which are followed, and which of them is home ---
+#
+# The home folder is where new mail is looked for first, and watched: INBOX. On a server with labels (X-GM-EXT-1) it
+# is the one of all mail; only folders in which messages lie are followed there, as the others show nothing but
+# labels.
+
+
+INBOX = "INBOX"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is in the store of a list of folders.
+
+    `followed`: those in which messages lie, in the order in which they are looked at. `labels`: the numbers of those
+    that show a label, by path. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one, or
+    messages were set aside; they may lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may
+    have other names now. `new_labels`: the paths of those that show one since just now. `counted`: of `labels`, those
+    that people made, and the inbox. Beside the home folder may lie others that show what is nowhere else, such as
+    chats.
+    """
+
+    followed: tuple[MirroredFolder, ...] = ()
+    labels: Mapping[str, int] = field(default_factory=dict)
+    numbers: frozenset[int] = frozenset()
+    has_dropped: bool = False
+    has_dropped_label: bool = False
+    new_labels: frozenset[str] = frozenset()
+    counted: Mapping[str, int] = field(default_factory=dict)
+
+
+def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
+    """The path of the home folder. Raises RemoteFault where it is not listed."""
+    if not any(folder.path == INBOX for folder in listed):
+        # It is always there (RFC 9051 5.1): a list without it is no reason to believe that all else is gone.
+        raise RemoteFault("imap", "malformed", "The IMAP server lists no INBOX. Try again later.")
+    if not has_labels:
+        return INBOX
+    if (home := folder_roles.find_all_mail(listed)) is None:
+        raise errors.named_fault("all_mail_hidden", "imap")
+    return home
+
+
+def update_folders(
+    folders: Folders, account_id: str, listed: Sequence[ListedFolder], home: str, *, is_first: bool = False
+) -> Listing:
+    """Make the folders in the store those that are listed. `is_first`: none is followed yet."""
+    before = folders.list(account_id)
+    paths = {folder.path for folder in listed}
+    has_dropped_label = any(folder.label is not None and folder.path not in paths for folder in before)
+    if has_dropped_label:  # noted first, so that it is not forgotten when we are stopped in between
+        _require_label_compare(folders, before)
+    stored = folders.replace(account_id, listed)
+    if is_set_aside := is_first and folders.detach_unlabeled(account_id, home):
+        stored = folders.list(account_id)
+    followed = sorted((folder for folder in stored if folder.label is None), key=lambda each: _rank(each, home))
+    left = {folder.number for folder in before if folder.label is None} - {folder.number for folder in followed}
+    shown = {folder.path: folder.number for folder in stored if folder.label is not None}
+    new = shown.keys() - {folder.path for folder in before if folder.label is not None} if before else frozenset()
+    numbers = frozenset(folder.number for folder in stored)
+    counted = {path: number for path, number in shown.items() if not _is_beside(path, home)}
+    return Listing(
+        tuple(followed), shown, numbers, bool(left) or is_set_aside, has_dropped_label, frozenset(new), counted
+    )
+
+
+def _require_label_compare(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
+    """Have all labels compared: that one has another name may not count as a change of its messages."""
+    for folder in mirrored:
+        if folder.label is None and folder.state is not None:
+            folders.set_state(folder.number, dataclasses.replace(folder.state, highestmodseq=None))
+
+
+def _is_beside(path: str, home: str) -> bool:
+    above, _, _ = home.rpartition("/")
+    return bool(above) and path.startswith(f"{above}/")
+
+
+def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:
+    """In which order folders are looked at."""
+    last = folder.role in ("spam", "trash")
+    return (0 if folder.path == home else 2 if last else 1, folder.path)
+
+
+# --- Holds what folders show by their labels against the server's counts, one folder in each round ---
+#
+# Nobody promises that everything which changes labels counts as a change of the messages: a label may have got
+# another name, or be made again under its old one. Where a count differs twice, all labels are to be compared. That
+# is a lot to ask for, and some counts never agree, as where a server shows no more than a thousand messages in a
+# folder: so a folder that gave rise to it is left alone for a while.
+
+
+#: Seconds until the same folder may give rise to a comparison again.
+PAUSE = 6 * 3600.0
+
+_Counts = tuple[int, int]  # at the server, and here
+_NEW: _Counts = (-1, -1)
+
+
+class LabelCounts:
+    """What is known of the counts, for as long as a connection lasts."""
+
+    def __init__(self, session: SyncSession) -> None:
+        self._session = session
+        self._order: deque[str] = deque()
+        self._suspects: dict[str, _Counts] = {}
+
+    def add_new(self, paths: Iterable[str]) -> None:
+        """Look at these folders first: a difference there is no coincidence."""
+        for path in paths:
+            self._suspects[path] = _NEW
+            self._order.appendleft(path)
+
+    def check_next(self, numbers: Mapping[str, int]) -> bool:
+        """Compare the counts of the next of these folders (path to number); return whether to compare all labels.
+
+        Raises RemoteFault.
+        """
+        path = self._pick_folder(numbers)
+        counts = None if path is None else self._fetch_counts(path, numbers[path])
+        if path is None or counts is None or counts[0] == counts[1]:
+            self._suspects.pop(path or "", None)
+            return False
+        if self._suspects.pop(path, None) in (counts, _NEW):
+            self._session.backoff.label_pauses[path] = time.monotonic() + PAUSE
+            return True
+        self._suspects[path] = counts  # it may have changed since the messages were looked at
+        self._order.appendleft(path)
+        return False
+
+    def _pick_folder(self, numbers: Mapping[str, int]) -> str | None:
+        if not self._order:
+            self._order.extend(sorted(numbers))
+        pauses, now = self._session.backoff.label_pauses, time.monotonic()
+        while self._order:
+            path = self._order.popleft()
+            if path in numbers and pauses.get(path, now) <= now:
+                return path
+        return None
+
+    def _fetch_counts(self, path: str, number: int) -> _Counts | None:
+        try:
+            return self._session.mailbox.get_folder_state(path).exists, self._session.store.folders.count_labeled(
+                number
+            )
+        except RemoteFault as fault:
+            if fault.kind != "refused":
+                raise
+            return None  # just dropped
+
 
 log = logging.getLogger(__name__)
 
@@ -253,7 +407,7 @@ class Follower:
     def _list_folders(self, kind: Round) -> None:
         """List the folders, and see which of them have news."""
         listed, states = self._session.mailbox.list_folders_with_states()
-        self._home = listing.find_home(listed, has_labels=self._session.mailbox.has_labels)
+        self._home = find_home(listed, has_labels=self._session.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
             self._apply_listing(listed)
         for path, folder in self.folders.items():
@@ -279,7 +433,7 @@ class Follower:
 
     def _apply_listing(self, listed: tuple[ListedFolder, ...]) -> None:
         session, is_first = self._session, not self._listed
-        noted = listing.update_folders(session.store.folders, session.account_id, listed, self._home, is_first=is_first)
+        noted = update_folders(session.store.folders, session.account_id, listed, self._home, is_first=is_first)
         self._listed, self._listing, self._must_list = listed, noted, False
         kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
         for number in kept.keys() - {folder.number for folder in noted.followed}:

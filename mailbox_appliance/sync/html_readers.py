@@ -15,11 +15,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from mailbox_appliance.mail.charsets import without_surrogates
-from mailbox_appliance.mail.readers import TAGS, TAGS_OF_BEGINNING, ReadForm, Seen, TagReader
+from mailbox_appliance.mail.encoded_words import without_surrogates
+from mailbox_appliance.mail.html.analysis import PREVIEW_TAG_READER, TAG_READER, ReadForm, TagReader, VisibleContent
 from mailbox_appliance.model.decoding import decode_msgpack
-from mailbox_appliance.sync.parser_process import IDLE, Batch, ParserChild
-from mailbox_appliance.sync.parsing import Body, Comparison, Request
+from mailbox_appliance.sync.parse_child import Body, Comparison, Request
+from mailbox_appliance.sync.parsers import IDLE, Batch, ParserChild
 
 #: Seconds within which a request is answered, whatever happens; and of these, for which it waits for its turn.
 WITHIN, MOST_WAIT = 4.0, 2.0
@@ -43,7 +43,7 @@ class HtmlReaders:
         """`most_waiting`: requests that may wait whatever the children do, those in analysis among them."""
         self._within = within
         self._queue = _ChildQueue([ParserChild(idle=idle) for _ in range(_CHILDREN)], most_waiting)
-        self._cache, self._verdicts = _Cache[Seen](), _Cache[str]()
+        self._cache, self._verdicts = _Cache[VisibleContent](), _Cache[str]()
         self._tags = threading.Lock()
         self._shared = threading.local()
 
@@ -52,18 +52,18 @@ class HtmlReaders:
 
         `within`: seconds for all of them together, from the first one on.
         """
-        return RequestReader(self, within, TAGS)
+        return RequestReader(self, within, TAG_READER)
 
     @contextmanager
     def sharing(self, within: float = WITHIN) -> Iterator[None]:
         """Give all bodies that this thread shows meanwhile one deadline, in seconds from the first one on."""
-        self._shared.reader = RequestReader(self, within, TAGS_OF_BEGINNING)
+        self._shared.reader = RequestReader(self, within, PREVIEW_TAG_READER)
         try:
             yield
         finally:
             self._shared.reader = None
 
-    def extract(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> VisibleContent:
         """Return what to show of HTML: without an analysis in time, the text of its first tags."""
         return self._for_display().extract(html, form)
 
@@ -73,16 +73,16 @@ class HtmlReaders:
 
     def _for_display(self) -> "RequestReader":
         shared: RequestReader | None = getattr(self._shared, "reader", None)
-        return shared or RequestReader(self, self._within, TAGS_OF_BEGINNING)
+        return shared or RequestReader(self, self._within, PREVIEW_TAG_READER)
 
-    def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> Seen:
+    def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> VisibleContent:
         """Return what is seen of HTML. Without an analysis until then (monotonic seconds), `tags` reads it."""
         key = _digest(html)
         seen, is_final = self._cache.find(key, form) or self._cache.find(key, _ANY), False
         if seen is None:
             answer, is_final = self._ask(Body(without_surrogates(html), form), until)
             seen = _decode(answer)
-        if seen is None or (tags is TAGS and not (seen.is_analyzed or seen.is_whole)):
+        if seen is None or (tags is TAG_READER and not (seen.is_analyzed or seen.is_whole)):
             seen = self._read_tags(key, html, form, tags)
         if is_final and (seen.is_analyzed or form != "beginning"):
             self._cache.keep(key, form if seen.is_analyzed else _ANY, seen, len(seen.text))
@@ -99,8 +99,8 @@ class HtmlReaders:
                 self._verdicts.keep(key, "", found)
         return None if found == "unknown" else found == "differs"
 
-    def _read_tags(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> Seen:
-        if tags is TAGS:
+    def _read_tags(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> VisibleContent:
+        if tags is TAG_READER:
             return tags.extract(html, form)
         with self._tags:  # one at a time: this is pure Python, and other requests need the processor
             return self._cache.find(key, _ANY) or tags.extract(html, form)
@@ -142,7 +142,7 @@ class RequestReader:
         #: A body could not be analyzed, or compared.
         self.has_failed = False
 
-    def extract(self, html: str, form: ReadForm) -> Seen:
+    def extract(self, html: str, form: ReadForm) -> VisibleContent:
         """Return what is seen of HTML, or the text of its tags if it cannot be analyzed in time."""
         seen = self._readers.read(html, form, self._deadline(), self._tags)
         self.has_failed |= not seen.is_analyzed
@@ -234,9 +234,9 @@ class _Cache(Generic[T]):
                 self._characters -= self._found.popitem(last=False)[1][2]
 
 
-def _decode(answer: bytes) -> Seen | None:
+def _decode(answer: bytes) -> VisibleContent | None:
     try:
-        return decode_msgpack(answer, Seen) if answer else None
+        return decode_msgpack(answer, VisibleContent) if answer else None
     except msgspec.MsgspecError:
         return None
 

@@ -13,12 +13,11 @@ import threading
 from mailbox_appliance.clock import backoff_delays
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.model.records import AccountError, AccountStatus
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.trouble import trouble
+from mailbox_appliance.remote.errors import RemoteFault, account_error_of
 from mailbox_appliance.sync.context import FetchBackoff, Stopped, StopSignal, SyncServices, SyncSession
 from mailbox_appliance.sync.follower import Follower, StepResult, describe_bodies_left
 from mailbox_appliance.sync.plan import Notice, is_repeated
-from mailbox_appliance.sync.turns import After, Next, Rest
+from mailbox_appliance.sync.scheduler import After, Next, Rest
 
 log = logging.getLogger(__name__)
 
@@ -212,11 +211,11 @@ class MailboxSync:
         extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
         log.warning("sync met a fault", extra=extra)
         if fault.kind == "login_refused" and (fault.server == "oauth" or fault.name != "token_refused"):
-            return self._give_up(trouble(fault), "reauth_required")
+            return self._give_up(account_error_of(fault), "reauth_required")
         if fault.kind == "login_refused":
-            return self._retry_later(trouble(fault), "reauth_required", is_token=True)
+            return self._retry_later(account_error_of(fault), "reauth_required", is_token=True)
         has_served = self._is_ready and self._services.clock.monotonic() - self._connected_at >= LASTING
-        return self._retry_later(None if fault.kind == "disconnected" and has_served else trouble(fault))
+        return self._retry_later(None if fault.kind == "disconnected" and has_served else account_error_of(fault))
 
     def _reset_retries(self) -> None:
         """Try soon again, should anything go wrong."""

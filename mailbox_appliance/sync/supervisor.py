@@ -11,8 +11,8 @@ from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.context import SyncServices
 from mailbox_appliance.sync.mailbox import MailboxSync
-from mailbox_appliance.sync.parser import Parsers
-from mailbox_appliance.sync.pool import Pool
+from mailbox_appliance.sync.parsers import Parsers
+from mailbox_appliance.sync.scheduler import Pool
 
 log = logging.getLogger(__name__)
 

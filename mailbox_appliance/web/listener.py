@@ -22,7 +22,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from mailbox_appliance.errors import Problem
-from mailbox_appliance.remote.addresses import OWN_PORTS
+from mailbox_appliance.remote.net.connect import OWN_PORTS
 from mailbox_appliance.web.bounds import DEFAULT_BOUNDS, Bounds, adjustments
 from mailbox_appliance.web.channel import Channel, Discreet
 from mailbox_appliance.web.crowd import Places, Shortage, drop_longest_waiting, peer_of

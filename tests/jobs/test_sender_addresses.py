@@ -10,8 +10,8 @@ import pytest
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.events import AccountReconnected
 from mailbox_appliance.jobs.sender_addresses import AGAIN, EVERY
-from mailbox_appliance.remote import https
-from mailbox_appliance.remote import sender_addresses as asked
+from mailbox_appliance.remote import send_as as asked
+from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import BUILT_IN
 from tests.sending.outlook import ADA, Outlook, outlook
 from tests.servers.desk import a_message
@@ -135,7 +135,7 @@ GRAPH: dict[str, Any] = {
     "mail": "ada@x.test",
     "proxyAddresses": ["SMTP:Ada@x.test", "smtp:a@x.test", "x500:/o=X/cn=ada", "SIP:ada@x.test", "smtp:no address"],
 }
-MANY = [(f"{n}@x.test", None) for n in range(asked.MOST)]
+MANY = [(f"{n}@x.test", None) for n in range(asked.MOST_ADDRESSES)]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ MANY = [(f"{n}@x.test", None) for n in range(asked.MOST)]
 def test_what_providers_say(
     provider: Any, said: object, expected: list[tuple[str, str | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = https.Answer(200, {}, json.dumps(said).encode())
+    answer = https.HttpsResponse(200, {}, json.dumps(said).encode())
     monkeypatch.setattr(https, "get", lambda *_: answer)
-    found = asked.told(BUILT_IN[provider], "token", ca_file="", timeout=1)
+    found = asked.fetch_sender_addresses(BUILT_IN[provider], "token", ca_file="", timeout=1)
     assert [(each.email, each.name or None) for each in found] == expected

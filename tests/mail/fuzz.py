@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from mailbox_appliance.model.records import ParsedMessage
 from tests.mail.test_corpus import CASES
 from tests.mail.test_parse import BITS, sound
@@ -151,7 +151,7 @@ MUTATIONS = (
 
 def check(source: bytes) -> None:
     """Read a message, and raise AssertionError where what is read breaks a promise."""
-    read = parse(source)
+    read = parse_message(source)
     sound(read)
     assert _packer.decode(msgspec.msgpack.encode(read)) == read  # as it comes back from the parsing process
     assert len(read.attachments) <= 1000
@@ -169,7 +169,7 @@ def run(seed: int, numbers: Sequence[int]) -> tuple[Worst, int]:
         start = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, _HANGING)
         try:
-            parse(source)
+            parse_message(source)
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             seconds = time.process_time() - start
             check(source)

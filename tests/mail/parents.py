@@ -2,13 +2,13 @@
 
 from msgspec import UNSET
 
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.records import Flags, Message
 
 
 def as_stored(source: bytes) -> tuple[Message, dict[str, str]]:
     """A received message as the store gives it, and its header fields, with lower-case names."""
-    read = parse(source)
+    read = parse_message(source)
     message = Message(
         id="msg_1",
         thread_id="thr_1",

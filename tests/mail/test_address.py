@@ -6,7 +6,7 @@ import pytest
 from mailbox_appliance.mail.address import (
     EMAIL_PATTERN,
     domain_of,
-    has_forbidden,
+    has_forbidden_characters,
     needs_smtputf8,
     same_mailbox,
     to_envelope_address,
@@ -180,4 +180,4 @@ def test_only_a_local_part_needs_smtputf8() -> None:
     ],
 )
 def test_forbidden_in_header_fields(text: str, forbidden: bool) -> None:
-    assert has_forbidden(text) == forbidden
+    assert has_forbidden_characters(text) == forbidden

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.mail.compose import compose, has_text, new_message_id, redated, with_bcc
-from mailbox_appliance.mail.parse import attachment_bytes, parse
-from mailbox_appliance.mail.part_writing import encode_text
+from mailbox_appliance.mail.compose import compose, encode_text, has_text, new_message_id, with_bcc, with_date
+from mailbox_appliance.mail.html.analysis import TAG_READER
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from mailbox_appliance.mail.preview import preview_of
-from mailbox_appliance.mail.readers import TAGS
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 
@@ -185,7 +184,7 @@ def test_the_bytes_pass_every_server(message: OutgoingMessage) -> None:
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
 def test_our_own_reader_gets_the_same(message: OutgoingMessage) -> None:
-    read = parse(made(message).wire.read())
+    read = parse_message(made(message).wire.read())
     assert read.warnings == ()
     assert read.subject == message.subject.replace("\t", " ")
     assert [a.email for a in read.to] == [a.email for a in message.to]
@@ -228,7 +227,10 @@ def test_a_message_has_the_levels_it_needs(message: OutgoingMessage, expected: o
 
 @pytest.mark.parametrize("text", [None, "", " \r\n\t\u00a0"])
 def test_only_html_gets_a_text_made_from_it(text: str | None) -> None:
-    assert parse(made(outgoing(text=text, html="<h1>Hi</h1><p>Größe<br>M</p>")).wire.read()).text == "Hi\n\nGröße\nM"
+    assert (
+        parse_message(made(outgoing(text=text, html="<h1>Hi</h1><p>Größe<br>M</p>")).wire.read()).text
+        == "Hi\n\nGröße\nM"
+    )
 
 
 @pytest.mark.parametrize(
@@ -320,7 +322,7 @@ def test_what_no_header_can_hold_is_refused(message: OutgoingMessage) -> None:
 
 
 def test_ids_that_cannot_be_written_are_left_out() -> None:
-    read = parse(
+    read = parse_message(
         made(outgoing(in_reply_to="<ä@b>", references=("<ok@b>", "<x y@b>", "<a\r\nBcc: x@y>", "bare@b"))).wire.read()
     )
     assert (read.in_reply_to, read.references) == ((), ("<ok@b>", "<bare@b>"))
@@ -342,7 +344,7 @@ def test_a_local_part_that_is_not_ascii_needs_smtputf8_and_stands_in_utf_8() -> 
     composed = made(outgoing(to=(Address(email="jörg@müller.example", name="Jörg"),)))
     assert composed.envelope.smtputf8
     assert "<jörg@xn--mller-kva.example>\r\n".encode() in composed.wire.read()
-    assert parse(composed.wire.read()).to == (Address(email="jörg@xn--mller-kva.example", name="Jörg"),)
+    assert parse_message(composed.wire.read()).to == (Address(email="jörg@xn--mller-kva.example", name="Jörg"),)
 
 
 def test_bcc_stands_in_our_copy_only() -> None:
@@ -350,7 +352,7 @@ def test_bcc_stands_in_our_copy_only() -> None:
     composed = made(outgoing(bcc=bcc, text="body\n\nof two"))
     assert b"hidden" not in composed.wire.read()
     copy = with_bcc(composed.wire, composed.bcc_header).read()
-    assert parse(copy).bcc == bcc
+    assert parse_message(copy).bcc == bcc
     assert max(map(len, copy.partition(b"\r\n\r\n")[0].split(b"\r\n"))) <= 78
     assert copy.replace(composed.bcc_header, b"") == composed.wire.read()
     assert with_bcc(composed.wire, made(outgoing()).bcc_header) == composed.wire
@@ -367,14 +369,14 @@ def test_bcc_stands_in_our_copy_only() -> None:
 )
 @pytest.mark.parametrize("body", ["", "Date: y\r\n\r\nDate: z\r\n"])
 def test_another_date(head: str, expected: str, body: str) -> None:
-    wire = redated(Content(f"{head}\r\n{body}".encode()), DATE).read()
+    wire = with_date(Content(f"{head}\r\n{body}".encode()), DATE).read()
     assert wire.decode() == expected.format(date="Date: Sun, 01 Mar 2026 12:30:05 +0100\r\n") + f"\r\n{body}"
 
 
 def test_a_composed_message_with_another_date() -> None:
     message, later = outgoing(html="<b>x</b>", attachments=(file("a.pdf"),)), DATE + timedelta(days=1)
     dated = compose(message, message_id=MESSAGE_ID, date=later)
-    assert redated(made(message).wire, later).read() == dated.wire.read()
+    assert with_date(made(message).wire, later).read() == dated.wire.read()
 
 
 def test_nobody_visible_is_told_as_such() -> None:
@@ -392,7 +394,7 @@ def test_nobody_visible_is_told_as_such() -> None:
 )
 def test_an_attached_message_is_not_encoded(content: bytes, mime_type: str, arrives: bytes) -> None:
     wire = made(outgoing(attachments=(file("m.eml", content, "message/rfc822"),))).wire.read()
-    (listed,) = parse(wire).attachments
+    (listed,) = parse_message(wire).attachments
     assert (listed.mime_type, listed.filename) == (mime_type, "m.eml")
     assert attachment_bytes(wire, listed.part) == arrives
     inside = [part["Subject"] for part in email.message_from_bytes(wire).walk()]
@@ -494,5 +496,5 @@ def test_whether_html_has_text_shows_at_its_first_word() -> None:
     assert has_text(None, html)
     first = time.process_time() - began
     began = time.process_time()
-    TAGS.extract(html, "text")
+    TAG_READER.extract(html, "text")
     assert first < (time.process_time() - began) / 5

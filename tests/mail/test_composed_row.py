@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.mail.compose import compose, with_bcc, with_text
-from mailbox_appliance.mail.forwarding import forwarded
+from mailbox_appliance.mail.compose import compose, with_bcc, with_plain_text
+from mailbox_appliance.mail.forward import forward_message
+from mailbox_appliance.mail.html.analysis import TAG_READER
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.readers import TAGS
-from mailbox_appliance.mail.searched import with_words
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, 678, tzinfo=UTC)
@@ -35,13 +35,13 @@ ORIGINAL = b"From: C <c@example.org>\r\nSubject: =?utf-8?b?w6k=?=\r\nMessage-ID:
 
 def made(**fields: Any) -> ComposedMessage:
     message = OutgoingMessage(**({"sender": ANN, "to": (BOB,), "subject": "Hello", "text": "Hi"} | fields))  # type: ignore[arg-type]
-    return compose(with_text(message, TAGS), message_id="<0123456789abcdef@example.com>", date=DATE)
+    return compose(with_plain_text(message, TAG_READER), message_id="<0123456789abcdef@example.com>", date=DATE)
 
 
 def assert_equal(composed: ComposedMessage) -> None:
     assert composed.row is not None
     read = parse_content(with_bcc(composed.wire, composed.bcc_header))
-    assert with_words(composed.row) == with_words(read)
+    assert with_searched_words(composed.row) == with_searched_words(read)
     assert list(composed.row.headers) == list(read.headers)
 
 
@@ -78,7 +78,7 @@ def test_a_common_message_has_its_row_and_it_is_what_is_read(fields: dict[str, A
 
 
 def test_a_forward_has_its_row() -> None:
-    told = forwarded(parse(ORIGINAL), "See über", with_attachments=True, reader=TAGS)
+    told = forward_message(parse_message(ORIGINAL), "See über", with_attachments=True, reader=TAG_READER)
     files = (OutgoingAttachment("original.eml", "message/rfc822", ORIGINAL),)
     assert_equal(made(subject=told.subject, text=told.text, html=told.html, attachments=files))
 

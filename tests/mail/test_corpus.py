@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from mailbox_appliance.model.records import Address, ParsedMessage
-from mailbox_appliance.sync.parsing import BoundedReader
+from mailbox_appliance.sync.parse_child import BoundedReader
 from tests.mail.corpus import addresses, dates, filenames, headers, multiparts, pages, special, texts
 from tests.mail.corpus.case import Case
 from tests.mail.test_parse import sound
@@ -60,7 +60,7 @@ def found(read: ParsedMessage) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_hard_message_is_read(case: Case) -> None:
-    read = parse(case.source, BoundedReader())
+    read = parse_message(case.source, BoundedReader())
     everything = found(read)
     assert {name: everything[name] for name in case.expected} == case.expected
     words = case.warned.split("|") if case.warned else []
@@ -135,7 +135,7 @@ def std_texts(message: "Message[str, str]") -> list[str]:
 
 @pytest.mark.parametrize("case", WELL_FORMED, ids=lambda case: case.name)
 def test_the_standard_library_reads_the_same(case: Case) -> None:
-    read, std = parse(case.source, BoundedReader()), email.message_from_bytes(case.source)
+    read, std = parse_message(case.source, BoundedReader()), email.message_from_bytes(case.source)
     everything = found(read)
     assert everything["subject"] == std_text(std["Subject"] or "")[:2000]
     for name, field in (("to", "To"), ("cc", "Cc"), ("bcc", "Bcc"), ("reply_to", "Reply-To")):

@@ -9,8 +9,8 @@ from email.policy import default
 import pytest
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.mail.divided import Divided, divided
-from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.mail.large import SplitMessage, split_attachments
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from mailbox_appliance.model.records import Address, OutgoingAttachment, OutgoingMessage, ParsedMessage
 
 MOST = 10_000
@@ -37,13 +37,13 @@ def wire(*attachments: OutgoingAttachment, text: str = "Hello", html: str | None
     return compose(message, message_id=f"<{number}@x.test>", date=DATE).wire.read()
 
 
-def names(made: Divided) -> list[str]:
+def names(made: SplitMessage) -> list[str]:
     return [each.name for each in made.files]
 
 
-def put_together(whole: bytes, made: Divided) -> None:
+def put_together(whole: bytes, made: SplitMessage) -> None:
     """Nothing is lost, nothing is there twice, and the rest is as it was."""
-    before, rest = parse(whole), parse(made.mime)
+    before, rest = parse_message(whole), parse_message(made.mime)
     assert texts(before) == texts(rest)
     assert not rest.warnings
     found = sorted((each.filename, attachment_bytes(whole, each.part)) for each in before.attachments)
@@ -61,8 +61,8 @@ def texts(read: ParsedMessage) -> tuple[object, ...]:
 
 def test_what_fits_stays_whole() -> None:
     source = wire(file("a.pdf", 500))
-    assert divided(source, MOST) == Divided(source)
-    assert divided(source, len(source)).mime is source
+    assert split_attachments(source, MOST) == SplitMessage(source)
+    assert split_attachments(source, len(source)).mime is source
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_fits_stays_whole() -> None:
 )
 def test_the_largest_are_left_out_in_their_order(sizes: list[int], out: list[str]) -> None:
     source = wire(*(file(str(number), size) for number, size in enumerate(sizes)))
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert names(made) == out
     assert len(made.mime) <= MOST
     put_together(source, made)
@@ -87,7 +87,7 @@ def test_the_largest_are_left_out_in_their_order(sizes: list[int], out: list[str
 def test_pictures_that_a_text_shows_stay_before_other_files() -> None:
     shown = file("b.png", 4_000, "image/png", content_id="b@x", inline=True)
     source = wire(file("c.pdf", 3_000), shown, file("d.pdf", 900), html=PICTURE)
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert names(made) == ["c.pdf"]
     put_together(source, made)
 
@@ -95,20 +95,20 @@ def test_pictures_that_a_text_shows_stay_before_other_files() -> None:
 def test_large_pictures_keep_their_ids() -> None:
     pictures = [file(f"{name}.png", 30_000, "image/png", content_id=f"{name}@x", inline=True) for name in "ab"]
     source = wire(*pictures, file("c.pdf", 20_000, content_id="c@x"), html=PICTURE)
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert [(each.name, each.content_id, each.is_inline) for each in made.files] == [
         ("a.png", "a@x", True),
         ("b.png", "b@x", True),
         ("c.pdf", "c@x", False),
     ]
-    assert "cid:a@x" in str(parse(made.mime).html)
+    assert "cid:a@x" in str(parse_message(made.mime).html)
     put_together(source, made)
 
 
 @pytest.mark.parametrize("html", [None, "<p>Hello</p>", "<p>cid:other@x</p>"])
 def test_a_file_that_no_text_shows_is_listed_whatever_it_says_of_itself(html: str | None) -> None:
     source = wire(file("a.pdf", 30_000, content_id="a@x", inline=True), html=html)
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert [(each.name, each.content_id, each.is_inline) for each in made.files] == [("a.pdf", "a@x", False)]
     put_together(source, made)
 
@@ -117,7 +117,7 @@ def test_an_invitation_stays_one() -> None:
     invitation = file("i.ics", 3_000, 'text/calendar; method="REQUEST"')
     shown = file("b.png", 9_000, "image/png", content_id="b@x", inline=True)
     source = wire(invitation, shown, file("c.pdf", 30_000), html=PICTURE)
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert names(made) == ["b.png", "c.pdf"]
     assert b"REQUEST" in made.mime
     put_together(source, made)
@@ -125,15 +125,15 @@ def test_an_invitation_stays_one() -> None:
 
 def test_what_is_written_in_a_way_that_nobody_knows_stays_as_it_is() -> None:
     source = of(b"mixed", b"text/plain", b"application/pdf") + b"\r\n--b--\r\n"
-    assert names(divided(source, MOST)) == ["f"]
+    assert names(split_attachments(source, MOST)) == ["f"]
     unknown = source.replace(b"Encoding: base64", b"Encoding: x-uuencode")
-    assert divided(unknown, MOST) == Divided(unknown)
+    assert split_attachments(unknown, MOST) == SplitMessage(unknown)
 
 
 def test_names_and_types_are_those_that_readers_are_shown() -> None:
     name = "Übersicht „Juli“ 日本 " + "x" * 150 + ".csv"
     source = wire(file(name, 20_000, "text/csv"), file("b", 20_000, 'application/x-b; version="1"'))
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert [(each.name, each.mime_type) for each in made.files] == [(name, "text/csv"), ("b", "application/x-b")]
     put_together(source, made)
 
@@ -142,8 +142,8 @@ def test_an_attached_message_stays_where_there_is_room() -> None:
     inner = wire(file("inside", 4_000), number=2)
     attached = OutgoingAttachment(filename="m.eml", mime_type="message/rfc822", content=inner)
     source = wire(attached, file("b", 3_000))
-    assert names(divided(source, MOST)) == ["b"]
-    made = divided(source, 5_000)
+    assert names(split_attachments(source, MOST)) == ["b"]
+    made = split_attachments(source, 5_000)
     assert [(each.name, each.mime_type, each.content()) for each in made.files][:1] == [
         ("m.eml", "message/rfc822", inner)
     ]
@@ -156,7 +156,7 @@ AS_FILE = b"Content-Disposition: attachment; filename=f\r\nContent-Transfer-Enco
 
 def test_a_message_that_is_nothing_but_a_file() -> None:
     source = HEAD + b"Content-Type: application/pdf;\r\n name=f\r\n" + AS_FILE + b"X-Other: y\r\n\r\n" + LARGE
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert made.mime == HEAD + b"X-Other: y\r\n\r\n"
     put_together(source, made)
 
@@ -172,13 +172,13 @@ def test_a_message_that_is_nothing_but_a_file() -> None:
 )
 def test_a_type_that_cannot_be_written_is_any_file(written: bytes, mime_type: str) -> None:
     source = HEAD + b"Content-Type: " + written + b"\r\n" + AS_FILE + b"\r\n" + LARGE
-    assert [each.mime_type for each in divided(source, MOST).files] == [mime_type]
+    assert [each.mime_type for each in split_attachments(source, MOST).files] == [mime_type]
 
 
 def test_a_message_of_files_alone_has_an_empty_text() -> None:
     part = b"--b\r\nContent-Type: application/pdf\r\n" + AS_FILE + b"\r\n" + LARGE + b"\r\n"
     source = HEAD + b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + part * 2 + b"--b--\r\n"
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert made.mime.endswith(b"boundary=b\r\n\r\n--b\r\n\r\n\r\n--b--\r\n")
     assert names(made) == ["f", "f"]
     put_together(source, made)
@@ -186,7 +186,7 @@ def test_a_message_of_files_alone_has_an_empty_text() -> None:
 
 def test_lines_that_end_with_lf_alone() -> None:
     source = wire(file("a", 20_000), file("b", 100)).replace(b"\r\n", b"\n")
-    put_together(source, divided(source, MOST))
+    put_together(source, split_attachments(source, MOST))
 
 
 def of(kind: bytes, first: bytes, second: bytes) -> bytes:
@@ -216,7 +216,7 @@ def of(kind: bytes, first: bytes, second: bytes) -> bytes:
     ids=range(14),
 )
 def test_what_belongs_together_stays_together(source: bytes) -> None:
-    assert divided(source, min(MOST, max(0, len(source) - 1))) == Divided(source)
+    assert split_attachments(source, min(MOST, max(0, len(source) - 1))) == SplitMessage(source)
 
 
 def test_what_is_signed_may_have_files_beside_it() -> None:
@@ -224,7 +224,7 @@ def test_what_is_signed_may_have_files_beside_it() -> None:
     signed = signed.replace(LARGE, b"eA==") + b"\r\n--b--\r\n"
     file_beside = b"\r\n--o\r\nContent-Type: application/pdf\r\n" + AS_FILE + b"\r\n" + LARGE + b"\r\n--o--\r\n"
     source = HEAD + b"Content-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\n" + signed + file_beside
-    made = divided(source, MOST)
+    made = split_attachments(source, MOST)
     assert names(made) == ["f"]
     assert signed in made.mime
 
@@ -237,6 +237,6 @@ def test_whatever_comes_divided_or_not_nothing_is_lost() -> None:
             for number in range(dice.randrange(1, 12))
         ]
         source = wire(*files, html=dice.choice([None, PICTURE]))
-        made = divided(source, MOST)
+        made = split_attachments(source, MOST)
         assert len(made.mime) <= MOST
         put_together(source, made)

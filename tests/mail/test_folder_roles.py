@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from mailbox_appliance.mail.folder_roles import assign
+from mailbox_appliance.mail.folder_roles import assign_roles
 from mailbox_appliance.model.records import FolderRole, ListedFolder
 
 NAMES = {
@@ -24,7 +24,7 @@ def roles(
     """`path: role source` for folders given as a path, or as (path, attributes)."""
     pairs = [(each, "") if isinstance(each, str) else each for each in folders]
     listed = [ListedFolder(path, delimiter, frozenset(attributes.split())) for path, attributes in pairs]
-    return {path: f"{role} {source}" for path, (role, source) in assign(listed, mapped).items()}
+    return {path: f"{role} {source}" for path, (role, source) in assign_roles(listed, mapped).items()}
 
 
 def test_special_use() -> None:
@@ -54,7 +54,7 @@ def test_the_delimiter_is_the_servers() -> None:
         "inbox": "inbox extension",
         "INBOX.Sent": "sent name",
     }
-    assert assign([ListedFolder("Sent", None, frozenset())]) == {"Sent": ("sent", "name")}
+    assert assign_roles([ListedFolder("Sent", None, frozenset())]) == {"Sent": ("sent", "name")}
 
 
 def test_people_come_before_the_server_and_the_server_before_names() -> None:

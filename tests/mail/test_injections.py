@@ -10,10 +10,10 @@ from email.message import Message
 import pytest
 
 from mailbox_appliance.mail.compose import compose, with_bcc
-from mailbox_appliance.mail.forwarding import forwarded, taken_along
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.replies import recipients, threading
-from mailbox_appliance.mail.saved_draft import released
+from mailbox_appliance.mail.draft import to_sendable
+from mailbox_appliance.mail.forward import decode_parts, forward_message
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.reply import reply_recipients, reply_threading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 from tests.mail.parents import as_stored
@@ -161,10 +161,10 @@ def replies(source: bytes) -> list[OutgoingMessage]:
     found = []
     for everybody in (False, True):
         try:
-            people = recipients(parent, headers, ("alice@example.com",), everybody=everybody)
+            people = reply_recipients(parent, headers, ("alice@example.com",), everybody=everybody)
         except ValueError:
             continue
-        ties = threading(headers)
+        ties = reply_threading(headers)
         found.append(
             OutgoingMessage(
                 sender=ALICE,
@@ -179,8 +179,8 @@ def replies(source: bytes) -> list[OutgoingMessage]:
 
 
 def passed_on(source: bytes) -> OutgoingMessage:
-    made = forwarded(parse(source), "c", with_attachments=True)
-    files = taken_along(source, made.parts)
+    made = forward_message(parse_message(source), "c", with_attachments=True)
+    files = decode_parts(source, made.parts)
     return OutgoingMessage(
         sender=ALICE, to=(ALICE,), subject=made.subject, text=made.text, html=made.html, attachments=files
     )
@@ -192,7 +192,7 @@ def test_what_a_saved_draft_holds_is_disarmed_or_refused(place: str, text: str) 
     field = place.replace("{}", text).replace("bob@example.org", "alice@example.com")
     source = f"{field}\r\nTo: bob@example.org\r\n\r\nHello\r\n".encode()
     try:
-        composed = released(source, ALICE, message_id=MESSAGE_ID, date=DATE)
+        composed = to_sendable(source, ALICE, message_id=MESSAGE_ID, date=DATE)
     except ValueError:
         return
     reads_well(composed)

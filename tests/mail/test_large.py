@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from mailbox_appliance.mail.large import End, ends, parse_large, size_by_end, text_sections
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.large import PartEnd, parse_large, part_ends, size_by_end, text_sections
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.records import ListedPart, ParsedAttachment
 
 
@@ -46,20 +46,20 @@ def test_texts_without_end_are_not_fetched() -> None:
 def test_a_large_message_reads_as_a_small_one() -> None:
     read = parse_large(HEADER, multipart("", "mixed", ALTERNATIVE, PDF), {"1.1": b"Hi\n", "1.2": b"<p>Hi</p"})
     assert (read.text, read.html, read.snippet, read.warnings) == ("Hi", "<p>Hi</p", "Hi", ())
-    whole = parse(HEADER)
+    whole = parse_message(HEADER)
     assert (read.subject, read.sender, read.date, read.headers) == ("ü", whole.sender, whole.date, whole.headers)
     assert read.attachments == (ParsedAttachment("2", "ü.pdf", "application/pdf", 57_000, "ç@d", "attachment"),)
 
 
 def test_the_end_of_what_is_encoded_is_asked_for() -> None:
     mixed = multipart("", "mixed", ALTERNATIVE, PDF, leaf("3", "image/png"), replace(PDF, number="4", octets=30))
-    assert ends(mixed) == (End("2", 78 * 1000 - 200, 264), End("4", 0, 94))
-    assert ends(replace(PDF, mime_type="text/plain", disposition=None)) == (), "it is the text"
+    assert part_ends(mixed) == (PartEnd("2", 78 * 1000 - 200, 264), PartEnd("4", 0, 94))
+    assert part_ends(replace(PDF, mime_type="text/plain", disposition=None)) == (), "it is the text"
     forwarded = leaf("1", "message/rfc822", children=(replace(PDF, number="1.2"),))
-    assert ends(multipart("", "mixed", forwarded)) == ()
-    assert ends(replace(PDF, octets=0)) == ()
+    assert part_ends(multipart("", "mixed", forwarded)) == ()
+    assert part_ends(replace(PDF, octets=0)) == ()
     many = multipart("", "mixed", *(replace(PDF, number=str(number)) for number in range(1, 500)))
-    assert len(ends(many)) == 100
+    assert len(part_ends(many)) == 100
 
 
 @pytest.mark.parametrize("line", [48, 60, 64, 72, 76])
@@ -70,9 +70,9 @@ def test_the_end_tells_the_size(line: int, behind: bytes) -> None:
         whole = b"\r\n".join(encoded[start : start + line] for start in range(0, len(encoded), line)) + behind
         for wrong in (0, 30, -30, -64, -100):  # servers' sizes are wrong at times
             told = max(1, len(whole) + wrong)
-            (end,) = ends(replace(PDF, octets=told))
+            (end,) = part_ends(replace(PDF, octets=told))
             assert size_by_end(end, whole[end.offset :][: end.count]) in (size, None if told != len(whole) else size)
-    assert size_by_end(End("1", 1000, 264), b"x" * 264) is None
+    assert size_by_end(PartEnd("1", 1000, 264), b"x" * 264) is None
 
 
 def test_an_end_that_says_nothing() -> None:
@@ -85,10 +85,10 @@ def test_an_end_that_says_nothing() -> None:
         b"\r\n" + b"A" * 64 + b"\r\n" + b"A" * 76,
         b"\r\n" + lines + b"===",
     ):
-        assert size_by_end(End("1", 7801, 264), tail) is None, tail
-    assert size_by_end(End("1", 7798, 264), b"\r\n" + lines) == 102 * 57
-    assert size_by_end(End("1", 7798, 264), b"\r\n" + lines[:-1]) is None, "no whole four"
-    assert size_by_end(End("1", 0, 164), b"") is None, "the server does not give it"
+        assert size_by_end(PartEnd("1", 7801, 264), tail) is None, tail
+    assert size_by_end(PartEnd("1", 7798, 264), b"\r\n" + lines) == 102 * 57
+    assert size_by_end(PartEnd("1", 7798, 264), b"\r\n" + lines[:-1]) is None, "no whole four"
+    assert size_by_end(PartEnd("1", 0, 164), b"") is None, "the server does not give it"
 
 
 def test_encodings_and_character_sets_are_heeded() -> None:

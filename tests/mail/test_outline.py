@@ -9,7 +9,7 @@ import pytest
 from mailbox_appliance.mail import outline
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.records import Address, OutgoingAttachment, OutgoingMessage
 
@@ -49,14 +49,14 @@ SOURCES = {
 
 @pytest.mark.parametrize("content", SOURCES.values(), ids=SOURCES)
 def test_it_says_what_the_whole_says(content: Content) -> None:
-    assert parse_content(content) == parse(content.read())
+    assert parse_content(content) == parse_message(content.read())
 
 
 @pytest.mark.parametrize(
     "name", ["one file", "odd sizes", "an image that is shown", "an attached message", "lines of 72"]
 )
 def test_files_are_left_out_before_it_is_parsed(name: str) -> None:
-    assert sum(map(len, outline._outlined(SOURCES[name], {}))) < LARGE // 4
+    assert sum(map(len, outline._outline(SOURCES[name], {}))) < LARGE // 4
 
 
 def encoded(width: int, lines: int) -> bytes:
@@ -77,4 +77,4 @@ def test_lines_of_any_length_are_quick(body: bytes) -> None:
     began = time.process_time()
     found = parse_content(message)
     assert time.process_time() - began < 0.8  # seconds for 8 MB; it was 1.1 to 1.7
-    assert found == parse(message.read())
+    assert found == parse_message(message.read())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import apsw
 import pytest
 
-from mailbox_appliance.mail import words
+from mailbox_appliance.mail import search
 from mailbox_appliance.model.records import SearchedField, SearchTerm
 
 Found = Callable[..., bool]
@@ -29,9 +29,9 @@ def finds(index: apsw.Connection) -> Iterator[Found]:
 
     def look(text: str, term: SearchTerm, column: str = "body") -> bool:
         index.execute(
-            f"INSERT INTO message_index (rowid, {column}, scope) VALUES (1, ?, 'a1')", (words.for_index(text),)
+            f"INSERT INTO message_index (rowid, {column}, scope) VALUES (1, ?, 'a1')", (search.to_index_text(text),)
         )
-        said = words.match([term], ["a1"])
+        said = search.match_expression([term], ["a1"])
         return said is not None and bool(
             list(index.execute("SELECT rowid FROM message_index WHERE message_index MATCH ?", (said,)))
         )
@@ -135,7 +135,7 @@ def test_a_field_is_looked_for_in_its_column(
     names = ("subject", "sender", "recipients", "body", "scope")
     for number, column in enumerate(names, 1):
         index.execute(f"INSERT INTO message_index (rowid, {column}) VALUES (?, 'a77')", (number,))
-    said = words.match([SearchTerm("A77"[: 2 if is_prefix else 3], field, is_prefix=is_prefix)])
+    said = search.match_expression([SearchTerm("A77"[: 2 if is_prefix else 3], field, is_prefix=is_prefix)])
     rows = list(index.execute("SELECT rowid FROM message_index WHERE message_index MATCH ?", (said,)))
     index.execute("DELETE FROM message_index")
     assert {names[number - 1] for (number,) in rows} == columns
@@ -165,7 +165,7 @@ def test_a_field_is_looked_for_in_its_column(
 )
 def test_nothing_typed_is_read_as_a_query_language(index: apsw.Connection, typed: str) -> None:
     for term in (SearchTerm(typed), SearchTerm(typed, is_prefix=True), SearchTerm(typed, "subject")):
-        said = words.match([term], ["a1"])
+        said = search.match_expression([term], ["a1"])
         if said is not None:
             list(index.execute("SELECT rowid FROM message_index WHERE message_index MATCH ?", (said,)))
 
@@ -175,7 +175,8 @@ def test_only_the_scopes_that_are_named_are_searched(index: apsw.Connection) -> 
         index.execute("INSERT INTO message_index (rowid, body, scope) VALUES (?, 'word', ?)", (number, f"a{number}"))
     sql = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid"
     found = [
-        list(index.execute(sql, (words.match([SearchTerm("word")], scopes),))) for scopes in ((), ("a2",), ("a3", "a1"))
+        list(index.execute(sql, (search.match_expression([SearchTerm("word")], scopes),)))
+        for scopes in ((), ("a2",), ("a3", "a1"))
     ]
     index.execute("DELETE FROM message_index")
     assert found == [[(1,), (2,), (3,)], [(2,)], [(1,), (3,)]]
@@ -183,9 +184,9 @@ def test_only_the_scopes_that_are_named_are_searched(index: apsw.Connection) -> 
 
 def test_plain_ascii_is_indexed_as_it_is() -> None:
     text = "As it is: 100% plain"
-    assert words.for_index(text) is text
+    assert search.to_index_text(text) is text
 
 
 def test_words_are_those_of_a_person() -> None:
-    assert words.words("Hello, 東京都 (Ärger) a_b 1.5!") == ("Hello", "東京都", "Ärger", "a", "b", "1", "5")
-    assert words.words("!?… 🙂") == ()
+    assert search.split_words("Hello, 東京都 (Ärger) a_b 1.5!") == ("Hello", "東京都", "Ärger", "a", "b", "1", "5")
+    assert search.split_words("!?… 🙂") == ()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mailbox import actions
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.records import ActionResult, Connection, Endpoint, MirroredFolder
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import load
 from mailbox_appliance.store.store import Store
 from tests.servers.dovecot import MailServer
@@ -70,7 +70,7 @@ class Rig:
     def mirror(self) -> None:
         """Take in what is new at the server."""
         listed = self.direct.list_folders()
-        for folder in self.store.folders.replace(self.account_id, listed, folder_roles.assign(listed, {})):
+        for folder in self.store.folders.replace(self.account_id, listed, folder_roles.assign_roles(listed, {})):
             state = self.direct.examine(folder.path)
             if state != folder.state:
                 self._take_in(folder)
@@ -79,7 +79,7 @@ class Rig:
     def _take_in(self, folder: MirroredFolder) -> None:
         new = sorted(set(self.direct.fetch_flags()) - self.store.mailbox_writer.load_flags(folder.number).keys())
         self.store.mailbox_writer.add(
-            folder, [(message, parse(message.source)) for message in self.direct.fetch_messages(new)]
+            folder, [(message, parse_message(message.source)) for message in self.direct.fetch_messages(new)]
         )
 
     def act(self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = "") -> ActionResult:
@@ -93,7 +93,7 @@ class Rig:
         self.direct.examine(folder)
         flags = self.direct.fetch_flags()
         return {
-            parse(one.source).subject: flags[one.uid] - {"\\Recent"}
+            parse_message(one.source).subject: flags[one.uid] - {"\\Recent"}
             for one in self.direct.fetch_messages(sorted(flags))
         }
 

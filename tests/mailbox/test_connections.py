@@ -10,7 +10,7 @@ import pytest
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 from tests.mailbox.rig import Rig
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.errors import Unavailable, Unsupported
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mailbox import attachments as parts_module
 from mailbox_appliance.mailbox.attachments import AttachmentFetcher, BodyFetcher
 from mailbox_appliance.model.records import Attachment, MessageFilter, SearchTerm
@@ -36,9 +36,11 @@ class Mirrored:
         inbox = rig.store.folders.find(rig.account_id, "INBOX")
         assert inbox is not None
         rig.store.folders.set_state(inbox.number, rig.direct.examine("INBOX"))
-        headers = [(one, parse(one.source)) for one in rig.direct.fetch_headers(sorted(rig.direct.fetch_flags()))]
+        headers = [
+            (one, parse_message(one.source)) for one in rig.direct.fetch_headers(sorted(rig.direct.fetch_flags()))
+        ]
         rig.store.mailbox_writer.add_headers(inbox, headers)
-        return rig.id(parse(source).subject)
+        return rig.id(parse_message(source).subject)
 
     def fill(self, message_id: str) -> str | None:
         """Fetch the body; its text."""

@@ -11,12 +11,12 @@ from types import FrameType
 import pytest
 
 from mailbox_appliance.errors import NotFound, NotMarkedAsDraft, SyncRequired
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.searched import words_of
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.search import searched_words
 from mailbox_appliance.mailbox.drafts import Drafts, DraftVersion
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.records import LocatedMessage
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 from tests.mailbox.rig import WHEN, Rig, letter
 from tests.servers.dovecot import MailServer
@@ -285,8 +285,8 @@ def moments_of_parsing(store: Store) -> Iterator[list[bool]]:
     moments = list[bool]()
 
     def look(frame: FrameType, event: str, _: object) -> None:
-        is_parsing = frame.f_code is parse.__code__
-        if event == "call" and frame.f_code is words_of.__code__:
+        is_parsing = frame.f_code is parse_message.__code__
+        if event == "call" and frame.f_code is searched_words.__code__:
             is_parsing = frame.f_locals["parsed"].searched is None
         if event == "call" and is_parsing:
             moments.append(store.database._connection().in_transaction)

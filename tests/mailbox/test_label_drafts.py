@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.sending import copier
+from mailbox_appliance.sending import sent_copies
 from tests.servers.desk import a_message
 from tests.servers.gmail import Gmail
 from tests.servers.labeled_desk import ADDRESS, LabeledDesk
@@ -16,7 +16,7 @@ DRAFT = {"body": {"text": "Hello"}, "to": [{"email": "bob@example.test"}], "subj
 
 @pytest.fixture(params=[False, True], ids=["", "by Message-ID"])
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[LabeledDesk]:
-    monkeypatch.setattr(copier, "_GLANCE", 0.01)
+    monkeypatch.setattr(sent_copies, "_GLANCE", 0.01)
     with Gmail() as gmail:
         made = LabeledDesk(tmp_path / "data", gmail)
         made.box.knows_by_message_id = request.param

@@ -65,7 +65,7 @@ def filled(appliance: Appliance, size: Size) -> Giant:
         account = store.accounts.add(owner.id, 'The "giant"', connection("giant@example.test"))
         for number in range(1, size.accounts):
             store.accounts.add(owner.id, long(number, 200), connection(f"box{number}@example.test"))
-        store.folders.replace(account, tuple(folders), folder_roles.assign(tuple(folders), {}))
+        store.folders.replace(account, tuple(folders), folder_roles.assign_roles(tuple(folders), {}))
     inbox = store.folders.find(account, "INBOX")
     assert inbox is not None
     ids: list[str] = []

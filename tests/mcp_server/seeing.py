@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from mailbox_appliance.mail.hidden import of_html
+from mailbox_appliance.mail.html.analysis import extract_visible
 from tests.mail.doubting import QUIET, UNJUDGED
 from tests.mail.hiding import HIDDEN
 from tests.mcp_server.browser import Browser, NoBrowser
@@ -80,7 +80,7 @@ def tables(browser: Browser) -> int:
     pages = [page for cases in (*HIDDEN.values(), *UNJUDGED.values(), QUIET) for page in cases]
     wrong = 0
     for page in pages:
-        text, hidden = of_html(page, "text")
+        text, hidden = extract_visible(page, "text")
         if "X" not in text or hidden.unjudged:
             continue
         pictures = [browser.drawn(_with(word, page)) for word in ("HWM", "...")]
@@ -100,7 +100,7 @@ def at_random(browser: Browser, seeds: range) -> tuple[int, int, int]:
         page = made.text()
         if len(made.words) > _MOST_WORDS:
             continue
-        text, _ = of_html(page, "text")
+        text, _ = extract_visible(page, "text")
         shown, ours = (
             set(seen(browser, page, made.words)),
             {word for word in made.words if re.search(rf"\b{word}\b", text)},

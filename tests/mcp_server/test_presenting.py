@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mailbox_appliance.errors import Detail, Invalid, Problem, QuotaReached, StoreDamaged
-from mailbox_appliance.mail.hidden import visible_text
+from mailbox_appliance.mail.html.analysis import visible_text
 from mailbox_appliance.mcp_server import presenting
 from mailbox_appliance.mcp_server.bounds import LARGEST, on_the_wire, size_of
 from mailbox_appliance.mcp_server.failures import OURS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.mail.two_forms import OTHER
+from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called
 from tests.operations.filled import FilledMailbox
@@ -32,4 +32,6 @@ def test_every_tool_tells_it(checked_client: CheckedClient, source: bytes, *, is
         for wanted in ("text", "markdown", "html"):
             shown = tools.shown(name, accountId=box.id, **place, bodyFormat=wanted)
             warnings = " ".join((shown.structured or {}).get("warnings", ()))
-            assert (OTHER in warnings) is (OTHER in shown.text) is (is_told and wanted == "text"), name
+            assert (
+                (DIFFERENCE_WARNING in warnings) is (DIFFERENCE_WARNING in shown.text) is (is_told and wanted == "text")
+            ), name

@@ -22,7 +22,7 @@ from mailbox_appliance.oauth.flows import (
     TooManyFlows,
 )
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 from tests.oauth.conftest import Connect
 from tests.servers.fake_clock import FakeClock

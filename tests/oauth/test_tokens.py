@@ -14,9 +14,8 @@ from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.records import AccountError, Endpoint, OAuthLogin
 from mailbox_appliance.oauth import tokens
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.named_faults import fault
-from mailbox_appliance.remote.oauth_answers import Issued
+from mailbox_appliance.remote.errors import RemoteFault, named_fault
+from mailbox_appliance.remote.oauth import IssuedTokens
 from mailbox_appliance.store.store import Store
 from tests.oauth.conftest import Connect
 from tests.servers.fake_clock import FakeClock
@@ -83,7 +82,7 @@ def test_twenty_openings_that_are_refused_cause_one_request(
 
     def opening(endpoint: Endpoint) -> str:
         if google.user_of(endpoint.token or "") is None:
-            raise fault("token_refused", "imap")
+            raise named_fault("token_refused", "imap")
         return endpoint.token or ""
 
     got = at_once(20, lambda: logins.open_imap(account, opening))
@@ -185,7 +184,7 @@ def test_a_refused_token_is_renewed_once_and_what_is_refused_then_is_refused(
 
     def opening(endpoint: Endpoint) -> None:
         seen.append(endpoint.token)
-        raise fault("token_refused", "imap")
+        raise named_fault("token_refused", "imap")
 
     token(logins, account)
     clock.advance(tokens.JUST_GIVEN)
@@ -209,7 +208,7 @@ def test_other_faults_of_a_server_renew_nothing(
 
     def opening(endpoint: Endpoint) -> None:
         calls.append(endpoint)
-        raise fault(name, "imap")
+        raise named_fault(name, "imap")
 
     with pytest.raises(RemoteFault):
         logins.open_imap(account, opening)
@@ -313,7 +312,7 @@ def test_a_sign_in_while_a_token_is_renewed_is_asked_nothing_more(
     outlook: OAuthServer, logins: Logins, connect: Connect, store: Store
 ) -> None:
     account = connect(outlook)
-    issued = Issued("as it came", 3600, outlook.sign_up())
+    issued = IssuedTokens("as it came", 3600, outlook.sign_up())
 
     def sign_in(_: Asked) -> None:
         with store.database.transaction(durable=True):
@@ -335,7 +334,7 @@ def test_a_sign_in_just_as_a_renewal_ends_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     account = connect(outlook)
-    issued = Issued("as it came", 3600, outlook.sign_up())
+    issued = IssuedTokens("as it came", 3600, outlook.sign_up())
     replace, note = store.oauth_logins.replace_token, store.accounts.note_refused_token
 
     def sign_in() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.records import (
     Address,
     Connection,
@@ -45,7 +45,7 @@ class FilledMailbox:
         self._uids, self._moments = count(1), datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
         with self.store.database.transaction(durable=True):
             self.id = self.store.accounts.add(owner_id, "The box", _connection(email))
-            self.store.folders.replace(self.id, listed, folder_roles.assign(listed, {}))
+            self.store.folders.replace(self.id, listed, folder_roles.assign_roles(listed, {}))
 
     def deliver(self, *sources: bytes, folder: str = "INBOX", flags: Iterable[str] = ()) -> list[str]:
         """Put messages into a folder, each a minute after the one before; answers their ids."""
@@ -55,7 +55,7 @@ class FilledMailbox:
         for source in sources:
             self._moments += timedelta(minutes=1)
             fetched = FetchedMessage(next(self._uids), frozenset(flags), self._moments, len(source), source)
-            batch.append((fetched, parse(source)))
+            batch.append((fetched, parse_message(source)))
         return list(self.store.mailbox_writer.add(found, batch))
 
     def accept(self, member_id: str, outcome: str = "", *, is_shown: bool = True, **more: Any) -> str:

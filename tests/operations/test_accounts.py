@@ -12,10 +12,10 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.model.records import Role
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
-from mailbox_appliance.remote.sign_in import ANSWER_AFTER
-from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap.client import ImapMailbox
+from mailbox_appliance.remote.login_check import ANSWER_AFTER
+from mailbox_appliance.remote.smtp import SmtpConnection
 from tests.checked_client import CheckedClient
 from tests.operations.filled import SECRETS, FilledMailbox, add_key, add_member, everything_stored, letter
 from tests.servers.dovecot import MailServer
@@ -229,7 +229,7 @@ def test_what_became_of_a_members_server_does_not_tell_its_port_either(
     for name, role, exact in owners:
         box = FilledMailbox(appliance, add_member(appliance, name, role), f"{name}@private.test")
         for use in (appliance.logins.open_imap, appliance.logins.open_smtp):
-            opening = ImapMailbox.open if use == appliance.logins.open_imap else Submission.open
+            opening = ImapMailbox.open if use == appliance.logins.open_imap else SmtpConnection.open
             with pytest.raises(RemoteFault) as caught:
                 use(box.id, partial(opening, ca_file="", timeout=5))
             assert (caught.value.name == "connection_refused") is exact

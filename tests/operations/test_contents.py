@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.mail.compose import compose, with_bcc
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.two_forms import OTHER
+from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.records import Address, FetchedMessage, NewDelivery, OutgoingAttachment, OutgoingMessage
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member
@@ -267,7 +267,7 @@ def test_our_copy_of_what_was_sent_is_there_before_it_is_filed(
     sent = store.folders.find(filled.id, "sent")
     assert sent is not None
     copy = FetchedMessage(0, frozenset({"\\Seen"}), datetime(2026, 1, 2, tzinfo=UTC), len(source), source)
-    store.deliveries.succeed(operation, (sent, copy, parse(source)), reply_code=250)
+    store.deliveries.succeed(operation, (sent, copy, parse_message(source)), reply_code=250)
     (listed,) = checked_client.ask("GET", f"/accounts/{filled.id}/messages?folder=sent").data["items"]
     path = f"/accounts/{filled.id}/messages/{listed['id']}"
     assert checked_client.ask("GET", f"{path}/raw").content == source
@@ -317,7 +317,7 @@ def test_the_forms_of_a_body(
 ) -> None:
     (message_id,) = filled.deliver(source)
     warnings = [LEFT_OUT] if "Hi" in content and "no" not in content else []
-    warnings += [OTHER] if source is BOTH and form == "text" else []
+    warnings += [DIFFERENCE_WARNING] if source is BOTH and form == "text" else []
     found = body(checked_client, filled, message_id, f"?format={form}", *warnings)
     assert found == {
         "format": form.partition("&")[0],

@@ -1,4 +1,4 @@
-"""Finding a mailbox's servers through the API. What is found of whom: tests/remote/test_discovery.py."""
+"""Finding a mailbox's servers through the API. What is found of whom: tests/remote/discovery/test_discovery.py."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
+from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.box import Box
 from tests.operations.conftest import Mailbox

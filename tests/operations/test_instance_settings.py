@@ -19,7 +19,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.operations.instance_settings import RUNTIME
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.connected import ConnectedMailbox
 from tests.operations.listened import served

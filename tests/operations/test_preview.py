@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.readers import UNANALYZED_OUTGOING
+from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
+from mailbox_appliance.mail.parse import parse_message
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import add_key, add_member, everything_stored, letter
@@ -61,7 +61,7 @@ def test_it_resolves_a_reply_as_a_send_does(box: RestingMailbox) -> None:
     assert [each["email"] for each in shown["cc"]] == ["fay@example.test"]
     operation = box.send(body | {"sendAt": at(hours=1)}).data["operationId"]
     work = box.store.deliveries.get_work(operation)
-    sent = parse(work.wire.read())
+    sent = parse_message(work.wire.read())
     assert (sent.subject, [each.email for each in sent.to]) == ("Re: Plans", ["bob@example.test", "eve@example.test"])
     assert work.parent_id == parent
 
@@ -106,7 +106,7 @@ def test_what_goes_out_is_what_was_shown(mailbox: Mailbox, asking: CheckedClient
     assert mailbox.smtp.count("connect") == 0
     asking.ask("POST", f"/accounts/{mailbox.id}/send", body, headers={"Idempotency-Key": a_key()})
     (received,) = mailbox.smtp.messages
-    got = parse(received.source)
+    got = parse_message(received.source)
     assert [each.email for each in (*got.to, *got.cc)] == [each["email"] for each in (*shown["to"], *shown["cc"])]
     assert received.recipients == tuple(each["email"] for name in PEOPLE for each in shown[name])
     assert (got.subject, len(got.text or ""), len(got.html or "")) == (

@@ -5,9 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.mail.hidden import Hidden, of_html, visible_text
-from mailbox_appliance.mail.readers import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED
-from mailbox_appliance.mail.two_forms import OTHER
+from mailbox_appliance.mail.html.analysis import (
+    UNANALYZED,
+    UNANALYZED_PLAIN,
+    UNCOMPARED,
+    HiddenText,
+    extract_visible,
+    visible_text,
+)
+from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.model.records import BodyFormat, StoredBody
 from mailbox_appliance.operations.readable import in_form, readable_text
 from mailbox_appliance.sync.html_readers import HtmlReaders
@@ -26,7 +32,7 @@ def readers() -> Iterator[HtmlReaders]:
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_html_is_analyzed(form: BodyFormat, readers: HtmlReaders) -> None:
-    seen, hidden = of_html(HTML, form)
+    seen, hidden = extract_visible(HTML, form)
     assert in_form(StoredBody(text=None, html=HTML, is_there=True), form, readers, visible_only=True) == (
         seen,
         hidden.warnings(),
@@ -70,11 +76,11 @@ def test_the_plain_part_stands_for_html_that_is_too_expensive(readers: HtmlReade
 def test_two_versions_are_compared(readers: HtmlReaders) -> None:
     html = "<p>Let us meet for lunch next week"
     other = StoredBody(text="Pay the other account before noon today", html=html, is_there=True)
-    assert in_form(other, "text", readers, visible_only=False)[1] == (OTHER,)
+    assert in_form(other, "text", readers, visible_only=False)[1] == (DIFFERENCE_WARNING,)
     same = StoredBody(text="Let us meet for lunch next week", html=html, is_there=True)
     assert in_form(same, "text", readers, visible_only=False)[1] == ()
 
 
 def test_nothing_to_tell_is_no_warning(readers: HtmlReaders) -> None:
     assert in_form(StoredBody(text="x", html=None, is_there=True), "markdown", readers, visible_only=False) == ("x", ())
-    assert not Hidden()
+    assert not HiddenText()

@@ -13,8 +13,8 @@ import pytest
 
 from mailbox_appliance.model.records import ParsedMessage
 from mailbox_appliance.operations import sending
-from mailbox_appliance.remote.calls import Calls
-from mailbox_appliance.remote.faults import ServerName
+from mailbox_appliance.remote.errors import ServerName
+from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.sending.worker import Ticket
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.box import Box
@@ -201,16 +201,16 @@ def test_an_answer_waits_so_long_for_its_draft_to_go_and_no_longer(
     wait_until(lambda: box.ask("GET", f"/drafts/{draft}").status == 404, lambda: "the draft is still there", 10)
 
 
-class _NoThreads(Calls):
+class _NoThreads(RemoteCalls):
     """No thread is to be had for a call."""
 
     def start(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
 
-@pytest.mark.parametrize("kind", [Calls, _NoThreads])
+@pytest.mark.parametrize("kind", [RemoteCalls, _NoThreads])
 def test_a_draft_that_nobody_can_see_gone_changes_no_answer(
-    behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch, kind: type[Calls]
+    behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch, kind: type[RemoteCalls]
 ) -> None:
     """A stop, or no thread for it, just when the message was sent."""
     box, proxy = behind_proxy
@@ -227,7 +227,7 @@ def test_who_may_not_wait_begins_nothing_for_the_draft(
     behind_proxy: tuple[Drafts, FaultProxy], monkeypatch: pytest.MonkeyPatch, answer_within: int
 ) -> None:
     box, proxy = behind_proxy
-    draft, calls, begun = box.draft(), Calls(), list[str]()
+    draft, calls, begun = box.draft(), RemoteCalls(), list[str]()
     proxy.refuse("UID STORE.*", answer="NO [UNAVAILABLE] not now")
     begin = calls.start
 

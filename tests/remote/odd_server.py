@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mailbox_appliance.model.records import Endpoint
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.imap.client import ImapMailbox
 
 
 class Peer:

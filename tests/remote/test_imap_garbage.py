@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from mailbox_appliance.model.records import FolderState
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.remote.odd_server import Peer, talking
 
 EVERYTHING = "ENABLE QRESYNC CONDSTORE ESEARCH MOVE UIDPLUS LIST-EXTENDED LIST-STATUS SPECIAL-USE NAMESPACE"

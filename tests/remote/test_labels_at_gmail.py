@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from mailbox_appliance.model.records import Endpoint
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.servers.gmail import OVERQUOTA, PASSWORD, Gmail
 from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mailbox_appliance.model.records import OAuthApp
-from mailbox_appliance.remote import https, oauth
-from mailbox_appliance.remote.faults import RemoteFault
-from mailbox_appliance.remote.oauth import Asking
-from mailbox_appliance.remote.oauth_answers import Issued, accepted, issued, prompt
-from mailbox_appliance.remote.providers_file import table
+from mailbox_appliance.remote import oauth
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.net import https
+from mailbox_appliance.remote.oauth import IssuedTokens, OAuthClient, read_device_prompt, read_tokens, require_success
+from mailbox_appliance.remote.providers import load_providers
 from tests.servers.oauth_answers import WORDS, Answer
 from tests.servers.oauth_provider import OAuthServer
 
@@ -33,17 +33,17 @@ def outlook(one_outlook: OAuthServer) -> OAuthServer:
 
 
 @pytest.fixture
-def asking(outlook: OAuthServer, tmp_path: Path) -> Asking:
+def asking(outlook: OAuthServer, tmp_path: Path) -> OAuthClient:
     file = tmp_path / "providers.toml"
     file.write_text(outlook.row())
-    return Asking(table(str(file))["outlook"], outlook.app, str(outlook.ca_file), 5)
+    return OAuthClient(load_providers(str(file))["outlook"], outlook.app, str(outlook.ca_file), 5)
 
 
-def renewed(asking: Asking) -> Issued:
-    return oauth.renew(asking, "a refresh token's", ["a"])
+def renewed(asking: OAuthClient) -> IssuedTokens:
+    return oauth.refresh_access(asking, "a refresh token's", ["a"])
 
 
-def fault_of(asking: Asking) -> RemoteFault:
+def fault_of(asking: OAuthClient) -> RemoteFault:
     with pytest.raises(RemoteFault) as caught:
         renewed(asking)
     fault = caught.value
@@ -52,7 +52,7 @@ def fault_of(asking: Asking) -> RemoteFault:
     return fault
 
 
-def test_an_application_shows_who_it_is_in_the_body_alone(outlook: OAuthServer, asking: Asking) -> None:
+def test_an_application_shows_who_it_is_in_the_body_alone(outlook: OAuthServer, asking: OAuthClient) -> None:
     fault_of(asking)
     fault_of(replace(asking, app=OAuthApp("outlook", "public")))
     fault_of(replace(asking, app=replace(outlook.app, public_client=True)))
@@ -61,7 +61,7 @@ def test_an_application_shows_who_it_is_in_the_body_alone(outlook: OAuthServer, 
     assert not any("client_secret" in each for each in others)
 
 
-def test_a_public_application_of_google_shows_its_secret(outlook: OAuthServer, asking: Asking) -> None:
+def test_a_public_application_of_google_shows_its_secret(outlook: OAuthServer, asking: OAuthClient) -> None:
     """Google's for the desktop have one, and are refused without it ("client_secret is missing.")."""
     app = OAuthApp("google", "desktop", "not much of a secret", public_client=True)
     fault_of(replace(asking, app=app))
@@ -85,7 +85,7 @@ GOOD = {"access_token": "ya29.a0-_~+/=", "token_type": "Bearer", "expires_in": 3
         ({"token_type": "bearer", "id_token": None, "refresh_token": None}, 3599),
     ],
 )
-def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAuthServer, asking: Asking) -> None:
+def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAuthServer, asking: OAuthClient) -> None:
     outlook.instead["token"] = Answer(200, json.dumps(GOOD | more).encode())
     came = renewed(asking)
     assert (came.access_token, came.refresh_token) == (str(GOOD["access_token"]), None)
@@ -115,7 +115,7 @@ def test_tokens_as_they_come(more: dict[str, object], lasts: float, outlook: OAu
         b" " * 70_000,
     ],
 )
-def test_what_is_no_token(body: bytes, outlook: OAuthServer, asking: Asking) -> None:
+def test_what_is_no_token(body: bytes, outlook: OAuthServer, asking: OAuthClient) -> None:
     outlook.instead["token"] = Answer(200, body)
     assert fault_of(asking).kind == "malformed"
 
@@ -148,7 +148,7 @@ def test_what_is_no_token(body: bytes, outlook: OAuthServer, asking: Asking) -> 
     ],
 )  # fmt: skip
 def test_what_a_refusal_means(
-    status: int, said: dict[str, object], kind: str, name: str | None, outlook: OAuthServer, asking: Asking
+    status: int, said: dict[str, object], kind: str, name: str | None, outlook: OAuthServer, asking: OAuthClient
 ) -> None:
     body = b"" if status == 204 else json.dumps({"error_description": WORDS} | said).encode()
     outlook.instead["token"] = Answer(status, body, {"Retry-After": "90"})
@@ -158,7 +158,7 @@ def test_what_a_refusal_means(
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("99999", 3600), ("-1", None), ("soon", None), ("1e3", None)])
-def test_how_long_to_wait(text: str, seconds: float | None, outlook: OAuthServer, asking: Asking) -> None:
+def test_how_long_to_wait(text: str, seconds: float | None, outlook: OAuthServer, asking: OAuthClient) -> None:
     outlook.instead["token"] = Answer(429, b"", {"Retry-After": text})
     assert fault_of(asking).retry_after == seconds
 
@@ -183,12 +183,12 @@ def test_how_long_to_wait(text: str, seconds: float | None, outlook: OAuthServer
         ({"interval": 100_000}, False),
     ],
 )
-def test_a_code_to_type(more: dict[str, object], fits: bool, outlook: OAuthServer, asking: Asking) -> None:
+def test_a_code_to_type(more: dict[str, object], fits: bool, outlook: OAuthServer, asking: OAuthClient) -> None:
     uri = "https://microsoft.com/devicelogin"
     said = {"device_code": "d", "user_code": "ABCD-1234", "verification_uri": uri, "expires_in": 900, "interval": 0}
     outlook.instead["devicecode"] = Answer(200, json.dumps(said | more).encode())
     if fits:
-        prompt = oauth.device(asking, ["a"])
+        prompt = oauth.request_device_code(asking, ["a"])
         assert (prompt.user_code, prompt.verification_uri, prompt.interval) == (
             "ABCD-1234",
             (said | more)["verification_uri"],
@@ -196,12 +196,12 @@ def test_a_code_to_type(more: dict[str, object], fits: bool, outlook: OAuthServe
         )
     else:
         with pytest.raises(RemoteFault) as caught:
-            oauth.device(asking, ["a"])
+            oauth.request_device_code(asking, ["a"])
         assert caught.value.kind == "malformed"
 
 
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "a.e30", "a.W10.c", "a.%%%.c", "a." + "W" * 50_000 + ".c"])
-def test_an_id_token_that_is_none_says_nothing(token: str, outlook: OAuthServer, asking: Asking) -> None:
+def test_an_id_token_that_is_none_says_nothing(token: str, outlook: OAuthServer, asking: OAuthClient) -> None:
     outlook.instead["token"] = Answer(200, json.dumps(GOOD | {"id_token": token}).encode())
     assert renewed(asking).claims == {}
 
@@ -227,8 +227,11 @@ _ANSWERS = st.one_of(
 @given(status=st.sampled_from([200, 302, 400, 401, 429, 500]), body=_ANSWERS)
 @settings(max_examples=50, deadline=None)
 def test_whatever_is_answered_is_tokens_or_a_fault(status: int, body: bytes) -> None:
-    answer = https.Answer(status, {}, body)
-    for read in (lambda: issued(oauth._client(OAuthApp("google", "a")), accepted(answer)), lambda: prompt(answer)):
+    answer = https.HttpsResponse(status, {}, body)
+    for read in (
+        lambda: read_tokens(oauth._web_client(OAuthApp("google", "a")), require_success(answer)),
+        lambda: read_device_prompt(answer),
+    ):
         try:
             read()
         except RemoteFault:

@@ -6,8 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailbox_appliance.remote.providers import BUILT_IN, GOOGLE, OUTLOOK, KnownProvider, at
-from mailbox_appliance.remote.providers_file import table
+from mailbox_appliance.remote.providers import BUILT_IN, GOOGLE, OUTLOOK, KnownProvider, load_providers, url_for_tenant
 from mailbox_appliance.settings import BadSetting
 
 US = """
@@ -43,7 +42,7 @@ def test_what_ships_is_encrypted_and_public(known: KnownProvider) -> None:
     ],
 )
 def test_a_tenant_stays_a_part_of_the_path(tenant: str | None, path: str) -> None:
-    place = urlsplit(at(OUTLOOK.token_url, tenant))
+    place = urlsplit(url_for_tenant(OUTLOOK.token_url, tenant))
     assert (place.scheme, place.netloc, place.path, place.query) == ("https", "login.microsoftonline.com", path, "")
 
 
@@ -76,23 +75,23 @@ def test_what_a_token_is_asked_for() -> None:
 def test_the_operator_s_file_lies_over_the_table(tmp_path: Path) -> None:
     file = tmp_path / "providers.toml"
     file.write_text(US)
-    known = table(str(file))["outlook"]
+    known = load_providers(str(file))["outlook"]
     assert known.imap.host == "outlook.office365.us"
     assert known.smtp == OUTLOOK.smtp
     assert known.is_named_by_operator("https://graph.microsoft.us/v1.0/me")
     assert known.is_named_by_operator(known.token_url)
     assert not known.is_named_by_operator(str(known.device_url))
     assert known.gives_mail(["https://outlook.office365.us/IMAP.AccessAsUser.All"])
-    assert table(str(file))["google"] == GOOGLE
+    assert load_providers(str(file))["google"] == GOOGLE
     file.write_text("")
     os.utime(file, ns=(1, 1))
-    assert table(str(file)) == table("") == BUILT_IN
+    assert load_providers(str(file)) == load_providers("") == BUILT_IN
 
 
 def test_the_operator_s_hosts_for_uploads_are_besides_those_of_the_table(tmp_path: Path) -> None:
     file = tmp_path / "providers.toml"
     file.write_text('[outlook]\nupload_hosts = ["mail.own.example", "other.example:8443"]\n')
-    known = table(str(file))["outlook"]
+    known = load_providers(str(file))["outlook"]
     for url in ("https://mail.own.example/a", "https://other.example:8443/b"):
         assert known.takes_uploads_at(url)
         assert known.is_named_by_operator(url)
@@ -131,7 +130,7 @@ def test_a_file_that_does_not_fit_is_told(text: str, complaint: str, tmp_path: P
     file = tmp_path / "providers.toml"
     file.write_text(text)
     with pytest.raises(BadSetting, match=complaint) as caught:
-        table(str(file))
+        load_providers(str(file))
     assert f"{file}, the file of the setting remote.providers_file, " in str(caught.value)
 
 
@@ -139,4 +138,4 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"# \xe4")
     for name in (tmp_path, tmp_path / "none", tmp_path / "latin", "a\0b"):
         with pytest.raises(BadSetting, match=r"remote\.providers_file"):
-            table(str(name))
+            load_providers(str(name))

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from mailbox_appliance.model.records import Endpoint
-from mailbox_appliance.remote.faults import RemoteFault, Reply
-from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.remote.errors import RemoteFault, Reply
+from mailbox_appliance.remote.smtp import SmtpConnection
 from tests.remote.odd_server import Peer, odd_server
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
@@ -24,25 +24,29 @@ WIRE = b"Message-ID: <one@example.test>\r\nSubject: x\r\n\r\n.dotted\r\n..\r\n.\
 
 
 @contextmanager
-def opened(port: int, *, username: str = "alice@example.test", timeout: float = 5) -> Iterator[Submission]:
-    submission = Submission.open(Endpoint("127.0.0.1", port, "none", username, "secret"), ca_file="", timeout=timeout)
+def opened(port: int, *, username: str = "alice@example.test", timeout: float = 5) -> Iterator[SmtpConnection]:
+    submission = SmtpConnection.open(
+        Endpoint("127.0.0.1", port, "none", username, "secret"), ca_file="", timeout=timeout
+    )
     try:
         yield submission
     finally:
         submission.close()
 
 
-def envelope(submission: Submission, *, size: int = len(WIRE), sender: str = "alice@example.test") -> Iterator[Reply]:
+def envelope(
+    submission: SmtpConnection, *, size: int = len(WIRE), sender: str = "alice@example.test"
+) -> Iterator[Reply]:
     """MAIL and one RCPT: their replies."""
     return submission.send_envelope(sender, ["bob@example.test"], size=size)
 
 
-def enveloped(submission: Submission) -> Submission:
+def enveloped(submission: SmtpConnection) -> SmtpConnection:
     assert list(envelope(submission)) == [Reply(250, "2.1.0"), Reply(250, "2.1.5")]
     return submission
 
 
-def handed_over(submission: Submission) -> Submission:
+def handed_over(submission: SmtpConnection) -> SmtpConnection:
     assert enveloped(submission).start_data() == Reply(354, None)
     submission.send_body(WIRE)
     return submission
@@ -139,7 +143,7 @@ def patience(says: Action) -> float:
     return 0.2 if isinstance(says, Stall) else 10
 
 
-STEPS: dict[Step, Callable[[Submission, float], Reply]] = {
+STEPS: dict[Step, Callable[[SmtpConnection, float], Reply]] = {
     "mail": lambda s, _: next(envelope(s)),
     "rcpt": lambda s, _: list(envelope(s))[1],
     "data": lambda s, _: enveloped(s).start_data(),
@@ -227,7 +231,7 @@ def test_the_wait_for_the_reply_has_its_own_bound(scripted_smtp: ScriptedSmtp) -
         assert 0.2 <= time.monotonic() - began < 30
 
 
-def send_until_broken_off(submission: Submission) -> None:
+def send_until_broken_off(submission: SmtpConnection) -> None:
     end = time.monotonic() + 10
     while time.monotonic() < end:  # the reply comes when it comes; until then the server takes what we send
         submission.send_body(b"line\r\n")
@@ -377,7 +381,7 @@ def take_one(peer: Peer) -> None:
     assert peer.hear() == "x"
 
 
-def eventually_ready(submission: Submission) -> bool:
+def eventually_ready(submission: SmtpConnection) -> bool:
     """Whether it stays ready for a while; what the server does takes a moment to arrive."""
     end = time.monotonic() + 0.5
     while submission.is_ready():
@@ -410,7 +414,7 @@ def test_what_is_said_before_the_dot_is_no_answer_to_it(says: str, outcome: Repl
         assert not submission.is_ready()
 
 
-def listen_until_broken_off(submission: Submission) -> None:
+def listen_until_broken_off(submission: SmtpConnection) -> None:
     end = time.monotonic() + 10
     while time.monotonic() < end:
         submission.require_silence()
@@ -455,9 +459,9 @@ def test_the_reply_to_the_dot_may_not_take_ten_minutes_and_a_byte(clock: FakeClo
 
 
 @contextmanager
-def timed(port: int, clock: FakeClock, username: str = "alice@example.test") -> Iterator[Submission]:
+def timed(port: int, clock: FakeClock, username: str = "alice@example.test") -> Iterator[SmtpConnection]:
     endpoint = Endpoint("127.0.0.1", port, "none", username, "secret")
-    submission = Submission.open(endpoint, ca_file="", timeout=30, clock=clock.monotonic)
+    submission = SmtpConnection.open(endpoint, ca_file="", timeout=30, clock=clock.monotonic)
     try:
         yield submission
     finally:
@@ -519,14 +523,14 @@ def test_what_comes_before_tls_is_forgotten_and_starttls_is_not_optional() -> No
     with odd_server(part) as port:
         endpoint = Endpoint("127.0.0.1", port, "starttls", "alice", "secret")
         with pytest.raises(RemoteFault, check=lambda f: f.kind == "tls" and "STARTTLS" in f.reason):
-            Submission.open(endpoint, ca_file="", timeout=5)
+            SmtpConnection.open(endpoint, ca_file="", timeout=5)
 
 
 @pytest.mark.parametrize(("security", "port"), [("tls", "smtps_port"), ("starttls", "submission_port")])
 def test_real_postfix(mail_server: MailServer, security: str, port: str) -> None:
     user = mail_server.fresh_user()
     endpoint = Endpoint("localhost", getattr(mail_server, port), security, "alice@example.test", "secret")  # type: ignore[arg-type]
-    submission = Submission.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10)
+    submission = SmtpConnection.open(endpoint, ca_file=str(mail_server.ca_file), timeout=10)
     replies = list(submission.send_envelope("alice@example.test", [user, "nobody@example.test"], size=len(WIRE)))
     assert [reply.code for reply in replies] == [250, 250, 550]
     assert replies[2] == Reply(550, "5.1.1")

@@ -15,23 +15,25 @@ from typing import Any
 import pytest
 
 import mailbox_appliance
-from mailbox_appliance.mail.divided import LeftOut
+from mailbox_appliance.mail.large import SplitAttachment
 from mailbox_appliance.model.records import OAuthApp, Security
-from mailbox_appliance.remote import addresses, graph_files, https, oauth, sender_addresses
-from mailbox_appliance.remote.calls import Calls
-from mailbox_appliance.remote.discovery import Means, discover
-from mailbox_appliance.remote.dns import Resolver
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote import graph as remote_graph
+from mailbox_appliance.remote import oauth, send_as
+from mailbox_appliance.remote.discovery.discovery import DiscoveryOptions, discover
+from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.graph import Graph
-from mailbox_appliance.remote.oauth import Asking
-from mailbox_appliance.remote.providers import BUILT_IN, at
-from tests.remote.test_addresses import ELSEWHERE
+from mailbox_appliance.remote.net import connect, https
+from mailbox_appliance.remote.net.calls import RemoteCalls
+from mailbox_appliance.remote.net.dns import Resolver
+from mailbox_appliance.remote.oauth import OAuthClient
+from mailbox_appliance.remote.providers import BUILT_IN, url_for_tenant
+from tests.remote.net.test_connect import ELSEWHERE
 from tests.servers.internet import RESOLVER, WEB, WEB_6, Internet, internet, is_inside, run_inside
 
 ROOT = Path(mailbox_appliance.__file__).parent
 FORBIDDEN = ELSEWHERE.split()
 #: Of those, where not even a mail server lies that somebody typed.
-NOWHERE = [one for one in FORBIDDEN if not addresses.is_allowed(ip_address(one), "tls")]
+NOWHERE = [one for one in FORBIDDEN if not connect.is_allowed(ip_address(one), "tls")]
 MARK = "XYZZY-4711"
 PROVIDERS = (
     "login.microsoftonline.com",
@@ -58,15 +60,15 @@ _WAYS = {
 }
 _CALLED = re.compile(rf"\b({'|'.join(_WAYS)})\(")
 _KNOWN_WAYS = {
-    "remote/addresses.py getaddrinfo": "names of servers, unless another resolver is named",
-    "remote/addresses.py connect": "to addresses that were checked",
-    "remote/imap.py connect": "addresses.connect",
+    "remote/net/connect.py getaddrinfo": "names of servers, unless another resolver is named",
+    "remote/net/connect.py connect": "to addresses that were checked",
+    "remote/imap/client.py connect": "addresses.connect",
     "remote/smtp.py connect": "addresses.connect",
-    "remote/https.py connect": "addresses.connect",
+    "remote/net/https.py connect": "addresses.connect",
     "operations/accounts.py connect": "an operation",
     "operations/admin_accounts.py connect": "an operation",
-    "sync/mailbox.py connect": "a mailbox, by remote/imap.py",
-    "sync/house.py connect": "a mailbox, by remote/imap.py",
+    "sync/mailbox.py connect": "a mailbox, by remote/imap/client.py",
+    "sync/house.py connect": "a mailbox, by remote/imap/client.py",
     "store/database.py connect": "a file",
     "service_manager.py sendto": "systemd's socket, a file",
     "web/ports.py getaddrinfo": "where we listen: numbers alone",
@@ -100,8 +102,8 @@ if not is_inside():
         ["..", "../..", "a/b", "@127.0.0.1", "a@127.0.0.1/", "#", "?", "127.0.0.1:25", "a\r\nHost: x", "%2f", ""],
     )
     def test_a_tenant_does_not_choose_the_host(tenant: str) -> None:
-        url = at(BUILT_IN["outlook"].token_url, tenant)
-        assert https._place(url, "oauth").host == "login.microsoftonline.com"
+        url = url_for_tenant(BUILT_IN["outlook"].token_url, tenant)
+        assert https._parse_url(url, "oauth").host == "login.microsoftonline.com"
         assert url.count("/") == BUILT_IN["outlook"].token_url.count("/")
 
 else:
@@ -129,12 +131,12 @@ else:
     def _afresh() -> None:
         begun.clear()
 
-    def reach(world: Internet, *, own: bool, only_public: bool = True) -> https.Reach:
+    def reach(world: Internet, *, own: bool, only_public: bool = True) -> https.HttpsOptions:
         """`own`: with a resolver that the operator names, not the system's."""
         find = Resolver(f"{RESOLVER}:53", float("inf")).look_up if own else None
-        return https.Reach("autoconfig", world.ca_file, 3, only_public, find)
+        return https.HttpsOptions("autoconfig", world.ca_file, 3, only_public, find)
 
-    def refused(url: str, how: https.Reach, *, redirects: int = 0) -> RemoteFault:
+    def refused(url: str, how: https.HttpsOptions, *, redirects: int = 0) -> RemoteFault:
         with pytest.raises(RemoteFault) as caught:
             https.get(url, how, redirects=redirects)
         assert MARK not in caught.value.reason + str(caught.value)
@@ -252,9 +254,9 @@ else:
             for security in securities:
                 for host in (address, f"trap{number}.example"):
                     with pytest.raises(RemoteFault, match="forbidden_address"):
-                        addresses.connect(host, 993, security, 1, server="imap")
+                        connect.open_connection(host, 993, security, 1, server="imap")
         with pytest.raises(RemoteFault, match="forbidden_address"):
-            addresses.connect("start.example", 143, "none", 1, server="imap")
+            connect.open_connection("start.example", 143, "none", 1, server="imap")
         assert begun == set()
 
     HOSTILE = f"""<clientConfig version="1.1"><emailProvider id="{MARK}"><displayName>{MARK}</displayName>
@@ -284,7 +286,10 @@ else:
         world.web.put("autoconfig.hostile.example/mail/config-v1.1.xml", HOSTILE.encode())
         world.web.put("hostile.example/.well-known/autoconfig/mail/config-v1.1.xml", MARK.encode(), 500)
         world.web.asked.clear()
-        found = discover("ada@hostile.example", Means(Calls(), "", "https://start.example/d/", ca_file=world.ca_file))
+        found = discover(
+            "ada@hostile.example",
+            DiscoveryOptions(RemoteCalls(), "", "https://start.example/d/", ca_file=world.ca_file),
+        )
         assert found.candidates == ()
         assert not [one for one in found.results if one.servers or MARK in one.message]
         assert begun <= {WEB, RESOLVER}
@@ -320,7 +325,7 @@ else:
         ],
     )
     def test_addresses_of_mailboxes(email: str, world: Internet) -> None:
-        assert discover(email, Means(Calls(), ca_file=world.ca_file)).candidates == ()
+        assert discover(email, DiscoveryOptions(RemoteCalls(), ca_file=world.ca_file)).candidates == ()
         assert begun <= {RESOLVER}
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.5", "169.254.169.254", "100.64.0.1"])
@@ -330,22 +335,24 @@ else:
         for host in PROVIDERS:
             world.names.add(host, "A", address)
         for provider in BUILT_IN.values():
-            asking = Asking(provider, OAuthApp(provider.provider, "id", "secret"), world.ca_file, 3)
+            asking = OAuthClient(provider, OAuthApp(provider.provider, "id", "secret"), world.ca_file, 3)
             with pytest.raises(RemoteFault, match="oauth: forbidden_address"):
-                oauth.renew(asking, "a refresh token", provider.mail_scopes)
+                oauth.refresh_access(asking, "a refresh token", provider.mail_scopes)
             with pytest.raises(RemoteFault, match="forbidden_address"):
-                sender_addresses.told(provider, "an access token", ca_file=world.ca_file, timeout=3)
+                send_as.fetch_sender_addresses(provider, "an access token", ca_file=world.ca_file, timeout=3)
         with pytest.raises(RemoteFault, match="forbidden_address"):
-            oauth.userinfo(
-                Asking(BUILT_IN["google"], OAuthApp("google", "id", None), world.ca_file, 3), "an access token"
+            oauth.fetch_userinfo(
+                OAuthClient(BUILT_IN["google"], OAuthApp("google", "id", None), world.ca_file, 3), "an access token"
             )
         with pytest.raises(RemoteFault, match="forbidden_address"):
-            oauth.device(Asking(BUILT_IN["outlook"], OAuthApp("outlook", "id", None), world.ca_file, 3), ["a"])
+            oauth.request_device_code(
+                OAuthClient(BUILT_IN["outlook"], OAuthApp("outlook", "id", None), world.ca_file, 3), ["a"]
+            )
         with pytest.raises(RemoteFault, match="forbidden_address"):
             Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3).create_draft("an access token", b"x")
         assert begun == set()
 
-    class Large(LeftOut):
+    class Large(SplitAttachment):
         """A file that is uploaded."""
 
         def pieces(self, length: int) -> Iterator[bytes]:
@@ -353,7 +360,7 @@ else:
 
     LARGE = Large("a", "application/pdf", None, False, 3_000_000, None)  # type: ignore[arg-type]
 
-    def upload(world: Internet, url: str) -> graph_files.Upload:
+    def upload(world: Internet, url: str) -> remote_graph.Upload:
         """An upload that leads to an address, as Graph says."""
         world.names._records.clear()
         world.names.add("graph.microsoft.com", "A", WEB)
@@ -361,8 +368,8 @@ else:
         place = "graph.microsoft.com/v1.0/me/messages/x/attachments/createUploadSession"
         world.web.put(place, session.encode(), 201)
         graph = Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3)
-        begun_upload = graph_files.begin(graph, "an access token", "x", LARGE)
-        assert isinstance(begun_upload, graph_files.Upload)
+        begun_upload = remote_graph.start_upload(graph, "an access token", "x", LARGE)
+        assert isinstance(begun_upload, remote_graph.Upload)
         return begun_upload
 
     UPLOAD = f"https://outlook.office.com/api/x('y')?authtoken={MARK}"
@@ -419,13 +426,15 @@ else:
             "login.microsoftonline.com/common/oauth2/v2.0/token", body.encode(), status, Location="https://127.0.0.1/"
         )
         world.web.put("graph.microsoft.com/v1.0/me/messages/x", body.encode(), status, Location="https://127.0.0.1/")
-        asking = Asking(BUILT_IN["outlook"], OAuthApp("outlook", "id", None), world.ca_file, 3)
+        asking = OAuthClient(BUILT_IN["outlook"], OAuthApp("outlook", "id", None), world.ca_file, 3)
         graph = Graph(BUILT_IN["outlook"], None, ca_file=world.ca_file, timeout=3)
         world.web.put("graph.microsoft.com/v1.0/me", body.encode(), status, Location="https://127.0.0.1/")
         acts: list[Callable[[], object]] = [
-            lambda: oauth.renew(asking, "a refresh token", ["a"]),
+            lambda: oauth.refresh_access(asking, "a refresh token", ["a"]),
             lambda: graph.get_draft_state("an access token", "x"),
-            lambda: sender_addresses.told(BUILT_IN["outlook"], "an access token", ca_file=world.ca_file, timeout=3),
+            lambda: send_as.fetch_sender_addresses(
+                BUILT_IN["outlook"], "an access token", ca_file=world.ca_file, timeout=3
+            ),
         ]
         for act in acts:
             with pytest.raises(RemoteFault) as caught:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.mail.forwarding import forwarded, taken_along
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.replies import recipients, threading
-from mailbox_appliance.mail.saved_draft import released
+from mailbox_appliance.mail.draft import to_sendable
+from mailbox_appliance.mail.forward import decode_parts, forward_message
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.reply import reply_recipients, reply_threading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
-from mailbox_appliance.sync.parsing import BoundedReader
+from mailbox_appliance.sync.parse_child import BoundedReader
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGES
 
@@ -73,8 +73,8 @@ def source(*fields: str, body: str = "Hello\r\n") -> bytes:
 def answer(parent: bytes, **given: object) -> OutgoingMessage:
     """The reply `Yes` to a message, as Alice sends it."""
     message, headers = as_stored(parent)
-    people = recipients(message, headers, ("alice@example.com",), **given)  # type: ignore[arg-type]
-    ties = threading(headers)
+    people = reply_recipients(message, headers, ("alice@example.com",), **given)  # type: ignore[arg-type]
+    ties = reply_threading(headers)
     return OutgoingMessage(
         sender=ALICE,
         to=people.to,
@@ -88,14 +88,14 @@ def answer(parent: bytes, **given: object) -> OutgoingMessage:
 
 def passed_on(original: bytes, comment: str | None, *, with_attachments: bool = True) -> OutgoingMessage:
     """A message forwarded to Bob, as Alice sends it."""
-    made = forwarded(parse(original), comment, with_attachments=with_attachments, reader=BoundedReader())
+    made = forward_message(parse_message(original), comment, with_attachments=with_attachments, reader=BoundedReader())
     return OutgoingMessage(
         sender=ALICE,
         to=(Address(email="bob@example.org", name="Bob"),),
         subject=made.subject,
         text=made.text,
         html=made.html,
-        attachments=taken_along(original, made.parts),
+        attachments=decode_parts(original, made.parts),
     )
 
 
@@ -258,7 +258,7 @@ def _made() -> list[Letter]:
         outgoing = passed_on(original, comment, with_attachments=with_attachments)
         found.append(Letter(name, compose(outgoing, message_id=message_id(name), date=DATE), _envelope(mail), mail))
     for name, (draft, hidden, mail) in DRAFTS.items():
-        composed = released(draft, ALICE, message_id=message_id(name), date=DATE)
+        composed = to_sendable(draft, ALICE, message_id=message_id(name), date=DATE)
         found.append(Letter(name, composed, (*_envelope(mail), *hidden), mail))
     return found
 

@@ -12,7 +12,7 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.records import AcceptedDelivery, Address, NewDelivery, OutgoingMessage, ParsedMessage
-from mailbox_appliance.sending import copier, copies, providers
+from mailbox_appliance.sending import sent_copies
 from mailbox_appliance.store.store import Store
 from tests.sending.test_worker import Fault
 from tests.servers.desk import Desk, a_key, a_message
@@ -41,7 +41,7 @@ def faults(mail_server: MailServer) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def desk(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(copier, "_GLANCE", 0.01)
+    monkeypatch.setattr(sent_copies, "_GLANCE", 0.01)
     made = Desk(tmp_path / "data", clock)
     yield made
     made.close()
@@ -102,7 +102,7 @@ def test_the_copy_of_what_was_composed_is_shown_without_parsing_it(
         parsed.append(source)
         return parse_content(source)
 
-    monkeypatch.setattr(copies, "parse_content", parse_noted)
+    monkeypatch.setattr(sent_copies, "parse_content", parse_noted)
     user, bob = mail_server.fresh_user(), mail_server.fresh_user()
     account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
     answer = desk.send(account, a_message(bob, subject="Grüße", body={"text": "Schöne Grüße"}))
@@ -226,7 +226,7 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
 @pytest.fixture
 def provider(faults: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
     """The IMAP server, as one of those that put what is sent into Sent."""
-    monkeypatch.setattr(providers, "_SMTP_HOSTS", {"127.0.0.1"})
+    monkeypatch.setattr(sent_copies, "_SMTP_HOSTS", {"127.0.0.1"})
     return faults
 
 

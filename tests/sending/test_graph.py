@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.model.records import Envelope
-from mailbox_appliance.sending.graph_handover import judge_message
+from mailbox_appliance.sending.graph import judge_message
 from mailbox_appliance.sending.verdict import Refused
 from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook
 from tests.servers.desk import a_key, a_message

@@ -9,8 +9,8 @@ import pytest
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.model.records import OAuthLogin
-from mailbox_appliance.remote import https
-from mailbox_appliance.remote.graph import Graph, Said
+from mailbox_appliance.remote.graph import Graph, GraphResponse
+from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import OUTLOOK
 from mailbox_appliance.sending.outcome import Outcome, Recorder
 from mailbox_appliance.store.restore import merge
@@ -102,7 +102,7 @@ def test_while_all_mail_is_hidden_evidence_is_not_given_up(tmp_path: Path, clock
         box.smtp.at("dot", [DROP])
         operation = box.send().data["operationId"]
         folders = [each for each in listed() if each.path != ALL]
-        store.folders.replace(box.account, folders, folder_roles.assign(folders))
+        store.folders.replace(box.account, folders, folder_roles.assign_roles(folders))
         assert look(box, clock, operation) == "uncertain"
         sql = "SELECT evidence_looks, evidence_next_at FROM delivery_operations WHERE id = ?"
         looks, next_at = store.database.rows(sql, (operation,))[0]
@@ -137,7 +137,7 @@ def test_a_fault_of_ours_after_the_request_to_send_leaves_doubt(
 ) -> None:
     send = Graph.send_draft
 
-    def broken(self: Graph, token: str, draft_id: str, timeout: float) -> Said:
+    def broken(self: Graph, token: str, draft_id: str, timeout: float) -> GraphResponse:
         send(self, token, draft_id, timeout)
         raise RuntimeError
 
@@ -173,7 +173,7 @@ def test_a_draft_is_removed_when_it_is_recorded_that_it_was_not_sent(
 def test_an_answer_that_does_not_say_so_is_no_word_of_its_sending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = https.Answer(200, {}, b'{"id": "AAkA"}')
+    answer = https.HttpsResponse(200, {}, b'{"id": "AAkA"}')
     monkeypatch.setattr(https, "request", lambda *_: answer)
     assert Graph(OUTLOOK, None, ca_file="", timeout=1).get_draft_state("a-token", "AAkA") == "draft"
 

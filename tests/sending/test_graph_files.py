@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mail.parse import attachment_bytes, parse
-from mailbox_appliance.remote import graph_files
-from mailbox_appliance.sending import graph_handover
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message
+from mailbox_appliance.remote import graph as remote_graph
+from mailbox_appliance.sending import graph as sending_graph
 from tests.sending.outlook import ADA, Outlook, outlook
 from tests.sending.test_graph import later, told
 from tests.sending.test_graph_doubt import attempt, planned
@@ -51,9 +51,9 @@ SCALED = 20_000
 
 
 def scaled(monkeypatch: pytest.MonkeyPatch, box: Outlook) -> None:
-    monkeypatch.setattr(graph_handover, "LARGEST", SCALED)
-    monkeypatch.setattr(graph_handover, "LEAST_UPLOADED", SCALED)
-    monkeypatch.setattr(graph_files, "_RANGE", SCALED // 2)
+    monkeypatch.setattr(sending_graph, "LARGEST_MESSAGE", SCALED)
+    monkeypatch.setattr(sending_graph, "LEAST_UPLOADED", SCALED)
+    monkeypatch.setattr(remote_graph, "_RANGE", SCALED // 2)
     box.graph.uploads.least = SCALED
 
 
@@ -70,7 +70,7 @@ def small(box: Outlook, monkeypatch: pytest.MonkeyPatch) -> Outlook:
 def got(box: Outlook) -> dict[str, tuple[str, bytes | None]]:
     """What those who got the one message find attached, by name."""
     (sent,) = box.graph.messages
-    read = parse(sent.source)
+    read = parse_message(sent.source)
     return {each.filename: (each.mime_type, attachment_bytes(sent.source, each.part)) for each in read.attachments}
 
 
@@ -100,7 +100,7 @@ def test_it_arrives_as_it_was_sent(box: Outlook, sizes: list[int], attached: int
     assert (first.status, first.data["status"]) == (200, "succeeded"), first
     assert got(box) == meant(files)
     (sent,) = box.graph.messages
-    read = parse(sent.source)
+    read = parse_message(sent.source)
     assert (read.subject, (read.text or "").strip()) == ("Grüße", "Hello")
     assert set(sent.recipients) == {"bob@example.test", "dan@example.test"}
     assert b"dan@example.test" not in sent.source
@@ -128,13 +128,13 @@ def test_pictures_and_messages_arrive_as_what_they_are(box: Outlook) -> None:
         ("m.eml", "message/rfc822", False, None),
     ]
     assert sent.files[2].content == inner
-    found = {each.filename: (each.content_id, each.disposition) for each in parse(sent.source).attachments}
+    found = {each.filename: (each.content_id, each.disposition) for each in parse_message(sent.source).attachments}
     assert found["a.png"] == ("a@x", "inline")
     assert found["b.png"] == ("b@x", "inline")
     assert {name: content for name, (_, content) in got(box).items()} == {
         name: content for name, (_, content) in meant(files).items()
     }
-    assert 'src="cid:b@x"' in str(parse(sent.source).html)
+    assert 'src="cid:b@x"' in str(parse_message(sent.source).html)
 
 
 def test_a_size_on_which_graph_has_another_opinion(small: Outlook) -> None:

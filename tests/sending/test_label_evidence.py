@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.sending import copier
+from mailbox_appliance.sending import sent_copies
 from tests.servers.desk import a_message
 from tests.servers.fake_clock import FakeClock
 from tests.servers.gmail import Gmail
@@ -16,7 +16,7 @@ from tests.servers.smtp_script import DROP, Keep
 
 @pytest.fixture
 def desk(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabeledDesk]:
-    monkeypatch.setattr(copier, "_GLANCE", 0.01)
+    monkeypatch.setattr(sent_copies, "_GLANCE", 0.01)
     with Gmail() as gmail:
         made = LabeledDesk(tmp_path / "data", gmail, clock)
         yield made

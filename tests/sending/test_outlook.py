@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mail.parse import attachment_bytes, parse
+from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from tests.sending.outlook import SMTP_IS_OFF, TokenSmtp, graph_server
 from tests.servers.desk import a_key, a_message
 from tests.servers.dovecot import MailServer
@@ -113,7 +113,7 @@ def test_what_is_answered_and_forwarded_is_whole(house: SignedIn, graph: GraphSe
     to = {"to": [{"email": "cy@example.test"}], "comment": "See below"}
     assert house.desk.ask("POST", path, to, Idempotency_Key=a_key()).data["status"] == "succeeded"
     (forwarded,) = graph.messages
-    read = parse(forwarded.source)
+    read = parse_message(forwarded.source)
     assert {each.filename: attachment_bytes(forwarded.source, each.part) for each in read.attachments} == {
         "p.png": picture,
         "Pläne.zip": file,
@@ -123,7 +123,7 @@ def test_what_is_answered_and_forwarded_is_whole(house: SignedIn, graph: GraphSe
     attached = {"filename": "a", "mimeType": "application/zip", "content": base64.b64encode(file).decode()}
     body = {"replyToMessageId": item["id"], "body": {"text": "Fine"}, "attachments": [attached]}
     assert house.desk.send(house.account, body).data["status"] == "succeeded"
-    answer = parse(graph.messages[-1].source)
+    answer = parse_message(graph.messages[-1].source)
     assert (answer.in_reply_to, answer.references) == (("<1@x.test>",), ("<1@x.test>",))
     assert len(graph.messages[-1].files) == 1
 

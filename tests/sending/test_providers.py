@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.sending.providers import files_sent_mail
+from mailbox_appliance.sending.sent_copies import files_sent_mail
 
 
 @pytest.mark.parametrize(

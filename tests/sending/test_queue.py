@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mailbox_appliance.sending import queue
-from mailbox_appliance.sending.queue import Line, Queue
+from mailbox_appliance.sending import worker
+from mailbox_appliance.sending.worker import Line, Queue
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def many(make: object, count: int, *, mailboxes: int, servers: int = 1) -> list[
 @pytest.mark.parametrize(
     ("ones", "bound"),
     [
-        (many(now_waiting, 9, mailboxes=1), queue.MOST_PER_ACCOUNT),
-        (many(now_waiting, 50, mailboxes=50), queue.MOST_PER_SERVER),
-        (many(scheduled, 9, mailboxes=1), queue.MOST_SCHEDULED_PER_ACCOUNT),
-        (many(scheduled, 50, mailboxes=50), queue.MOST_SCHEDULED_PER_SERVER),
-        (many(scheduled, 50, mailboxes=50, servers=50), queue.MOST_SCHEDULED),
+        (many(now_waiting, 9, mailboxes=1), worker.MOST_PER_ACCOUNT),
+        (many(now_waiting, 50, mailboxes=50), worker.MOST_PER_SERVER),
+        (many(scheduled, 9, mailboxes=1), worker.MOST_SCHEDULED_PER_ACCOUNT),
+        (many(scheduled, 50, mailboxes=50), worker.MOST_SCHEDULED_PER_SERVER),
+        (many(scheduled, 50, mailboxes=50, servers=50), worker.MOST_SCHEDULED),
     ],
     ids=["of a mailbox", "of a server", "scheduled of a mailbox", "scheduled of a server", "scheduled"],
 )
@@ -82,8 +82,8 @@ def test_bounds(waiting: Queue[One], ones: list[One], bound: int) -> None:
 
 
 def test_the_bounds_leave_room_for_others() -> None:
-    assert queue.MOST_SCHEDULED_PER_ACCOUNT < queue.MOST_PER_ACCOUNT < queue.MOST_PER_SERVER
-    assert queue.MOST_SCHEDULED_PER_SERVER < queue.MOST_SCHEDULED < queue.MOST_PER_SERVER
+    assert worker.MOST_SCHEDULED_PER_ACCOUNT < worker.MOST_PER_ACCOUNT < worker.MOST_PER_SERVER
+    assert worker.MOST_SCHEDULED_PER_SERVER < worker.MOST_SCHEDULED < worker.MOST_PER_SERVER
 
 
 def test_both_kinds_share_the_places_of_a_mailbox(waiting: Queue[One]) -> None:

@@ -10,7 +10,7 @@ from imapclient.response_types import Envelope as ImapEnvelope
 
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.model.records import Endpoint, OutgoingMessage
-from mailbox_appliance.remote.smtp import Submission
+from mailbox_appliance.remote.smtp import SmtpConnection
 from tests.mail.test_compose import DATE, decoded, filename, lines, people
 from tests.sending.received import LETTERS, File, Letter, Mail, answer, message_id, passed_on, source
 from tests.servers.dovecot import MailServer
@@ -22,7 +22,7 @@ NAMES = [letter.name for letter in LETTERS]
 
 def submit(port: int, user: str, mails: Sequence[tuple[bytes, tuple[str, ...]]]) -> None:
     """Hand these messages over, one after the other, over one connection."""
-    submission = Submission.open(Endpoint("127.0.0.1", port, "none", user, PASSWORD), ca_file="", timeout=10)
+    submission = SmtpConnection.open(Endpoint("127.0.0.1", port, "none", user, PASSWORD), ca_file="", timeout=10)
     for wire, recipients in mails:
         assert all(reply.code == 250 for reply in submission.send_envelope(user, recipients, size=len(wire)))
         assert submission.start_data().code == 354

@@ -12,7 +12,7 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.model.records import Address, DeliveryKind, ListedFolder, NewDelivery, OutgoingMessage
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.sending.context import SendingContext
-from mailbox_appliance.sending.copies import SentMailFiler
+from mailbox_appliance.sending.sent_copies import SentMailFiler
 from tests.mailbox.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 

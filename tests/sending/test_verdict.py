@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from mailbox_appliance.model.records import Phase
-from mailbox_appliance.remote.dialogue import reply_of
-from mailbox_appliance.remote.faults import FaultKind, RemoteFault, Reply
+from mailbox_appliance.remote.errors import FaultKind, RemoteFault, Reply
+from mailbox_appliance.remote.smtp import reply_of
 from mailbox_appliance.sending.verdict import (
     Accepted,
     Continue,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mailbox_appliance.remote.faults import RemoteFault, Reply
-from mailbox_appliance.remote.graph import Said
+from mailbox_appliance.remote.errors import RemoteFault, Reply
+from mailbox_appliance.remote.graph import GraphResponse
+from mailbox_appliance.sending.graph import Step, judge, judge_sending
 from mailbox_appliance.sending.verdict import Accepted, Continue, Refused, TemporaryFailure, Uncertain, Verdict
-from mailbox_appliance.sending.verdict_graph import Step, judge, judge_sending
 
 LATER, SLOWER, LOGIN, DOUBT = (
     TemporaryFailure("unavailable"),
@@ -92,27 +92,27 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
 
 @pytest.mark.parametrize(("step", "status", "code", "expected"), ANSWERS)
 def test_every_answer(step: Step, status: int, code: str, expected: Verdict) -> None:
-    assert judge(step, Said(status, code)) == expected
+    assert judge(step, GraphResponse(status, code)) == expected
 
 
 def test_no_status_but_success_says_that_it_was_sent() -> None:
     for status in (*range(100, 200), *range(300, 600)):
-        assert not isinstance(judge("send", Said(status)), Accepted | Continue)
+        assert not isinstance(judge("send", GraphResponse(status)), Accepted | Continue)
         for step in BEFORE:
-            assert not isinstance(judge(step, Said(status)), Accepted | Continue | Uncertain)
+            assert not isinstance(judge(step, GraphResponse(status)), Accepted | Continue | Uncertain)
 
 
 def test_nobody_is_sent_for_an_answer_about_a_file_to_a_login() -> None:
     for status in (400, 401, 403, 404, 410, 413, 416):
         for code in ("", "ErrorAccessDenied", "InvalidAuthenticationToken", "Authorization_RequestDenied"):
             for step in ("attach", "session", "upload"):
-                assert judge(step, Said(status, code)) != LOGIN
+                assert judge(step, GraphResponse(status, code)) != LOGIN
 
 
 def test_no_code_turns_doubt_into_a_word() -> None:
     for status in (404, 408, 409, 412, 500, 502, 503, 504):
         for code in ("ErrorSendAsDenied", "ErrorInvalidRecipients", "ErrorQuotaExceeded", "ErrorAccessDenied"):
-            assert judge("send", Said(status, code)) == DOUBT
+            assert judge("send", GraphResponse(status, code)) == DOUBT
 
 
 @pytest.mark.parametrize("kind", ["timeout", "disconnected", "malformed", "tls", "unreachable", "throttled"])

@@ -12,7 +12,7 @@ import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
 from mailbox_appliance.model.records import Address, Connection, Endpoint, NewDelivery, OutgoingMessage, ParsedMessage
-from mailbox_appliance.sending import queue, worker
+from mailbox_appliance.sending import worker
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer
 from tests.servers.fake_clock import FakeClock
@@ -261,7 +261,7 @@ def test_a_server_that_stalls_twenty_mailboxes_holds_up_no_other(
     smtp.at("mail", Stall())
     answers = [(account, desk.send(account, a_message())) for account in stalled for _ in range(3)]
     assert [answer.data["status"] for _, answer in answers] == ["sending"] * 60
-    wait_until(lambda: smtp.held("mail") == queue.MOST_PER_SERVER, lambda: f"{smtp.held('mail')} are held", 10)
+    wait_until(lambda: smtp.held("mail") == worker.MOST_PER_SERVER, lambda: f"{smtp.held('mail')} are held", 10)
     operation = desk.send(free, a_message(mail_server.fresh_user())).data["operationId"]
     desk.wait_for(free, operation, "succeeded", 3)
     smtp.at("mail", None)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.mail import labels
+from mailbox_appliance.mail import folder_roles
 from tests.servers.desk import Desk
 from tests.servers.gmail import Gmail
 from tests.servers.mailboxes import wait_until
@@ -83,7 +83,7 @@ class LabeledDesk:
             kept: dict[str, Kept] = {}
             for each in self.box.letters.values():
                 folder = places[each.place or "all"]
-                flags = (each.flags() & _KEPT) | {labels.canonical(label) for label in each.labels}
+                flags = (each.flags() & _KEPT) | {folder_roles.canonical_label(label) for label in each.labels}
                 kept[str(each.number)] = (folder.path, each.uids[folder], flags, str(each.thread))
             shown = {
                 folder.path: {str(each.number) for each in folder.members.values()}

@@ -3,7 +3,7 @@
 import imaplib
 import statistics
 
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from tests.servers.corpus import Corpus
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import PASSWORD, wait_until
@@ -20,7 +20,7 @@ def test_the_corpus_is_the_same_each_time_and_of_the_sizes_of_real_mail() -> Non
 
 def test_the_corpus_has_of_everything() -> None:
     sources = [message.source for message in Corpus("a@example.test", largest_file=5000).messages(800)]
-    parsed = [parse(source) for source in sources]
+    parsed = [parse_message(source) for source in sources]
     assert sum(bool(each.attachments) for each in parsed) > 40
     assert sum(bool(each.in_reply_to) for each in parsed) > 200
     assert sum(bool(each.html) for each in parsed) > 300

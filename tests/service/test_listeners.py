@@ -21,8 +21,8 @@ from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.set_up import SetUp, add_first_admin
-from mailbox_appliance.remote.addresses import connect
-from mailbox_appliance.remote.faults import RemoteFault
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.net.connect import open_connection
 from mailbox_appliance.service.listeners import ServiceListeners
 from mailbox_appliance.settings import Value
 from mailbox_appliance.store.audit import Actor
@@ -175,7 +175,7 @@ def test_it_is_off_until_it_is_turned_on_and_then_off_again(house: House) -> Non
 def test_no_mailbox_is_connected_to_where_it_listens(house: House) -> None:
     def kind(host: str, port: int) -> str:
         try:
-            connect(host, port, "tls", 5, server="imap").close()
+            open_connection(host, port, "tls", 5, server="imap").close()
         except RemoteFault as fault:
             return fault.kind
         return "connected"

@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 import psutil
 
-from mailbox_appliance.mail.readers import UNANALYZED
+from mailbox_appliance.mail.html.analysis import UNANALYZED
 from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import PASSWORD, Answer, RunningAppliance

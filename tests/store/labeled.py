@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mailbox_appliance.mail import folder_roles, labels
+from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.model.records import ListedFolder, MessageIdentity, MirroredFolder, ParsedMessage
 from mailbox_appliance.store.store import Store
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
@@ -24,7 +24,7 @@ def listed(*users: str) -> list[ListedFolder]:
     """The folders as LIST tells them, with these labels of the user's."""
     folders = [ListedFolder(path, "/", frozenset({name})) for path, name in _ATTRIBUTES.items()]
     folders += [ListedFolder(path, "/", frozenset()) for path in ("INBOX", *users)]
-    return [replace(folder, label=labels.label_of(folder)) for folder in folders]
+    return [replace(folder, label=folder_roles.label_of_folder(folder)) for folder in folders]
 
 
 class LabeledMailbox(Mailbox):
@@ -37,7 +37,7 @@ class LabeledMailbox(Mailbox):
     def relist(self, *users: str) -> None:
         """Have these labels of the user's, and no others."""
         folders = listed(*users)
-        self.store.folders.replace(self.id, folders, folder_roles.assign(folders))
+        self.store.folders.replace(self.id, folders, folder_roles.assign_roles(folders))
 
     def bring(
         self,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
-from mailbox_appliance.mail.words import match
+from mailbox_appliance.mail.search import match_expression
 from mailbox_appliance.model.records import Address, MessageIdentity, ParsedMessage, SearchTerm
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
@@ -17,7 +17,7 @@ PATHS = ("INBOX", "Sent", "Junk")
 def found(store: Store, words: str) -> list[int]:
     """The numbers of the messages that have these words, one after the other, anywhere."""
     sql = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid"
-    return [row[0] for row in store.database.rows(sql, (match([SearchTerm(words)]),))]
+    return [row[0] for row in store.database.rows(sql, (match_expression([SearchTerm(words)]),))]
 
 
 #: A message, words it is found by, and words it is not found by.

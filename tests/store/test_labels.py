@@ -59,7 +59,7 @@ def test_what_lies_in_spam_or_trash_is_shown_there_alone(box: LabeledMailbox, pa
 def test_a_folder_that_is_told_of_later_shows_what_has_its_label(box: LabeledMailbox) -> None:
     whole = listed("Work")
     late = [each for each in whole if each.path not in ("Work", DRAFTS, STARRED)]
-    box.store.folders.replace(box.id, late, folder_roles.assign(late))
+    box.store.folders.replace(box.id, late, folder_roles.assign_roles(late))
     box.bring(1, ("Work", "\\Flagged"))
     box.bring(2, ("\\Draft",))
     assert box.shown() == {}

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.mail import query
+from mailbox_appliance.mail import search
 from mailbox_appliance.model.records import (
     Address,
     FetchedMessage,
@@ -28,7 +28,7 @@ from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.search import Search, SearchLimits
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync.parsing import BoundedReader
+from mailbox_appliance.sync.parse_child import BoundedReader
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import MORNING, Mailbox, parsed
 
@@ -231,7 +231,7 @@ def test_the_beginning_of_a_word_finds_it(store: Store, mailbox: Mailbox, typed:
         fetched = FetchedMessage(uid, frozenset(), MORNING - timedelta(seconds=uid), 1, b"")
         batch.append((fetched, parsed(subject=f"s{uid}", text=f"the {word}")))
     store.mailbox_writer.add(mailbox.folder(), batch)
-    listed, _ = store.messages.list([mailbox.id], query.read(typed), folders=None, before=None, limit=100)
+    listed, _ = store.messages.list([mailbox.id], search.parse_query(typed), folders=None, before=None, limit=100)
     assert [str(message.snippet).removeprefix("the ") for message in listed] == found
 
 
@@ -239,8 +239,8 @@ def test_a_beginning_with_very_many_words_is_found_as_well(store: Store, mailbox
     text = " ".join(f"beginning{number}" for number in range(400))
     mailbox.add(1, parsed(text=text))
     for typed in ("be*", "begin*", "beginning399*"):
-        assert len(_list(store, mailbox, query.read(typed))) == 1
-    assert _list(store, mailbox, query.read("beginning400*")) == []
+        assert len(_list(store, mailbox, search.parse_query(typed))) == 1
+    assert _list(store, mailbox, search.parse_query("beginning400*")) == []
 
 
 # --- the text that was searched ---
@@ -264,7 +264,9 @@ def test_a_message_tells_where_the_text_stands(store: Store, mailbox: Mailbox) -
         {"status": "no_literal_match"},
         {"status": "matched", "excerpt": "We met in the Red house."},
     ]
-    assert all(message.search_context is msgspec.UNSET for message in _list(store, mailbox, query.read("the red")))
+    assert all(
+        message.search_context is msgspec.UNSET for message in _list(store, mailbox, search.parse_query("the red"))
+    )
 
 
 def test_a_body_that_is_not_there_yet_is_unavailable(store: Store, mailbox: Mailbox) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mailbox_appliance.mail import labels
+from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.store.store import Store
 from tests.servers.corpus import Corpus
 from tests.servers.fault_proxy import FaultProxy
@@ -45,7 +45,7 @@ def at_gmail(box: GmailMailbox) -> Content:
         kept = {}
         for letter in box.letters.values():
             folder = places[letter.place or ""]
-            flags = (letter.flags() & _KEPT) | {labels.canonical(each) for each in letter.labels}
+            flags = (letter.flags() & _KEPT) | {folder_roles.canonical_label(each) for each in letter.labels}
             told = Kept(folder.path, letter.uids[folder], flags, str(letter.thread), hash_of_source(letter.source))
             kept[str(letter.number)] = told
         shown = {path: frozenset(map(str, numbers.values())) for path, numbers in box.contents().items()}

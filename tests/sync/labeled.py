@@ -1,6 +1,6 @@
 """A mailbox at Gmail's double, and whether the mirror of it equals it."""
 
-from mailbox_appliance.mail import labels
+from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from tests.servers.gmail import PASSWORD, Gmail
@@ -73,6 +73,6 @@ def expected(box: GmailMailbox) -> tuple[dict[tuple[str, int | None, int], Known
                 if folder.label is not None and folder.is_shown:
                     shown.setdefault(folder.path, set()).add(letter.number)
                 elif folder.label is None:
-                    told = frozenset(map(labels.canonical, letter.labels)) | letter.flags(folder)
+                    told = frozenset(map(folder_roles.canonical_label, letter.labels)) | letter.flags(folder)
                     lying[folder.path, uid, letter.number] = (letter.thread, told)
         return lying, shown

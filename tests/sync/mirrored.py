@@ -10,7 +10,7 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.events import Events
 from mailbox_appliance.model.records import AccountStatus, Connection, Endpoint
 from mailbox_appliance.oauth.logins import Logins
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import load
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.supervisor import Supervisor

@@ -19,7 +19,7 @@ from typing import Any
 
 from imapclient import IMAPClient
 
-from mailbox_appliance.mail.parse import parse
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.store.store import Store
 from tests.servers.dovecot import MailServer
 from tests.servers.fault_proxy import FaultProxy
@@ -114,7 +114,7 @@ def assert_equal(server: MailServer, user: str, folder: Path) -> int:
 
 def hash_of_source(source: bytes) -> str:
     """Of what is kept of a message's content."""
-    parsed = parse(source)
+    parsed = parse_message(source)
     return hash_of(parsed.subject, parsed.text, parsed.html)
 
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.mail.compose import with_text
-from mailbox_appliance.mail.forwarding import forwarded
-from mailbox_appliance.mail.hidden import of_html
-from mailbox_appliance.mail.parse import parse
-from mailbox_appliance.mail.readers import TAGS, UNANALYZED_PART
+from mailbox_appliance.mail.compose import with_plain_text
+from mailbox_appliance.mail.forward import forward_message
+from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_PART, extract_visible
+from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.records import Address, OutgoingMessage
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
@@ -42,17 +41,19 @@ def test_a_request_reads_what_cannot_be_analyzed_whole(busy: HtmlReaders) -> Non
     shown = busy.extract(LONG_HTML, "text")
     assert not shown.is_whole
     for reader in (busy.for_request(), busy.for_request()):
-        assert reader.extract(LONG_HTML, "text") == TAGS.extract(LONG_HTML, "text")
+        assert reader.extract(LONG_HTML, "text") == TAG_READER.extract(LONG_HTML, "text")
         assert reader.has_failed
 
 
 def test_mail_that_is_sent_loses_nothing_of_its_plain_part(busy: HtmlReaders) -> None:
     outgoing = OutgoingMessage(sender=Address(email="a@example.org"), html=LONG_HTML)
-    text = with_text(outgoing, busy.for_request()).text
+    text = with_plain_text(outgoing, busy.for_request()).text
     assert text is not None
     assert text.count("word") == WORDS
-    original = parse(f"Content-Type: text/html\r\n\r\n{LONG_HTML}".encode())
-    assert forwarded(original, None, with_attachments=False, reader=busy.for_request()).text.count("word") == WORDS
+    original = parse_message(f"Content-Type: text/html\r\n\r\n{LONG_HTML}".encode())
+    assert (
+        forward_message(original, None, with_attachments=False, reader=busy.for_request()).text.count("word") == WORDS
+    )
 
 
 def test_after_a_body_that_is_too_expensive_the_others_are_read_by_their_tags(readers: HtmlReaders) -> None:
@@ -76,7 +77,7 @@ def test_mail_of_many_expensive_parts_takes_the_time_of_one(readers: HtmlReaders
     assert not readers.for_request(within=0.7).extract(expensive(99), "text").is_analyzed
     one = time.monotonic() - began
     began = time.monotonic()
-    parsed = parse(source, readers.for_request(within=0.7))
+    parsed = parse_message(source, readers.for_request(within=0.7))
     assert time.monotonic() - began < 8 * one
     assert (parsed.text, parsed.warnings[0]) == ("Hi", UNANALYZED_PART)
 
@@ -94,4 +95,4 @@ def test_bodies_that_are_shown_together_share_a_deadline(readers: HtmlReaders) -
 
 def test_a_request_without_time_does_not_make_a_body_too_expensive_for_the_next(readers: HtmlReaders) -> None:
     readers.for_request(within=0.2).extract(PLAIN, "text")
-    assert readers.for_request(within=60.0).extract(PLAIN, "text").text == of_html(PLAIN, "text")[0]
+    assert readers.for_request(within=60.0).extract(PLAIN, "text").text == extract_visible(PLAIN, "text")[0]

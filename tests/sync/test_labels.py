@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from mailbox_appliance.remote.imap import ImapMailbox
+from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store import moves
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.sync import listing
+from mailbox_appliance.sync import follower
 from tests.servers.gmail import BYE, OVERQUOTA, Gmail
 from tests.servers.gmail_mailbox import GERMAN, GmailMailbox
 from tests.sync.labeled import LabeledMirror, endpoint_of
@@ -244,7 +244,7 @@ def _break_off(
         if not is_noted:
             patch.setattr(mirror.store.folders, "forget_positions", lambda _: None)
         with suppress(_Stopped):
-            listing.update_folders(
+            follower.update_folders(
                 mirror.store.folders, mirror.account_id, mailbox.list_folders_with_states()[0], ALL, is_first=True
             )
 
@@ -257,7 +257,7 @@ def _if_any_left(left: list[None], step: Callable[..., None], *given: object) ->
 
 
 def _without_extension(replace: Callable[[str, object], None]) -> None:
-    replace("mailbox_appliance.remote.gmail.EXTENSION", "X-NONE")
+    replace("mailbox_appliance.remote.imap.values.GMAIL_EXTENSION", "X-NONE")
 
 
 def test_mail_is_the_same_after_a_restart_and_changes_meanwhile(store: Store, gmail: Gmail, box: GmailMailbox) -> None:

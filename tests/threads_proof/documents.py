@@ -5,7 +5,7 @@ import random
 import xml.parsers.expat
 from functools import partial
 
-from mailbox_appliance.remote import autoconfig
+from mailbox_appliance.remote.discovery import autoconfig
 from tests.threads_proof.together import run_together
 
 _THREADS, _TURNS = 8, 60
@@ -40,12 +40,12 @@ def stress(chance: random.Random) -> None:
 
 def _read(chance: random.Random) -> None:
     for _ in range(_TURNS):
-        found = autoconfig.read(_GOOD, "ada@example.com")
+        found = autoconfig.read_autoconfig(_GOOD, "ada@example.com")
         assert [server.host for server in found.imap] == [f"mail{number}.example.com" for number in range(3)]
         place = chance.randrange(len(_GOOD))
         for document in (chance.choice(_BAD), _GOOD[:place]):
             try:
-                autoconfig.read(document, "ada@example.com")
+                autoconfig.read_autoconfig(document, "ada@example.com")
             except autoconfig.NotAutoconfig:
                 continue
             raise AssertionError(f"this was read: {document!r}")

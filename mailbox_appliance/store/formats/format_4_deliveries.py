@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.clock import from_timestamp, to_millis
-from mailbox_appliance.mail import compose, old_message
+from mailbox_appliance.mail import compose, legacy
 from mailbox_appliance.mail.address import is_writable
 from mailbox_appliance.model.records import ComposedMessage, Envelope, Phase
 from mailbox_appliance.security.tokens import new_id
@@ -156,7 +156,7 @@ def _write_delivery(database: Database, send: OldDelivery, now: datetime) -> Non
 def _delivery_values(send: OldDelivery, now: datetime) -> tuple[dict[str, Any], ComposedMessage | None]:
     """The row, and the message where that is to be sent still."""
     facts, source = send.facts, send.source
-    told, millis = old_message.listed(source or b""), to_millis(now)
+    told, millis = legacy.read_listing(source or b""), to_millis(now)
     status = send.status
     result = facts["result_id"] or new_id("msg")
     thread = result if facts["result_id"] else new_id("thr")
@@ -206,7 +206,7 @@ def _compose_open(send: OldDelivery) -> ComposedMessage:
     date = from_timestamp(facts["send_at"] or facts["created_at"])
     sender = envelope.sender if is_writable(envelope.sender) else _NOBODY
     message_id = facts["message_id_header"] or compose.new_message_id(sender)
-    return old_message.made_ready(send.source or b"", envelope, message_id=message_id, date=date)
+    return legacy.normalize(send.source or b"", envelope, message_id=message_id, date=date)
 
 
 def _envelope(facts: dict[str, Any]) -> Envelope:

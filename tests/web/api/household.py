@@ -266,7 +266,7 @@ class _Box(FilledMailbox):
             ListedFolder(path, "/", frozenset({mark} - {""})) for path, mark in (*FOLDERS, ("Drafts", "\\drafts"))
         ]
         with self.store.database.transaction():
-            self.store.folders.replace(self.id, tuple(listed), folder_roles.assign(listed))
+            self.store.folders.replace(self.id, tuple(listed), folder_roles.assign_roles(listed))
         self.messages = self.deliver(*(letter(f"Letter {n}", number=n, answers=n - 1) for n in range(1, 8)))
         [with_file] = self.deliver(_WITH_FILE, flags=("\\Flagged", "\\Seen"))
         self.messages += [with_file, *self.deliver(letter("Junk"), folder="Junk"), *self.deliver(b"", folder="Trash")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.remote import sign_in
+from mailbox_appliance.remote import login_check
 from tests.web.api.examination import examine, operations
 from tests.web.api.household import Household
 
@@ -16,7 +16,7 @@ FEWER = dict.fromkeys(("backups_create_backup", "backups_verify_backup", "restor
 
 @pytest.fixture
 def household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Household]:
-    monkeypatch.setattr(sign_in, "ANSWER_AFTER", 0.1)  # that all refusals take as long is another test's subject
+    monkeypatch.setattr(login_check, "ANSWER_AFTER", 0.1)  # that all refusals take as long is another test's subject
     made = Household(tmp_path / "household")
     yield made
     made.close()

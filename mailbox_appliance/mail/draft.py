@@ -1,0 +1,158 @@
+"""A saved draft, of whatever program, made ready to go (RFC 5322, RFC 2045): read leniently, sent strictly.
+
+Who it goes to must be beyond doubt: where an address could be read in two ways, or lost, the draft is refused.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from msgspec import UNSET
+
+from mailbox_appliance.mail import compose, headers, mime, parse, threads
+from mailbox_appliance.mail.address import is_writable, same_mailbox
+from mailbox_appliance.mail.headers import Fields
+from mailbox_appliance.mail.seven_bit import clean_lines, fields_of, to_seven_bit, with_final_line_break
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingMessage
+
+_LONGEST_HEADER = 256 * 1024
+_MOST_FIELDS = 1_000
+_BARE = re.compile(rb"\r(?!\n)|\0")
+# Written here from their values, or known to the envelope alone.
+_REWRITTEN_FIELDS = frozenset(
+    {"from", "to", "cc", "bcc", "reply-to", "subject", "date", "message-id", "in-reply-to", "references"}
+)
+# What servers add on the way (RFC 5322 3.6.7), signatures over fields that change, and what is only about a mailbox.
+# fmt: off
+_STALE_FIELDS = frozenset({
+    "mime-version", "sender", "return-path", "received", "delivered-to", "envelope-to", "envelope-from",
+    "x-original-to", "x-received", "received-spf", "authentication-results", "dkim-signature",
+    "domainkey-signature", "apparently-to", "content-length", "lines", "status", "x-status", "x-uid", "x-uidl",
+    "x-keys", "x-keywords", "x-imap", "x-imapbase", "fcc", "gcc", "lcc", "x-fcc", "x-unsent", "x-identity-key",
+    "x-account-key", "x-uniform-type-identifier", "x-universally-unique-identifier", "x-draft-info",
+    "x-draft-from", "x-our-headers", "x-cursor-pos",
+    # Claws Mail and Sylpheed; `R` names all recipients.
+    "af", "nf", "ps", "srh", "sfn", "dsr", "mid", "cfg", "pt", "s", "rq", "ssv", "nsv", "ssh", "r", "maid", "scf",
+    "rmid", "fmid", "x-claws-end-special-headers",
+})
+# What stays also where somebody is hidden.
+_HARMLESS_FIELDS = frozenset({
+    "importance", "priority", "x-priority", "x-msmail-priority", "sensitivity", "auto-submitted", "precedence",
+    "user-agent", "x-mailer", "organization", "accept-language", "expires", "reply-by", "autocrypt",
+    "disposition-notification-to", "return-receipt-to",
+})
+# fmt: on
+_STALE_BEGINNINGS = (
+    *("content-", "resent-", "arc-", "x-mozilla-", "x-apple-", "x-kmail-", "x-evolution-", "x-mutt-", "x-gnus-"),
+    *("x-reply-", "x-sylpheed-", "x-claws-", "x-envelope-", "x-spam-", "x-ms-exchange-", "x-gm-"),
+)
+
+
+def to_sendable(source: bytes, sender: Address, *, message_id: str, date: datetime) -> ComposedMessage:
+    """The draft as it travels: 7-bit, without Bcc; its MIME structure stays, and its content where that is 7-bit.
+
+    `sender` is the mailbox: a From with another address is refused. Raises ValueError where the draft cannot go; the
+    reason says what to do. How many it goes to, and how large it is, is for the caller to judge.
+    """
+    root, listed, warnings = mime.parse_structure(source)
+    header = root.source[: root.start]
+    if _BARE.search(header):
+        raise ValueError("its header holds control characters: save the draft again")
+    written = list(fields_of(header[: _LONGEST_HEADER + 1]))
+    if len(header) > _LONGEST_HEADER or len(written) > _MOST_FIELDS:
+        raise ValueError("its header is too long: save the draft again, or send it to fewer people")
+    fields: Fields = {}
+    for name, _, value in written:
+        fields.setdefault(name, []).append(value)
+    outgoing, answers_to = _to_outgoing(fields, sender, parse.charset_of(root, parse.choose_bodies(root)))
+    if not outgoing.subject.strip():
+        _require_content(root, listed, warnings)
+    content = to_seven_bit(root, warnings)
+    reply_to = compose.write_field("Reply-To", compose.address_list_words(answers_to)) if answers_to else b""
+    lines = [*compose.header_fields(outgoing, message_id, date), reply_to, *_other_fields(written, outgoing)]
+    return ComposedMessage(
+        wire=Content(
+            b"".join([*lines, b"MIME-Version: 1.0\r\n", content.fields, b"\r\n"]), with_final_line_break(content.body)
+        ),
+        bcc_header=compose.bcc_field(outgoing.bcc),
+        envelope=compose.envelope_of(outgoing, also_named=answers_to),
+        message_id=message_id,
+    )
+
+
+def _require_content(root: mime.MimePart, listed: list[tuple[str, str]], warnings: Iterable[str]) -> None:
+    read = parse.assemble(root, listed, warnings)
+    if not (read.attachments or compose.has_text(read.text, read.html)):
+        raise ValueError("it is empty: give it a subject, a text or an attachment")
+
+
+def _to_outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[OutgoingMessage, tuple[Address, ...]]:
+    """Who it is from and for, what it is about and what it answers; and where answers to it go."""
+    to, cc, bcc, answers_to = (_read_recipients(fields, name, charset) for name in ("To", "Cc", "Bcc", "Reply-To"))
+    if not (to or cc or bcc):
+        raise ValueError("it has no recipients: give it some in To, Cc or Bcc")
+    parents, ancestors = (_read_ids(fields, name) for name in ("in-reply-to", "references"))
+    outgoing = OutgoingMessage(
+        sender=_require_own_sender(fields, sender, charset),
+        to=to,
+        cc=cc,
+        bcc=bcc,
+        subject=headers.decode_text(headers.first_value(fields, "subject"), charset),
+        in_reply_to=parents[0] if parents else None,
+        references=threads.trim_references(ancestors),
+    )
+    return outgoing, answers_to
+
+
+def _require_own_sender(fields: Fields, sender: Address, charset: str | None) -> Address:
+    """The mailbox, under the name that the draft gives it."""
+    given = _read_addresses_of(fields, "From", charset)
+    if any(not same_mailbox(each.email, sender.email) for each in given):
+        raise ValueError("its From is not this mailbox: change it, or send it from the mailbox that it names")
+    names = [each.name for each in given if each.name is not UNSET]
+    return Address(email=sender.email, name=names[0] if names else sender.name)
+
+
+def _read_recipients(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
+    found = _read_addresses_of(fields, name, charset)
+    if bad := next((number for number, each in enumerate(found, 1) if not is_writable(each.email)), None):
+        # Not quoted: who is answered chose it, and what this says reaches assistants as words of ours.
+        raise ValueError(f"address {bad} of its {name} cannot be written to: correct it")
+    return found
+
+
+def _read_addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
+    """The addresses of all fields of this name; seen in practice: one To field for each recipient."""
+    found: list[Address] = []
+    for value in fields.get(name.lower(), ()):
+        try:
+            found += headers.read_addresses_strictly(headers.decode_octets(value, charset))
+        except ValueError as error:
+            raise ValueError(f"its {name} cannot be read: {error}") from error
+    return tuple(found)
+
+
+def _read_ids(fields: Fields, name: str) -> list[str]:
+    found = (threads.exact_message_ids(headers.decode_text(value)) for value in fields.get(name, ()))
+    return compose.writable_ids(dict.fromkeys(each for ids in found for each in ids))
+
+
+def _other_fields(written: Iterable[tuple[str, bytes, str]], outgoing: OutgoingMessage) -> Iterator[bytes]:
+    """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient.
+
+    An address can be written in more ways than one can look for (encoded, folded, commented, by its name alone). So
+    where somebody is hidden, only those fields stay that are about something else.
+    """
+    seen = {each.email.casefold() for each in (*outgoing.to, *outgoing.cc, outgoing.sender)}
+    hidden = {each.email.casefold() for each in outgoing.bcc} - seen
+    for name, raw, value in written:
+        if name in _REWRITTEN_FIELDS or name in _STALE_FIELDS or name.startswith(_STALE_BEGINNINGS) or "bcc" in name:
+            continue
+        if outgoing.bcc and name not in _HARMLESS_FIELDS:
+            continue
+        lower = headers.decode_text(value).casefold()
+        if "bcc:" in lower.replace(" ", "") or any(email in lower or email in value.casefold() for email in hidden):
+            continue
+        if (line := clean_lines(raw)) is not None:
+            yield line

@@ -1,0 +1,284 @@
+"""Readers of HTML for the message parser, and the counts of the text that they leave out as hidden.
+Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parsing`). All else takes `TAG_READER`,
+or a reader that asks such a child.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Literal, Protocol
+
+from mailbox_appliance.mail import invisible_characters
+from mailbox_appliance.mail.html.tokenizer import MAX_INPUT, NO_TEXT, tokenize
+
+# --- What senders hide from the eye is kept from programs and assistants too, and counted ---
+
+
+Form = Literal["text", "markdown", "html"]
+_LINE_BREAKS = re.compile(r"[\t\n]+")
+
+#: The name of each technique, and what it covers. The guide has this table.
+TECHNIQUES: Mapping[str, str] = {
+    "display": (
+        "`display: none`, `content-visibility: hidden`, `mso-hide: all` (but for links), the attributes `hidden` and"
+        " `popover`, `dialog` without `open`"
+    ),
+    "visibility": (
+        "`visibility: hidden` and `collapse`, where nothing inside undoes it; table rows and columns that are collapsed"
+    ),
+    "opacity": "`opacity` and `filter: opacity()` below 0.1, all elements around taken together",
+    "size": (
+        "letters below 2 pixels, also by `zoom`, `scale` and `font-size-adjust`; lines or boxes of at most 1 pixel"
+        " whose overflow is not shown; `scale(0)` and turns by 90 degrees out of the page; `clip` and `clip-path` that"
+        " leave nothing; pictures of at most 1 pixel"
+    ),
+    "colour": (
+        "letters of nearly the colour or the gradient that lies behind them (contrast below 1.25 to 1), or transparent"
+        " ones"
+    ),
+    "off-screen": (
+        "positions, margins, `translate` and `text-indent` that move text 400 pixels or more to the left or above,"
+        " or 5,000 and more anywhere"
+    ),
+    "element": (
+        "comments; `template`, hidden `input`; what `iframe`, `audio`, `video`, `progress` and the like show in their"
+        " stead; `svg` and `math`"
+    ),
+    "zero-width": "characters without width: joiners that join nothing, fillers, tags, variation selectors, controls",
+    "bidi": "controls of the direction of writing",
+}
+_MOST_NAMED = 10
+_CHARACTERS = ("zero-width", "bidi")
+
+
+@dataclass(frozen=True)
+class HiddenText:
+    """How much was left out, by technique: pieces of text, and characters of no width or of direction.
+
+    `unjudged`: style that may hide text or not, by its name, and how many elements whose text was kept have it. The
+    names come from a fixed vocabulary: no sender writes them.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(self.counts.values()) or any(self.unjudged.values())
+
+    def __add__(self, other: "HiddenText") -> "HiddenText":
+        return HiddenText(_add_counts(self.counts, other.counts), _add_counts(self.unjudged, other.unjudged))
+
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings: how much was left out, and what could not be judged."""
+        return tuple(filter(None, (self._left_out_warning(), self._unjudged_warning())))
+
+    def _unjudged_warning(self) -> str:
+        """Names the most frequent style first, and at most a few."""
+        found = sorted(
+            ((count, name) for name, count in self.unjudged.items() if count), key=lambda one: (-one[0], one)
+        )
+        if not found:
+            return ""
+        named = [f"{name} ({count})" for count, name in found[:_MOST_NAMED]]
+        if len(found) > _MOST_NAMED:
+            named.append(f"{len(found) - _MOST_NAMED} more")
+        return f"Some text may be hidden: the appliance cannot judge {', '.join(named)}."
+
+    def _left_out_warning(self) -> str:
+        """Empty if nothing was left out."""
+        by_name = {name: count for name, count in sorted(self.counts.items()) if count and name not in _CHARACTERS}
+        pieces = sum(by_name.values())
+        characters = sum(self.counts.get(name, 0) for name in _CHARACTERS)
+        told = []
+        if not pieces and not characters:
+            return ""
+        if pieces:
+            named = ", ".join(f"{name} {count}" for name, count in by_name.items())
+            told.append(f"{pieces} piece{'s' if pieces > 1 else ''} ({named})")
+        if characters:
+            told.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
+        return f"Text that is not seen was left out: {', '.join(told)}."
+
+
+def _add_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def visible_text(text: str) -> tuple[str, HiddenText]:
+    """Plain text without invisible characters; line breaks of whatever kind are line feeds."""
+    seen, zero_width, bidi = invisible_characters.strip_invisible(text)
+    return seen, HiddenText({name: count for name, count in zip(_CHARACTERS, (zero_width, bidi), strict=True) if count})
+
+
+def visible_line(text: str) -> tuple[str, HiddenText]:
+    """As `visible_text`, on one line: line breaks and tabs are spaces."""
+    seen, hidden = visible_text(text)
+    return _LINE_BREAKS.sub(" ", seen).strip(), hidden
+
+
+def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
+    """Return what is seen of HTML in one of three forms, and what was left out.
+
+    Hostile HTML takes seconds of pure Python, so only the child process calls this (`sync.parsing`).
+    """
+    from mailbox_appliance.mail.html.hidden_text import to_visible_html
+    from mailbox_appliance.mail.html.text import to_markdown, to_text
+
+    counts: Counter[str] = Counter()
+    match form:
+        case "text":
+            seen = to_text(html, counts)
+        case "markdown":
+            seen = to_markdown(html, counts)
+        case "html":
+            seen = to_visible_html(html, counts)
+    left_out = {name: counts[name] for name in TECHNIQUES if counts[name]}
+    return seen, HiddenText(
+        left_out, {name: count for name, count in counts.items() if count and name not in TECHNIQUES}
+    )
+
+
+def extract_preview(html: str) -> str:
+    """Return some of the text that is seen of HTML, for a preview of one line. As `of_html`, for the child alone."""
+    from mailbox_appliance.mail.html.text import to_preview_text
+
+    return to_preview_text(html)
+
+
+#: A form of a body, or what suffices for a preview of one line.
+ReadForm = Literal[Form, "beginning"]
+
+#: Warnings of what could not be analyzed.
+UNANALYZED = (
+    "The HTML of this message could not be analyzed in time, so the text of its tags is used. Text that mail programs"
+    " hide may be in it. Try again later, and check the message in a mail program before you act on it."
+)
+UNANALYZED_PLAIN = (
+    "The HTML of this message could not be analyzed in time, so its stored plain text is shown. It may differ from"
+    " what mail programs show. Try again later, and check the message in a mail program before you act on it."
+)
+UNANALYZED_PART = (
+    "HTML in this message could not be analyzed when it arrived, so it is left out of the text. Check the message in a"
+    " mail program before you act on it."
+)
+UNANALYZED_PREVIEW = (
+    "The HTML of this message could not be analyzed when it arrived, so it has no preview. Check the message in a mail"
+    " program before you act on it."
+)
+UNANALYZED_OUTGOING = (
+    "The HTML of this message could not be analyzed in time to make its plain-text part. That part may show text that"
+    " mail programs hide, or lack text that they show. The HTML itself is unchanged."
+)
+UNCOMPARED = (
+    "The plain-text and HTML versions of this message could not be compared in time, so they may differ. Try again"
+    " later, and check the message in a mail program before you act on it."
+)
+
+_PREVIEW_CHARACTERS = 20_000  # characters
+_LOOKED_THROUGH = 50  # times as much is looked through for style sheets and scripts as is read
+_MOST_REMOVED = 1_000  # elements
+_SPACES = re.compile(r"[ \t\r\f\u00a0]+")
+_EDGES = re.compile(r" ?\n ?")
+_EMPTY_LINES = re.compile(r"\n{3,}")
+# fmt: off
+_LINES = frozenset({
+    "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "li", "main",
+    "nav", "ol", "option", "p", "pre", "section", "table", "tbody", "tfoot", "thead", "title", "tr", "ul"
+})
+# fmt: on
+_CELLS = frozenset({"td", "th"})
+
+
+@dataclass(frozen=True)
+class VisibleContent:
+    """What a reader found. Without an analysis `text` is plain text, whatever form was wanted, hidden text included."""
+
+    text: str
+    hidden: HiddenText
+    is_analyzed: bool = True
+    is_whole: bool = True
+
+
+class HtmlReader(Protocol):
+    """Reads HTML. Never raises."""
+
+    def extract(self, html: str, form: ReadForm) -> VisibleContent:
+        """Return what is seen of HTML in a form."""
+
+
+class TagReader:
+    """Reads the text between tags, without any look at styles.
+
+    `longest`: how many characters are read; of longer HTML style sheets and scripts are left out first.
+    """
+
+    def __init__(self, longest: int = MAX_INPUT) -> None:
+        self._longest = longest
+
+    def extract(self, html: str, form: ReadForm) -> VisibleContent:
+        """Return the text of the tags, in time linear in the length of the HTML."""
+        if form == "beginning":
+            html = html[:_PREVIEW_CHARACTERS]
+        html, is_whole = self._bound_html(html)
+        text, hidden = visible_text(text_of_tags(html))
+        return VisibleContent(text, hidden, is_analyzed=False, is_whole=is_whole)
+
+    def has_text(self, html: str) -> bool:
+        """Return whether there is text between the tags. Reads no further than its first visible character."""
+        return any(visible_text(piece)[0].strip() for piece in _text_pieces(self._bound_html(html)[0]))
+
+    def _bound_html(self, html: str) -> tuple[str, bool]:
+        """The HTML that is read, and whether that is all of it."""
+        most = self._longest * _LOOKED_THROUGH
+        is_whole = len(html) <= most
+        if len(html) > self._longest:
+            html = _without_elements(_without_elements(html[:most], "style"), "script")
+        return html[: self._longest], is_whole and len(html) <= self._longest
+
+
+TAG_READER = TagReader()
+#: For the threads of the service: the first page, in a few thousandths of a second.
+PREVIEW_TAG_READER = TagReader(12_000)
+
+
+def _without_elements(html: str, name: str) -> str:
+    """The HTML without the first elements of that name. By plain searches, which are hundreds of times as fast."""
+    small = html.lower()
+    pieces: list[str] = []
+    place = 0
+    while len(pieces) < _MOST_REMOVED and len(small) == len(html):  # a few capitals are longer when small
+        start = small.find(f"<{name}", place)
+        if start < 0:
+            break
+        pieces.append(html[place:start])
+        end = small.find(f"</{name}", start)
+        place = len(html) if end < 0 else end
+    return "".join([*pieces, html[place:]])
+
+
+def text_of_tags(html: str) -> str:
+    """Return the text between tags: lines where blocks are, without scripts, style sheets, titles and comments.
+
+    Linear in the length of the HTML, of which 2 Mi characters are read (`markup.MAX_INPUT`).
+    """
+    text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(_text_pieces(html))))
+    return _EMPTY_LINES.sub("\n\n", text).strip()
+
+
+def _text_pieces(html: str) -> Iterator[str]:
+    is_text = True
+    for token in tokenize(html):
+        name = token.name
+        if not name:
+            if is_text:
+                content = unescape(token.content) if "&" in token.content else token.content
+                yield content.replace("\n", " ")
+        elif name in NO_TEXT:
+            is_text = token.closes
+        elif name in _LINES:
+            yield "\n"
+        elif name in _CELLS:
+            yield " "

@@ -1,0 +1,556 @@
+"""Style sheets of a mail: which rules apply on a screen, and which of them match an element.
+Media queries are evaluated for the screens of readers (Media Queries 4).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from html import unescape
+
+from mailbox_appliance.mail.html import css_parser, css_style
+from mailbox_appliance.mail.html.css_parser import (
+    Compound,
+    MatchTarget,
+    Selector,
+    UnknownSelector,
+    depends_on_place,
+    matches_compound,
+    parse_selector,
+)
+from mailbox_appliance.mail.html.css_properties import Declared, parse_declared
+from mailbox_appliance.mail.html.css_style import ROOT_STYLE, style_of
+from mailbox_appliance.mail.html.css_values import UnjudgedValue, parse_length
+from mailbox_appliance.mail.html.tokenizer import parse_attributes, tokenize
+
+# --- Media queries: whether the rules that they guard count on the screens of readers (Media Queries 4) ---
+
+
+MEDIA_DOUBT = "@media"
+_LEAST_SCREEN, _WIDEST_PHONE = 320.0, 1_024.0  # pixels of width
+_WIDEST_WINDOW, _WIDEST_SCREEN = 3_000.0, 10_000.0
+_MOST_NESTED_CONDITIONS = 5  # parentheses in each other
+_QUERY = re.compile(r"(?:(not|only)\s+)?(?!(?:not|only|and|or)\b)([a-z][\w-]*)(?:\s+and\s+(.*))?", re.S)
+_SIZE = re.compile(r"(?:(min|max)-)?(?:device-)?(width|height)")
+_RANGE = re.compile(r"([^<>=]*?)\s*([<>]=?|=)\s*([^<>=]*?)(?:\s*([<>]=?)\s*([^<>=]*))?")
+_RESOLUTION = re.compile(
+    r"(?:-webkit-min-device-pixel-ratio|min-resolution)\s*:\s*(\d{1,4}(?:\.\d{1,6})?)(dpi|dpcm|dppx|x)?"
+)
+_PER_PIXEL = {"dpi": 96.0, "dpcm": 96 / 2.54}  # of one device pixel for each pixel of CSS
+_PRESENT = frozenset(
+    {"color", "width", "height", "device-width", "device-height", "resolution", "aspect-ratio", "orientation"}
+)
+
+
+class _QueryResult(IntEnum):
+    """Whether screens meet a query. In this order `and` is the least of several, and `or` the largest."""
+
+    NEVER = 0
+    ELSEWHERE = 1  # on phones and in dark mode: newsletters swap blocks there, and the desktop is what counts
+    SOMETIMES = 2
+    ALWAYS = 3
+
+
+_NEGATED = {
+    _QueryResult.NEVER: _QueryResult.ALWAYS,
+    _QueryResult.ELSEWHERE: _QueryResult.SOMETIMES,
+    _QueryResult.SOMETIMES: _QueryResult.SOMETIMES,
+    _QueryResult.ALWAYS: _QueryResult.NEVER,
+}
+
+
+def media_query_holds(queries: str) -> bool | str:
+    """Whether a list of media queries is met on every screen, or the doubt `@media` where only some meet it.
+
+    Queries of phones and of dark mode count as not met.
+    """
+    text = css_parser.unescape(css_parser.without_comments(queries)).lower().strip()
+    met = max(map(_evaluate_query, css_parser.split_css(text, ","))) if text else _QueryResult.ALWAYS
+    return MEDIA_DOUBT if met == _QueryResult.SOMETIMES else met == _QueryResult.ALWAYS
+
+
+def _evaluate_query(text: str) -> _QueryResult:
+    found = _QUERY.fullmatch(text.strip())
+    if found is None:
+        return _evaluate_condition(text, 0)
+    met = _QueryResult.ALWAYS if found[2] in ("all", "screen") else _QueryResult.NEVER
+    if found[3] is not None:
+        met = min(met, _evaluate_condition(found[3], 0))
+    return _NEGATED[met] if found[1] == "not" else met
+
+
+def _evaluate_condition(text: str, depth: int) -> _QueryResult:
+    """Features in parentheses, joined by `and` or by `or`."""
+    words, groups = _groups(text)
+    if not groups:
+        return _QueryResult.NEVER  # malformed, as in `screen yahoo`: browsers take it for `not all` (section 3.2)
+    first, joins = words[0], set(words[1:-1])
+    if (
+        first not in ("", "not")
+        or words[-1]
+        or not (joins <= {"and"} or joins <= {"or"})
+        or depth > _MOST_NESTED_CONDITIONS
+    ):
+        return _QueryResult.SOMETIMES
+    met = [
+        _evaluate_condition(each, depth + 1) if each.startswith(("(", "not")) else _evaluate_feature(each)
+        for each in groups
+    ]
+    found = max(met) if joins == {"or"} else min(met)
+    if first == "not":
+        return _NEGATED[found] if len(groups) == 1 else _QueryResult.SOMETIMES
+    return found
+
+
+def _groups(text: str) -> tuple[list[str], list[str]]:
+    """The words around the outermost parentheses, and what stands in these."""
+    words, groups = [""], []
+    depth = start = 0
+    for found in re.finditer(r"[()]", text):
+        sign, place = found[0], found.start()
+        if sign == "(":
+            if depth == 0:
+                words[-1] = text[start:place].strip()
+                start = found.end()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                groups.append(text[start:place].strip())
+                words.append("")
+                start = found.end()
+    if depth:
+        groups.append(text[start:].strip())  # CSS Syntax 5.4.9: what is not closed ends with the sheet
+        words.append("")
+    else:
+        words[-1] = text[start:].strip()
+    return words, groups
+
+
+def _evaluate_feature(text: str) -> _QueryResult:
+    if text in _PRESENT:
+        return _QueryResult.ALWAYS
+    name, colon, value = (part.strip() for part in text.partition(":"))
+    if colon:
+        size = _SIZE.fullmatch(name)
+        if size and size[1]:
+            return _evaluate_size(size[2], value, is_least=size[1] == "min")
+        if found := _RESOLUTION.fullmatch(text):
+            return (
+                _QueryResult.ALWAYS
+                if float(found[1]) <= _PER_PIXEL.get(found[2] or "", 1.0)
+                else _QueryResult.SOMETIMES
+            )
+        if (name, value) == ("prefers-color-scheme", "dark") or name.startswith("-ms-"):
+            return _QueryResult.ELSEWHERE
+        return _QueryResult.SOMETIMES
+    return _evaluate_range(text)
+
+
+def _evaluate_range(text: str) -> _QueryResult:
+    """Of `width > 1px`, `1px < width` and `1px < width <= 9px` (section 2.4.3)."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return _QueryResult.SOMETIMES
+    left, sign, middle, other_sign, right = found.groups()
+    if size := _SIZE.fullmatch(left):
+        value, is_least = middle, sign.startswith(">")
+    elif size := _SIZE.fullmatch(middle):
+        value, is_least = left, sign.startswith("<")
+    if size is None or size[1] or sign == "=":
+        return _QueryResult.SOMETIMES
+    met = _evaluate_size(size[2], value, is_least=is_least)
+    return min(met, _evaluate_size(size[2], right, is_least=other_sign.startswith(">"))) if other_sign else met
+
+
+def _evaluate_size(side: str, value: str, *, is_least: bool) -> _QueryResult:
+    found = parse_length(value)
+    if found is None or found.percent or (found.is_number and found.pixels):
+        return _QueryResult.SOMETIMES
+    pixels = found.to_pixels(16.0)
+    if is_least:
+        if pixels <= _LEAST_SCREEN:
+            return _QueryResult.ALWAYS
+        return _QueryResult.NEVER if pixels > _WIDEST_SCREEN else _QueryResult.SOMETIMES
+    if pixels < _LEAST_SCREEN:
+        return _QueryResult.NEVER
+    if pixels >= _WIDEST_WINDOW:
+        return _QueryResult.ALWAYS
+    return _QueryResult.ELSEWHERE if side == "height" or pixels <= _WIDEST_PHONE else _QueryResult.SOMETIMES
+
+
+MOST_RULES = 20_000  # selectors of one mail; of those behind only the rules that hide count
+_MOST_RULES_AT_ALL = 40_000
+_MOST_COMPARISONS = 1_000_000
+_MOST_WHEN_OVER = 20  # rules that are looked at, of each kind, when these are used up
+_LONGEST_KEPT = 200_000  # characters
+_LONGEST_PARENT = 500  # characters of a selector
+_MOST_NESTED_RULES = 5  # `@media` in `@media`, rules in rules
+_MOST_SIGNS = 12  # `&` in one selector
+_LAYERS = re.compile(r"@layer\s++([^;{}\s][^;{}]{0,499}+)[;{]")
+_UNLAYERED = (float("inf"),)
+_INCLUDED = re.compile(r"@import\s*+(?:url\(\s*+)?[\"']?\s*+(?:data|cid):")
+_SUPPORTED = re.compile(r"@supports\s*+\(?\s*+(not\s*+)?\(\s*+([\w-]+\s*+:[^()]++)\)\s*+\)?")
+#: Blocks whose rules may count or not: the appliance does not know the size of boxes or what happens over time.
+_DOUBTFUL_AT_RULES = {name: name for name in ("@container", "@scope", "@starting-style", "@when", "@else")}
+_PSEUDO = re.compile(r"::?(first-line|first-letter|before|after|details-content)\s*\Z", re.I)
+_LETTER_PROPERTIES = frozenset({"color", "-webkit-text-fill-color"})
+_PAINTED_PROPERTIES = frozenset({"background-color", "background-image"})
+#: What a mail declares that concerns all of its text, and cannot be judged.
+DATA_SHEET_DOUBT, DATA_FONT_DOUBT, SELECTOR_DOUBT = "style sheet in a data: URL", "@font-face", "selector"
+
+
+@dataclass(frozen=True, slots=True)
+class StyleRule:
+    """What one selector declares. `hides`: whether something is not seen where only that is declared."""
+
+    selector: Selector
+    around: tuple[str, ...]  # what the elements around must have, each: a name, `.class` or `#id`
+    order: tuple[tuple[float, ...], int, int, int, int]
+    usual: Declared
+    important: Declared
+    hides: bool
+    is_plain: bool  # whoever has what it is found by is its subject
+    depends_on_place: bool = False  # which of its siblings an element is
+    doubt: str = ""  # why it cannot be told whether it counts
+
+
+def find_sheets(html: str) -> Iterator[str]:
+    """The style sheets that stand in HTML, wherever: one at the end counts for what stands before it.
+
+    For one that a link brings with it, in a `data:` or `cid:` address, stands an `@import` of it.
+    """
+    lower = html.lower()
+    last = max(lower.rfind("<style"), lower.rfind("<link"))
+    counts: bool | str = False
+    if last < 0:
+        return
+    for token in tokenize(html):
+        if token.name == "link" and not token.closes:
+            if _is_included(parse_attributes(token.content)):
+                yield '@import "data:"'
+        elif token.name == "style" and not token.closes:
+            attributes = parse_attributes(token.content)
+            kind = attributes.get("type", "").strip().lower()
+            counts = kind in ("", "text/css") and media_query_holds(unescape(attributes.get("media", "")))
+            continue
+        elif counts:
+            sheet = unescape(token.content)
+            yield sheet if counts is True else f"@media (unknown) {{{sheet}}}"
+        if token.end > last:
+            return
+        counts = False
+
+
+def _is_included(attributes: dict[str, str]) -> bool:
+    """Whether a link is to a style sheet in the message; mail programs load none from elsewhere."""
+    if "stylesheet" not in unescape(attributes.get("rel", "")).lower():
+        return False
+    address = re.sub(r"[\t\r\n]", "", unescape(attributes.get("href", ""))).strip().lower()
+    return address.startswith(("data:", "cid:"))
+
+
+def _block_applies(prelude: str) -> bool | str:
+    """Whether the rules in such a block count; a name where that cannot be told."""
+    name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
+    if name.startswith("@media"):
+        return media_query_holds(prelude.removeprefix("@media"))
+    if name == "@supports":
+        return _is_supported(prelude)
+    return _DOUBTFUL_AT_RULES.get(name, name == "@layer")
+
+
+def _is_supported(prelude: str) -> bool | str:
+    """What is read here, browsers support."""
+    found = _SUPPORTED.fullmatch(prelude.strip())
+    if found is None or not any(parse_declared(found[2])):
+        return "@supports"
+    return not found[1]
+
+
+@dataclass
+class RuleIndex:
+    """Rules, found by what the element that they are about must have."""
+
+    count: int = 0
+    depends_on_ancestors: bool = False
+    depends_on_place: bool = False  # which of its siblings an element is
+    depends_on_attributes: bool = False  # others than `id` and `class`
+    by_key: dict[str, list[StyleRule]] = field(default_factory=dict)
+    unjudged: set[str] = field(default_factory=set)  # what concerns all text
+    animations: set[str] = field(default_factory=set)  # their names, of those that could hide something
+    _layers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, sheet: str) -> None:
+        """Take in the rules of a style sheet without comments."""
+        plain = css_parser.unescape(sheet).lower()
+        if "@import" in plain and _INCLUDED.search(plain):
+            self.unjudged.add(DATA_SHEET_DOUBT)
+        for found in _LAYERS.finditer(plain) if "@layer" in plain else ():
+            for name in found[1].split(","):
+                self._layers.setdefault(name.strip(), len(self._layers))
+        self._add_blocks(css_parser.parse_blocks(sheet), ("",), _RulePlace())
+
+    def _add_blocks(self, blocks: Iterable[css_parser.RuleBlock], parents: Sequence[str], place: "_RulePlace") -> None:
+        """Take in rules; `parents`: the selectors of the rule that they stand in."""
+        for block in blocks:
+            if self.count >= _MOST_RULES_AT_ALL:
+                return
+            if block.prelude.startswith("@"):
+                self._add_at_rule(block, parents, place)
+            elif place.depth < _MOST_NESTED_RULES:
+                written = list(css_parser.split_css(block.prelude, ","))
+                inside = [each for parent in parents for each in self._nested_selectors(parent, written)]
+                self._add_rules(inside, block.content, place)
+            elif "{" in block.content or any(parse_declared(block.content)):
+                self.unjudged.add(SELECTOR_DOUBT)
+
+    def _nested_selectors(self, parent: str, written: Sequence[str]) -> Iterator[str]:
+        """The selectors of a rule in another one (CSS Nesting 1, 3)."""
+        if not parent:
+            yield from written
+            return
+        for each in written:
+            self.count += 1
+            if self.count > _MOST_RULES_AT_ALL:
+                return
+            signs = each.count("&")
+            if signs > _MOST_SIGNS or len(parent) > _LONGEST_PARENT:
+                self.unjudged.add(SELECTOR_DOUBT)
+            else:
+                yield each.replace("&", parent) if signs else f"{parent} {each.strip()}"
+
+    def _add_at_rule(self, block: css_parser.RuleBlock, parents: Sequence[str], place: "_RulePlace") -> None:
+        prelude = css_parser.unescape(block.prelude).lower()
+        if prelude.startswith(("@keyframes", "@-webkit-keyframes")):
+            self._add_animation(prelude, block.content)
+        elif prelude.startswith("@font-face"):
+            content = css_parser.unescape(block.content).lower()
+            if "data:" in content or "cid:" in content or "size-adjust" in content:
+                self.unjudged.add(DATA_FONT_DOUBT)
+        elif holds := _block_applies(prelude):
+            if place.depth >= _MOST_NESTED_RULES:
+                self.unjudged.add(SELECTOR_DOUBT)
+                return
+            inside = place.inside("" if holds is True else holds, self._layer(prelude, place))
+            if parents == ("",):
+                self._add_blocks(css_parser.parse_blocks(block.content), parents, inside)
+            else:
+                self._add_rules(parents, block.content, inside)
+
+    def _layer(self, prelude: str, place: "_RulePlace") -> tuple[float, ...]:
+        if not prelude.startswith("@layer"):
+            return place.layer
+        name = prelude.removeprefix("@layer").strip()
+        number = self._layers.setdefault(name or f" {len(self._layers)}", len(self._layers))
+        return (*place.layer[:-1], number, *_UNLAYERED)
+
+    def _add_animation(self, prelude: str, content: str) -> None:
+        for block in css_parser.parse_blocks(content):
+            usual, important = parse_declared(block.content)
+            found = {**usual, **important}
+            style = style_of(ROOT_STYLE, "div", found)
+            if style.hidden or style.unjudged or not (_LETTER_PROPERTIES | _PAINTED_PROPERTIES).isdisjoint(found):
+                self.animations.add(prelude.partition("keyframes")[2].strip().strip("\"'"))
+                return
+
+    def _add_rules(self, written: Sequence[str], content: str, place: "_RulePlace") -> None:
+        own, inside = css_parser.split_nested(content)
+        usual, important = parse_declared(own)
+        if usual or important:
+            found = {**usual, **important}
+            style = style_of(ROOT_STYLE, "div", found)
+            hides = bool(style.hidden)
+            for each in written:
+                self.count += 1
+                if self.count > _MOST_RULES_AT_ALL:
+                    return
+                if pseudo := _PSEUDO.search(each):
+                    doubt = _pseudo_element_doubt(pseudo[1].lower(), found, hides or bool(style.unjudged))
+                    if doubt:
+                        self._add_rule(
+                            each[: pseudo.start()] or "*", {doubt: UnjudgedValue(doubt)}, {}, place, hides=False
+                        )
+                elif self.count <= MOST_RULES or hides:
+                    self._add_rule(each, usual, important, place, hides=hides)
+        if inside:
+            self._add_blocks(inside, tuple(each.strip() for each in written), place.inside("", place.layer))
+
+    def _add_rule(
+        self, written: str, usual: Declared, important: Declared, place: "_RulePlace", *, hides: bool
+    ) -> None:
+        try:
+            found = parse_selector(written)
+        except UnknownSelector:
+            if hides:
+                self.unjudged.add(SELECTOR_DOUBT)
+            return
+        if found:
+            self._add_parsed(found, usual, important, place, hides=hides)
+
+    def _add_parsed(
+        self, found: Selector, usual: Declared, important: Declared, place: "_RulePlace", *, hides: bool
+    ) -> None:
+        compounds = (found.subject, *(compound for _, compound in found.around))
+        asks_place = any(map(depends_on_place, compounds)) or any(sign in ("+", "~") for sign, _ in found.around)
+        around = _required_ancestor(found) or (("*",) if asks_place else ())
+        self.depends_on_ancestors = self.depends_on_ancestors or bool(around)
+        self.depends_on_place = self.depends_on_place or asks_place
+        self.depends_on_attributes = self.depends_on_attributes or any(each.depends_on_attributes for each in compounds)
+        doubt = place.doubt or next((each.vague for each in compounds if each.vague), "")
+        order = (place.layer, *found.weight, self.count)
+        rule = StyleRule(found, around, order, usual, important, hides, _is_plain(found.subject), asks_place, doubt)
+        self.by_key.setdefault(_index_key(found.subject), []).append(rule)
+
+
+@dataclass(frozen=True, slots=True)
+class _RulePlace:
+    """Where a rule stands: how deep, in which layer, and why it may not count."""
+
+    depth: int = 0
+    layer: tuple[float, ...] = _UNLAYERED
+    doubt: str = ""
+
+    def inside(self, doubt: str, layer: tuple[float, ...]) -> "_RulePlace":
+        return _RulePlace(self.depth + 1, layer, self.doubt or doubt)
+
+
+def _pseudo_element_doubt(name: str, found: Declared, could_hide: bool) -> str:
+    """A name where letters may be hidden by what is declared of a line, of a letter, or of what is put over them."""
+    if name in ("before", "after"):
+        kind = "img" if isinstance(found.get("content"), UnjudgedValue) else ""
+        return f"::{name}" if css_style.may_cover(kind, found, 16.0, is_behind_text=True) else ""
+    is_coloured = name == "first-line" and not _LETTER_PROPERTIES.isdisjoint(found)
+    return f"::{name}" if could_hide or is_coloured else ""
+
+
+def _required_ancestor(selector: Selector) -> tuple[str, ...]:
+    """What one of the elements around must have; of a sibling nothing is said."""
+    signs = {sign for sign, _ in selector.around}
+    if "+" in signs or "~" in signs:
+        return ("*",)
+    return tuple(_index_key(compound) for _, compound in selector.around)
+
+
+def build_index(sheets: tuple[str, ...]) -> RuleIndex:
+    """The rules of all style sheets of a mail. Kept for a while: a newsletter has the same ones each time."""
+    return _index_kept(sheets) if sum(map(len, sheets)) <= _LONGEST_KEPT else _build_index(sheets)
+
+
+def _build_index(sheets: tuple[str, ...]) -> RuleIndex:
+    index = RuleIndex()
+    for sheet in sheets:
+        index.add(css_parser.without_comments(sheet))
+    return index
+
+
+_index_kept = lru_cache(maxsize=8)(_build_index)
+
+
+@dataclass
+class RuleMatcher:
+    """Which rules are about the elements of one mail."""
+
+    index: RuleIndex
+    comparisons: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there were as many comparisons as there may be."""
+        return self.comparisons > _MOST_COMPARISONS
+
+    def candidates(self, known: MatchTarget) -> list[StyleRule]:
+        """The rules whose subject an element is, the weightiest last; around it they may ask for others yet."""
+        if self.index.count >= _MOST_RULES_AT_ALL and (known.id or known.classes):
+            return [_LEFT_OUT_RULE]
+        found: list[StyleRule] = []
+        for key in ("*", *known.keys):
+            rules = self.index.by_key.get(key, ())
+            self.comparisons += len(rules)
+            if not self.is_over:
+                found += [rule for rule in rules if rule.is_plain or matches_compound(rule.selector.subject, known)]
+            else:
+                found += select_hiding(rules)
+        return sorted(found, key=lambda rule: rule.order)
+
+    def matches(self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget]) -> bool:
+        """Whether a rule is about an element that is its subject, in its place; `around`, the outermost first."""
+        if rule.depends_on_place and not matches_compound(rule.selector.subject, known):
+            return False
+        return self._matches_from(rule, known, around, len(around), 0)
+
+    def _matches_from(
+        self, rule: StyleRule, known: MatchTarget, around: Sequence[MatchTarget], stop: int, part: int
+    ) -> bool:
+        """Whether what is before an element is what the rule asks for, from one of its parts on."""
+        if part == len(rule.selector.around):
+            return True
+        sign, compound = rule.selector.around[part]
+        for other, place in _elements_before(sign, known, around, stop):
+            self.comparisons += 1
+            if self.is_over:
+                return rule.hides
+            if matches_compound(compound, other) and self._matches_from(rule, other, around, place, part + 1):
+                return True
+        return False
+
+
+def _elements_before(
+    sign: str, known: MatchTarget, around: Sequence[MatchTarget], stop: int
+) -> Iterator[tuple[MatchTarget, int]]:
+    """Siblings or elements around, the nearest first, and how many of those around lie around them."""
+    if sign in ("+", "~"):
+        other = known.previous
+        while other is not None:
+            yield other, stop
+            other = other.previous if sign == "~" else None
+        return
+    lowest = stop - 1 if sign else 0
+    for place in range(stop - 1, max(lowest, 0) - 1, -1):
+        yield around[place], place
+
+
+def select_hiding(rules: Sequence[StyleRule]) -> list[StyleRule]:
+    """Some of the rules that hide: those that are taken to fit where there is no time to look."""
+    return [rule for rule in rules[-_MOST_WHEN_OVER:] if rule.hides]
+
+
+_LEFT_OUT_RULE = StyleRule(
+    Selector(Compound(), (), (0, 0, 0)),
+    (),
+    (_UNLAYERED, 9, 0, 0, 0),
+    {},
+    {"display": "none"},
+    hides=True,
+    is_plain=True,
+)
+
+
+def _is_plain(compound: Compound) -> bool:
+    others = len(compound.attributes) + len(compound.conditions)
+    return bool(compound.id) + len(compound.classes) + bool(compound.tag) + 2 * others <= 1
+
+
+def _index_key(compound: Compound) -> str:
+    """What an element must have before all: it is found by that."""
+    if compound.id:
+        return f"#{compound.id}"
+    return f".{compound.classes[0]}" if compound.classes else compound.tag or "*"
+
+
+def cascade(rules: Sequence[StyleRule], hints: Declared, style: str) -> Declared:
+    """What is declared of an element in the end: by old attributes, by rules, by its `style` (CSS Cascade 6)."""
+    usual, important = parse_declared(style) if style else ({}, {})
+    found = dict(hints)
+    for rule in rules:
+        found |= rule.usual
+    found |= usual
+    for rule in sorted(rules, key=_importance) if any(rule.order[0] != _UNLAYERED for rule in rules) else rules:
+        found |= rule.important
+    return found | important
+
+
+def _importance(rule: StyleRule) -> tuple[object, ...]:
+    """What is important counts the more the earlier its layer is (CSS Cascade 5, 6.4.4)."""
+    return (tuple(-number for number in rule.order[0]), *rule.order[1:])

@@ -1,0 +1,560 @@
+"""The style of one element: its declarations, its box, what it inherits, and what cannot be judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mailbox_appliance.mail.html import css_backdrop
+from mailbox_appliance.mail.html.css_backdrop import Backdrop, BackgroundPicture
+from mailbox_appliance.mail.html.css_properties import CURRENT_COLOUR, INHERIT, INHERITED, INITIAL
+from mailbox_appliance.mail.html.css_values import BLACK, CLIPPED_BOX, Colour, Length, UnjudgedValue
+from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, TABLE_PARTS
+
+# ---
+# Where CSS puts the box of an element, and whether anything of it is left (CSS 2.1, 8 to 11): by its own
+# declarations.
+#
+# Width, height, overflow and transforms do nothing to what stands in a line; there a margin moves the line.
+
+
+HEIGHT = "height"
+LEAST_BOX = 1.0  # pixels of a box whose overflow is hidden
+FAR_AWAY = 400.0  # pixels to the left or above, where no screen reaches
+VERY_FAR_AWAY = 5_000.0  # in any direction: nobody scrolls there
+_SEEN_PADDING = 8.0  # pixels in which something of the content is seen
+_COVERING = 10.0  # pixels by which a box lies over the line before it
+_LEAST_COVER = 0.3  # of opacity
+_PAINTED_ELEMENTS = frozenset({"img", "hr", "textarea", "svg", "input", "button"})  # without a background of their own
+_PAINTING_PROPERTIES = ("box-shadow", "border", "border-image", "backdrop-filter")
+GROWING_ELEMENTS = TABLE_PARTS | {"table"}  # with what is in them
+
+Declared = Mapping[str, object]
+
+
+def is_inline(name: str, declared: Declared) -> bool:
+    """Whether an element stands in a line with the text around it."""
+    if declared.get("position") in ("absolute", "fixed"):
+        return False
+    if declared.get("float", "none") not in ("none", INITIAL, INHERIT):
+        return False
+    display = declared.get("display", INHERIT)
+    if display == INHERIT:
+        return name not in BLOCK_ELEMENTS
+    return display in ("inline", INITIAL)
+
+
+def length_in_pixels(declared: Declared, name: str, letters: float) -> float | None:
+    """A length in pixels; None where there is none."""
+    value = declared.get(name)
+    return value.to_pixels(letters) if isinstance(value, Length) else None
+
+
+def clips_overflow(declared: Declared) -> bool:
+    """Whether what flows over is not shown."""
+    is_hidden = declared.get("overflow-x") is True or declared.get("overflow-y") is True
+    return is_hidden or declared.get("clip-path") == CLIPPED_BOX
+
+
+def is_flat(name: str, declared: Declared, letters: float, low: str = "") -> bool:
+    """Whether a box has no height; what has a least height has one. `low`: of the box that it lies in."""
+    if _grows_with_content(name, declared):
+        return False
+    height = declared.get("height")
+    if low == HEIGHT and isinstance(height, Length) and height.percent and not (height.pixels or height.letters):
+        return True
+    return _is_thin(declared, letters, "height", "padding-top", "padding-bottom")
+
+
+def lowness_of(name: str, declared: Declared, letters: float) -> str:
+    """Why boxes in it may have no height: it has none itself, or it is a grid with a row or a column of no size."""
+    layout = declared.get("layout")
+    if layout == "grid" and declared.get("grid") is True:
+        return "display: grid"
+    if _grows_with_content(name, declared) or not _is_thin(declared, letters, "height"):
+        return ""
+    return f"display: {layout}" if layout else HEIGHT
+
+
+def is_narrow(name: str, declared: Declared, letters: float, around: bool) -> bool:
+    """Whether a box has no width; `around`: whether the one that it lies in has none."""
+    if _grows_with_content(name, declared):
+        return False
+    if _is_thin(declared, letters, "width", "padding-left", "padding-right"):
+        return True
+    is_free = declared.get("position") in ("absolute", "fixed") or declared.get("float", "none") != "none"
+    return around and not is_free and not _has_width(declared, letters)
+
+
+def _has_width(declared: Declared, letters: float) -> bool:
+    """Whether it has one whatever that around it is; a share of nothing is nothing."""
+    lengths = [declared.get(each) for each in ("width", "min-width", "padding-left", "padding-right")]
+    return any(isinstance(each, Length) and each.to_pixels(letters, 0.0) > LEAST_BOX for each in lengths)
+
+
+def _grows_with_content(name: str, declared: Declared) -> bool:
+    return name in GROWING_ELEMENTS and declared.get("display") != "block"
+
+
+def _is_thin(declared: Declared, letters: float, side: str, *paddings: str) -> bool:
+    given = [length_in_pixels(declared, each, letters) for each in (side, f"max-{side}")]
+    if not any(each is not None and each <= LEAST_BOX for each in given):
+        return False
+    least = length_in_pixels(declared, f"min-{side}", letters) or 0.0
+    return (
+        least <= LEAST_BOX
+        and sum(length_in_pixels(declared, each, letters) or 0.0 for each in paddings) < _SEEN_PADDING
+    )
+
+
+def is_off_screen(name: str, declared: Declared, letters: float) -> bool:
+    """Whether a box lies where no screen reaches; padding of the same size takes its content back."""
+    placed = declared.get("position", "static") not in ("static", INHERIT, INITIAL)
+    for side in ("left", "top"):
+        shift = 0.0 if name in TABLE_PARTS else length_in_pixels(declared, f"margin-{side}", letters) or 0.0
+        shift += _offset(declared, side, letters) if placed else 0.0
+        if shift <= -FAR_AWAY and shift + (length_in_pixels(declared, f"padding-{side}", letters) or 0.0) <= -FAR_AWAY:
+            return True
+        if shift >= VERY_FAR_AWAY:
+            return True
+    if declared.get("float") == "right" and (length_in_pixels(declared, "margin-right", letters) or 0.0) <= -FAR_AWAY:
+        return True
+    if placed and any(not -FAR_AWAY < _offset(declared, side, letters) < VERY_FAR_AWAY for side in ("right", "bottom")):
+        return True
+    translate = declared.get("translate")
+    return max(movement_of(declared)[0], translate if isinstance(translate, float) else 0.0) >= FAR_AWAY
+
+
+def _offset(declared: Declared, side: str, letters: float) -> float:
+    value = declared.get(side)
+    if not isinstance(value, Length):
+        return 0.0
+    if value.percent and declared.get("position") == "relative":
+        return value.to_pixels(letters, 0.0)  # what lies side by side may be put over each other by percentages
+    return VERY_FAR_AWAY if value.percent >= 100 else value.to_pixels(letters)
+
+
+def movement_of(declared: Declared) -> tuple[float, bool]:
+    """How far a transform moves a box, in pixels, and whether nothing is left of it."""
+    value = declared.get("transform")
+    return value[:2] if isinstance(value, tuple) else (0.0, False)
+
+
+def scale_of(declared: Declared) -> float:
+    """The factor by which transforms change the size of letters in a box."""
+    transform, scale = declared.get("transform"), declared.get("scale")
+    factor = scale if isinstance(scale, float) else 1.0
+    return factor * transform[2] if isinstance(transform, tuple) else factor
+
+
+def moves_line(declared: Declared, letters: float) -> bool:
+    """Whether the margin of what stands in a line moves the rest of the line off the screen."""
+    return (length_in_pixels(declared, "margin-left", letters) or 0.0) <= -FAR_AWAY
+
+
+def may_cover(name: str, declared: Declared, letters: float, *, is_behind_text: bool) -> bool:
+    """Whether a box may lie over text that is not its own: one with a background, or a picture, out of its place."""
+    position = declared.get("position", "static")
+    is_free = position in ("absolute", "fixed", "sticky")
+    if not is_free and not (is_behind_text and (position == "relative" or "float" in declared)):
+        return False
+    if not (name in _PAINTED_ELEMENTS or _is_opaque(declared)):
+        return False
+    if is_free:
+        return not is_off_screen(name, declared, letters)
+    shifts = [length_in_pixels(declared, f"margin-{side}", letters) or 0.0 for side in ("top", "left")]
+    if position == "relative":
+        shifts += [_offset(declared, side, letters) for side in ("top", "left")]
+        shifts += [-_offset(declared, side, letters) for side in ("bottom", "right")]
+    return min(shifts) <= -_COVERING
+
+
+def _is_opaque(declared: Declared) -> bool:
+    colour, picture = declared.get("background-color"), declared.get("background-image")
+    is_coloured = colour[3] > _LEAST_COVER if isinstance(colour, tuple) else colour not in (None, INITIAL, INHERIT)
+    others = (declared.get(each) for each in _PAINTING_PROPERTIES)
+    return is_coloured or any(each not in (None, False, INITIAL, INHERIT) for each in (picture, *others))
+
+
+# ---
+# What of an element's declarations could hide its text and cannot be judged, each by a name of a fixed vocabulary.
+#
+# A value counts only where it has an effect: a width that is not known hides nothing unless the overflow is cut off.
+
+
+_COLOUR_PROPERTIES = frozenset({
+    "color", "-webkit-text-fill-color", "background-color", "background-image", "background-size", "background-clip",
+    "box-shadow"
+})  # fmt: skip
+_SIZE_PROPERTIES = frozenset(
+    {"width", "height", "max-width", "max-height", "aspect-ratio", "flex", "-webkit-line-clamp"}
+)
+_OFFSET_PROPERTIES = frozenset({"top", "right", "bottom", "left"})
+#: Of boxes only: they do nothing to what stands in a line.
+_BOX_PROPERTIES = _SIZE_PROPERTIES | {
+    "transform", "transform-origin", "scale", "rotate", "translate", "offset-path", "margin-top", "overflow-x",
+    "overflow-y", "contain", "text-indent"
+}  # fmt: skip
+_HIGHEST_LINE = 10.0  # times the height of a box
+_TURNING_PROPERTIES = ("transform", "rotate", "scale")
+
+
+def inherited_doubts(around: frozenset[tuple[str, str]], declared: Mapping[str, object]) -> frozenset[tuple[str, str]]:
+    """The properties that are handed on to what is inside, each with the name of what cannot be judged."""
+    kept = {(name, why) for name, why in around if _depends_on_parent(declared.get(name, INHERIT))}
+    found = {
+        (name, value.name)
+        for name, value in declared.items()
+        if isinstance(value, UnjudgedValue) and name in INHERITED and name not in _COLOUR_PROPERTIES
+    }
+    return frozenset(kept | found)
+
+
+def _depends_on_parent(value: object) -> bool:
+    """Whether a value depends on the same one around it."""
+    return value == INHERIT or (isinstance(value, Length) and bool(value.letters or value.percent))
+
+
+def own_doubts(name: str, declared: Mapping[str, object], letters: float, low: str, *, inline: bool) -> frozenset[str]:
+    """Names of what cannot be judged of an element and of all in it. `low`: of the box that it lies in."""
+    found = {
+        value.name
+        for key, value in declared.items()
+        if isinstance(value, UnjudgedValue)
+        and key not in INHERITED
+        and key not in _COLOUR_PROPERTIES
+        and not (inline and key in _BOX_PROPERTIES)
+        and _can_hide(key, name, declared, letters)
+    }
+    if not inline and clips_overflow(declared) and name not in GROWING_ELEMENTS:
+        height = length_in_pixels(declared, "height", letters) or length_in_pixels(declared, "max-height", letters)
+        least = length_in_pixels(declared, "min-height", letters) or 0.0
+        padding = sum(length_in_pixels(declared, f"padding-{side}", letters) or 0.0 for side in ("top", "bottom"))
+        if height is not None and max(height, least) + padding < letters / 2:
+            found.add("overflow: hidden")
+        line = declared.get("line-height")
+        if height and isinstance(line, Length):
+            size = line.pixels * letters if line.is_number else line.to_pixels(letters, letters / 100)
+            if size > _HIGHEST_LINE * max(height, least):
+                found.add("overflow: hidden")  # letters lie in the middle of their line, below the box
+        if low and not (height and height > letters / 2):
+            if low != HEIGHT:
+                found.add(low)
+            elif declared.get("position") in ("absolute", "fixed"):
+                found.add("position: absolute")
+    if declared.get("backface-visibility") == "hidden" and declared.get("turned") is True:
+        found.add("backface-visibility")
+    return frozenset(found)
+
+
+def _can_hide(key: str, name: str, declared: Mapping[str, object], letters: float) -> bool:
+    if key in _SIZE_PROPERTIES:
+        return clips_overflow(declared) and name not in GROWING_ELEMENTS
+    if key in _OFFSET_PROPERTIES:
+        return declared.get("position", "static") not in ("static", INHERIT)
+    if key in ("overflow-x", "overflow-y"):
+        return is_flat(name, declared, letters) or is_narrow(name, declared, letters, around=False)
+    if key == "z-index":
+        return declared.get("position", "static") not in ("static", INHERIT, INITIAL)
+    if key == "clip":
+        return declared.get("position") in ("absolute", "fixed")
+    if key == "transform-origin":
+        return any(declared.get(each) is not None for each in _TURNING_PROPERTIES)
+    return key != "margin-right" or declared.get("float") == "right"
+
+
+SMALLEST_LETTERS = 2.0  # pixels; below them nobody reads
+_LEAST_OPACITY = 0.1
+_WHOLE_LINE = 990.0  # pixels: what begins behind them is cut off where the overflow is hidden
+_FLAT_LINE = 0.1  # times the size of letters
+_LINK_COLOUR: Colour = (0, 0, 0xEE / 255, 1)
+_BUTTON_BACKDROP = Backdrop((0xEF / 255, 0xEF / 255, 0xEF / 255, 1))
+_MARK_BACKDROP = Backdrop((1, 1, 0, 1))
+_PAPER_BACKDROP = Backdrop()
+_USUAL_ASPECT = 0.5  # of the height of small letters to their size
+_OWN_LETTERS = frozenset({"button", "textarea", "input", "select"})
+_CLIPPING = frozenset({"textarea", "marquee", "select"})  # what flows over in these is not shown
+TABLE_ROWS = frozenset({"tr", "tbody", "thead", "tfoot"})
+_SMALLER = frozenset({"small", "sub", "sup"})
+
+
+@dataclass(slots=True, eq=False)  # not frozen: it would take three times as long to make one
+class Style:
+    """What an element hands to what is in it. `hidden` is the technique that hides its text; empty: it is seen."""
+
+    gone: str = ""  # the technique by which nothing in it is seen, whatever it declares
+    visible: bool = True
+    opacity: float = 1.0
+    letters: float = 16.0  # their size in pixels
+    zoom: float = 1.0
+    adjusted: float | None = None  # `font-size-adjust`
+    flat: bool = False  # its lines have no height
+    clips: bool = False  # what flows over is not shown
+    colour: Colour | UnjudgedValue | None = BLACK  # of the letters
+    fill: Colour | UnjudgedValue | None = None  # of the letters, in its stead
+    behind: Backdrop = _PAPER_BACKDROP
+    behind_blocks: Backdrop = _PAPER_BACKDROP  # without what is painted behind the text of a line only
+    shifted: bool = False  # its lines begin where no screen reaches
+    indented: bool = False  # the blocks in it do
+    narrow: bool = False  # it has no width
+    low: str = ""  # why boxes in it may have no height
+    layout: str = ""  # `flex` or `grid`: what stands in a line elsewhere is a box in it
+    same_for_blocks: bool = True  # a block in it that declares nothing looks the same
+    moves_line: bool = False  # the rest of the line that it stands in is where no screen reaches
+    doubts: frozenset[str] = frozenset()  # what could not be judged of it and of what it lies in, whatever is declared
+    unsure: frozenset[tuple[str, str]] = frozenset()  # properties that are handed on, with what could not be judged
+    folded: bool = False  # it is shown when the reader unfolds it
+    hidden: str = ""
+    unjudged: tuple[str, ...] = ()  # why it cannot be said whether its text is seen
+
+    def values(self) -> tuple[object, ...]:
+        """All that it says, to be compared."""
+        return (
+            *(self.gone, self.visible, self.opacity, self.letters, self.zoom, self.adjusted, self.flat, self.clips),
+            *(self.colour, self.fill, self.behind, self.behind_blocks, self.shifted),
+            *(self.indented, self.narrow, self.low, self.layout, self.moves_line),
+            *(self.doubts, self.unsure, self.folded),
+        )
+
+
+ROOT_STYLE = Style()
+UNSHOWN_STYLE = Style(gone="element", hidden="element")  # of elements that no program shows
+
+
+def judge(style: Style) -> Style:
+    """The style with what its values say of text: whether it is hidden, or why that cannot be told."""
+    by_colour = _is_hidden_by_colour(style)
+    style.hidden = style.gone or _letter_technique(style) or ("colour" if by_colour is True else "")
+    style.unjudged = ()
+    if not style.hidden and (by_colour or style.doubts or style.unsure or style.folded):
+        names = style.doubts | {name for _, name in style.unsure}
+        names |= {by_colour.name} if isinstance(by_colour, UnjudgedValue) else set()
+        style.unjudged = tuple(sorted(names | {"details"} if style.folded else names))
+    return style
+
+
+def style_of(around: Style, name: str, declared: Mapping[str, object]) -> Style:
+    """The style of an element with that name, in an element with that style."""
+    if around.gone:
+        return around
+    usual, inline = _browser_style(around, name), is_inline(name, declared)
+    if not declared and (inline or usual.same_for_blocks):
+        return usual
+    letters = _letter_size(usual, declared)
+    indented = _is_indented_away(declared, usual, letters)
+    below = usual.behind if inline else usual.behind_blocks
+    colour = _colour(declared, "color", usual.colour, BLACK)
+    behind = _backdrop_of(below, declared, colour)
+    style = Style(
+        visible=_is_visible(declared, usual),
+        opacity=usual.opacity * _factor(declared, "opacity") * _factor(declared, "filter"),
+        letters=letters,
+        zoom=usual.zoom * _factor(declared, "zoom") * (1.0 if inline else scale_of(declared)),
+        adjusted=_size_adjustment(declared, usual),
+        flat=_is_flat_line(declared, usual, letters),
+        clips=usual.clips or (not inline and clips_overflow(declared)),
+        colour=colour,
+        fill=_colour(declared, "-webkit-text-fill-color", usual.fill, None),
+        behind=behind,
+        behind_blocks=usual.behind_blocks if inline else behind,
+        shifted=usual.shifted if inline else indented,
+        indented=indented,
+        narrow=usual.narrow if inline else is_narrow(name, declared, letters, usual.narrow),
+        low=usual.low if inline else lowness_of(name, declared, letters),
+        layout=str(declared.get("layout", "")),
+        moves_line=inline and moves_line(declared, letters),
+        folded=usual.folded,
+    )
+    if declared.get("background-clip") == "text":
+        _cut_letters_out(style, below, declared)
+    style.same_for_blocks = (
+        style.behind == style.behind_blocks and style.shifted == indented and not (style.narrow or style.low)
+    )
+    style.doubts = usual.doubts | own_doubts(name, declared, letters, usual.low, inline=inline)
+    style.unsure = inherited_doubts(usual.unsure, declared)
+    style.gone = _element_technique(style, name, declared, usual.low, inline=inline)
+    if inline and usual.layout and not style.gone:
+        boxed = replace(style, narrow=is_narrow(name, declared, letters, around=False))
+        if _element_technique(boxed, name, declared, usual.low, inline=False):
+            style.doubts |= {f"display: {usual.layout}"}
+    return judge(style)
+
+
+def _browser_style(around: Style, name: str) -> Style:
+    """As browsers have it for an element that declares nothing (HTML 15.3)."""
+    if name in _OWN_LETTERS:
+        behind = _BUTTON_BACKDROP if name == "button" else _PAPER_BACKDROP
+        changed = replace(around, letters=13.0, colour=BLACK, fill=None, behind=behind, flat=False)
+        changed.shifted = changed.indented = changed.narrow = False
+        changed.behind_blocks = behind
+        changed.unsure = frozenset()
+    elif name in _SMALLER:
+        changed = replace(around, letters=around.letters * 5 / 6)
+    elif name == "table" and around.indented:
+        changed = replace(around, shifted=False, indented=False)
+    elif name == "mark":
+        changed = replace(around, colour=BLACK, behind=_MARK_BACKDROP)
+    elif name == "marquee":
+        changed = replace(around, doubts=around.doubts | {"marquee"})
+    else:
+        return around
+    return judge(changed)
+
+
+def _is_visible(declared: Mapping[str, object], usual: Style) -> bool:
+    value = declared.get("visibility", INHERIT)
+    return usual.visible if value == INHERIT else value in ("visible", INITIAL) or isinstance(value, UnjudgedValue)
+
+
+def _factor(declared: Mapping[str, object], name: str) -> float:
+    value = declared.get(name)
+    return value if isinstance(value, float) else 1.0
+
+
+def _letter_size(usual: Style, declared: Mapping[str, object]) -> float:
+    value = declared.get("font-size", INHERIT)
+    if isinstance(value, Length):
+        return max(0.0, value.to_pixels(usual.letters, usual.letters / 100))
+    return 16.0 if value == INITIAL else usual.letters
+
+
+def _is_flat_line(declared: Mapping[str, object], usual: Style, letters: float) -> bool:
+    value = declared.get("line-height", INHERIT)
+    if not isinstance(value, Length):
+        return usual.flat and value == INHERIT
+    if value.is_number:
+        return value.pixels <= _FLAT_LINE
+    return value.to_pixels(letters, letters / 100) <= max(LEAST_BOX, _FLAT_LINE * letters)
+
+
+def _is_indented_away(declared: Mapping[str, object], usual: Style, letters: float) -> bool:
+    value = declared.get("text-indent", INHERIT)
+    if not isinstance(value, Length):
+        return usual.indented and value == INHERIT
+    shift = value.to_pixels(letters)
+    if shift <= -FAR_AWAY:
+        return shift + (length_in_pixels(declared, "padding-left", letters) or 0.0) <= -FAR_AWAY
+    return shift >= VERY_FAR_AWAY or (shift >= _WHOLE_LINE and (usual.clips or clips_overflow(declared)))
+
+
+def _size_adjustment(declared: Mapping[str, object], usual: Style) -> float | None:
+    value = declared.get("font-size-adjust", INHERIT)
+    return value if isinstance(value, float) else usual.adjusted if value == INHERIT else None
+
+
+def _cut_letters_out(style: Style, below: Backdrop, declared: Mapping[str, object]) -> None:
+    """The letters are cut out of the background, and what is around it lies behind them."""
+    letters = style.fill or style.colour
+    style.behind = style.behind_blocks = below
+    if isinstance(letters, tuple) and letters[3] < 1:
+        style.fill = css_backdrop.text_clip_colour(declared, below) or letters
+
+
+def _colour(
+    declared: Mapping[str, object], name: str, around: Colour | UnjudgedValue | None, initial: Colour | None
+) -> Colour | UnjudgedValue | None:
+    value = declared.get(name, INHERIT)
+    if isinstance(value, tuple | UnjudgedValue):
+        return value
+    return around if value == INHERIT else initial if value == INITIAL else None
+
+
+def _backdrop_of(around: Backdrop, declared: Mapping[str, object], letters: Colour | UnjudgedValue | None) -> Backdrop:
+    value = declared.get("background-color", INITIAL)
+    if value == CURRENT_COLOUR:
+        value = letters
+    colour = value if isinstance(value, tuple | UnjudgedValue) else None
+    shadow, picture = declared.get("box-shadow"), declared.get("background-image")
+    if isinstance(picture, UnjudgedValue):
+        picture = BackgroundPicture(picture.name, is_unknown=True)
+    if isinstance(picture, BackgroundPicture) and declared.get("background-size") is False:
+        picture = replace(picture, covers=False)
+    found = around.with_background(colour, picture if isinstance(picture, BackgroundPicture) else None)
+    return found.with_background(None, shadow) if isinstance(shadow, BackgroundPicture) else found
+
+
+def _is_hidden_by_colour(style: Style) -> bool | UnjudgedValue:
+    """Whether letters are not seen for their colour."""
+    letters = style.fill or style.colour
+    if isinstance(letters, UnjudgedValue) and letters.options:
+        is_seen = not any(each[3] < _LEAST_OPACITY or style.behind.hides_letters(each) for each in letters.options)
+        return False if is_seen else letters
+    if not isinstance(letters, tuple):
+        return letters or False
+    return letters[3] < _LEAST_OPACITY or style.behind.hides_letters(letters)
+
+
+def _letter_technique(style: Style) -> str:
+    """The technique by which letters are not seen, which other letters further inside may be."""
+    if not style.visible:
+        return "visibility"
+    size = style.letters * style.zoom * (1.0 if style.adjusted is None else style.adjusted / _USUAL_ASPECT)
+    if size < SMALLEST_LETTERS or (style.flat and style.clips):
+        return "size"
+    if style.shifted:
+        return "off-screen"
+    return ""
+
+
+def _element_technique(style: Style, name: str, declared: Mapping[str, object], low: str, *, inline: bool) -> str:
+    """The technique by which nothing in an element is seen."""
+    if declared.get("display") == "none" or declared.get("content-visibility") == "hidden":
+        return "display"
+    if str(declared.get("mso-hide", "")).startswith("all") and name != "a":
+        return "display"  # Buttons are hidden from one program, which draws its own
+    if style.opacity < _LEAST_OPACITY:
+        return "opacity"
+    if declared.get("clip-path") is True:
+        return "size"
+    if inline:
+        return ""
+    if name in TABLE_ROWS and declared.get("visibility") == "collapse":
+        return "visibility"
+    if _is_empty_box(declared, name, style, low):
+        return "size"
+    return "off-screen" if is_off_screen(name, declared, style.letters) else ""
+
+
+def _is_empty_box(declared: Mapping[str, object], name: str, style: Style, low: str) -> bool:
+    if declared.get("scale") is True or declared.get("rotate") is True or movement_of(declared)[1]:
+        return True
+    if declared.get("clip") is True and declared.get("position") in ("absolute", "fixed"):
+        return True
+    if not clips_overflow(declared) and name not in _CLIPPING:
+        return False
+    return style.narrow or is_flat(name, declared, style.letters, low)
+
+
+def link_style(around: Style, colour: Colour | None) -> Style:
+    """The style of a link that declares nothing: it has a colour of its own, and not that of the text around it."""
+    return judge(replace(around, colour=colour or _LINK_COLOUR))
+
+
+def either_style(one: Style, other: Style, doubt: str) -> Style:
+    """The style of an element that looks like one or the other, of which it cannot be told which."""
+    if one.hidden and other.hidden:
+        return one
+    shown = other if one.hidden else one
+    doubts = one.doubts | other.doubts | ({doubt} if one.hidden or other.hidden else set())
+    style = replace(shown, doubts=doubts, unsure=one.unsure | other.unsure)
+    for name in ("colour", "fill"):
+        colour, other_colour = getattr(one, name), getattr(other, name)
+        if colour != other_colour:
+            setattr(style, name, _either_colour(colour, other_colour, doubt))
+    if one.behind != other.behind:
+        style.behind = _either_behind(one.behind, other.behind, doubt)
+    if one.behind_blocks != other.behind_blocks:
+        style.behind_blocks = _either_behind(one.behind_blocks, other.behind_blocks, doubt)
+    return judge(style)
+
+
+def _either_colour(
+    one: Colour | UnjudgedValue | None, other: Colour | UnjudgedValue | None, doubt: str
+) -> UnjudgedValue:
+    """A color of letters that is one or the other."""
+    options = [each.options if isinstance(each, UnjudgedValue) else (each,) if each else () for each in (one, other)]
+    return UnjudgedValue(doubt, options[0] + options[1] if all(options) else ())
+
+
+def _either_behind(one: Backdrop, other: Backdrop, doubt: str) -> Backdrop:
+    if one.picture or other.picture or isinstance(one.colour, UnjudgedValue) or isinstance(other.colour, UnjudgedValue):
+        return replace(one, picture=BackgroundPicture(doubt, is_unknown=True))
+    return Backdrop(one.colour, BackgroundPicture(doubt, (other.colour,), covers=False))

@@ -1,0 +1,178 @@
+"""HTML cut into tags and text as a browser cuts it (HTML 13.2.5), and the kinds of elements.
+A reader of its own: `html.parser`, and all that is built on it, takes quadratic time on unclosed tags, so whoever can
+send a mail could stop the appliance. Here every character is looked at a bounded number of times.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+
+import msgspec
+
+from mailbox_appliance.mail.encoded_words import without_surrogates
+
+MAX_INPUT = 2 * 1024 * 1024  # characters that are read
+COMMENT = "!"  # the name of a token that is a comment
+
+# Possessive (`++`): nothing here can match in a second way, and ways back would be kept for every character.
+_NAME = r"(?:=[^\t\n\f\r />=]*+|[^\t\n\f\r />=]++)"
+_VALUE = r"""[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\t\n\f\r >]*+)"""
+_TOKEN = re.compile(
+    rf"""(?P<text>(?:[^<]++|<+(?=<)|<(?!/?[A-Za-z]|[!?]|/[^A-Za-z]))++)
+    | <(?P<close>/?)(?P<name>[A-Za-z][^\t\n\f\r />]*+)
+      (?P<attributes>(?:[\t\n\f\r /]++|{_NAME}(?:{_VALUE}|(?![\t\n\f\r ]*+=)))*+)>
+    | <!--(?:-?>|(?P<comment>.*?)(?:--!?>|\Z))          # one that is not closed goes to the end
+    | <(?:[!?]|/(?=[^A-Za-z]))(?P<bogus>[^>]*+)>?       # a declaration, or a comment of the lenient kind
+    | <.*                                               # a tag that never ends is not shown, nor what follows""",
+    re.X | re.S,
+)
+_ATTRIBUTE = re.compile(
+    rf"""(?P<name>{_NAME})(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+
+    (?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<bare>[^\t\n\f\r >]*+)))?+""",
+    re.X,
+)
+
+#: Elements whose content is no HTML: a `<` in it opens nothing (HTML 13.2.5.2, 13.2.5.3, 13.2.5.17).
+RAW_TEXT_ELEMENTS = frozenset({"script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes"})
+_ENTITIES_ARE_READ = frozenset({"title", "textarea"})
+_LONGEST_NAME = 200  # characters of the name of an attribute that are looked at
+
+
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """A tag, text between tags, or a comment."""
+
+    name: str = ""  # of a tag, in lower case; empty for text
+    closes: bool = False
+    content: str = ""  # the attributes of a tag, or the text, or the comment, as written
+    end: int = 0  # where it ends
+
+
+def tokenize(html: str) -> Iterator[Token]:
+    """The tags, texts and comments of HTML; at most MAX_INPUT characters are read."""
+    html = without_surrogates(html[:MAX_INPUT])
+    if "\0" in html:
+        html = html.replace("\0", "\ufffd")
+    position = 0
+    while found := _TOKEN.match(html, position):
+        position = found.end()
+        text, close, written, attributes = found.group("text", "close", "name", "attributes")
+        if text:
+            yield Token("", False, text, position)
+        elif written:
+            name, closes = written.lower(), close == "/"
+            yield Token(name, closes, attributes, position)
+            if name in RAW_TEXT_ELEMENTS and not closes:
+                end = _end_of_raw_text(name, html, position)
+                yield _raw_text(name, html[position:end], end)
+                position = end
+            elif name == "plaintext" and not closes:
+                yield Token(content=escape(html[position:]), end=len(html))
+                return
+        elif comment := found["comment"] or found["bogus"]:
+            yield Token(COMMENT, content=comment, end=position)
+
+
+def _raw_text(name: str, content: str, end: int) -> Token:
+    return Token(content=content if name in _ENTITIES_ARE_READ else escape(content, quote=False), end=end)
+
+
+def _end_of_raw_text(name: str, html: str, start: int) -> int:
+    """Where the closing tag of such an element begins; the end of the HTML where there is none."""
+    if name == "script":
+        return _end_of_script(html, start)
+    found = _closing_tag(name).search(html, start)
+    return found.start() if found else len(html)
+
+
+@cache
+def _closing_tag(name: str) -> re.Pattern[str]:
+    return re.compile(rf"</{name}(?=[\t\n\f\r />])", re.I)
+
+
+_IN_SCRIPT = re.compile(r"<!--|-->|<(?P<close>/?)script(?=[\t\n\f\r />])", re.I)
+
+
+def _end_of_script(html: str, start: int) -> int:
+    """HTML 13.2.5.20 to 31: in a comment of a script, one more script may be opened and closed."""
+    in_comment = in_script = False
+    for found in _IN_SCRIPT.finditer(html, start):
+        if found[0] in ("<!--", "-->"):
+            in_comment = found[0] == "<!--"
+            in_script = in_script and in_comment
+        elif not found["close"]:
+            in_script = in_comment
+        elif in_script:
+            in_script = False
+        else:
+            return found.start()
+    return len(html)
+
+
+def parse_attributes(content: str) -> dict[str, str]:
+    """The attributes of a tag by their names in lower case; the values as written. Of two alike the first counts."""
+    found: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(content):
+        name, double, single, bare = match.groups()
+        found.setdefault(name[:_LONGEST_NAME].lower(), double or single or bare or "")
+    return found
+
+
+def find_attribute(content: str, name: str) -> str:
+    """The value of one attribute as written; empty where there is none."""
+    return parse_attributes(content).get(name, "") if name in content.lower() else ""
+
+
+# --- What kind of element is which (HTML 13.1.2, 13.2.4.2, 13.2.6) ---
+
+
+# fmt: off
+VOID_ELEMENTS = frozenset({
+    "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input", "keygen", "link",
+    "meta", "param", "source", "track", "wbr"
+})
+FORMATTING_ELEMENTS = frozenset({
+    "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"
+})
+CELLS = frozenset({"td", "th"})
+SECTIONS = frozenset({"tbody", "thead", "tfoot"})
+TABLE_PARTS = CELLS | SECTIONS | {"tr", "caption"}
+ROWS_AND_ABOVE = SECTIONS | {"table", "tr"}  # text in these is not theirs: it stands before the table
+HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+LISTS = frozenset({"ol", "ul"})
+ITEMS = frozenset({"dd", "dt"})
+OPTIONS = frozenset({"option"})
+CLOSES_PARAGRAPH = frozenset({
+    "address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl", "fieldset",
+    "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "listing", "main", "menu", "nav", "ol", "p",
+    "plaintext", "pre", "search", "section", "summary", "ul", "xmp", "li"
+}) | HEADINGS | ITEMS
+#: These close more than a paragraph when they open.
+CLOSES_OTHERS = HEADINGS | ITEMS | OPTIONS | {"button", "li", "optgroup", "table"}
+#: A closing tag does not reach beyond these.
+SCOPE_ELEMENTS = frozenset({"applet", "caption", "marquee", "object", "table"}) | CELLS
+#: In these, letters are formatted anew.
+MARKER_ELEMENTS = SCOPE_ELEMENTS - {"table"}
+SPECIAL_ELEMENTS = CLOSES_PARAGRAPH | SCOPE_ELEMENTS | SECTIONS | {
+    "audio", "button", "canvas", "iframe", "noembed", "noframes", "noscript", "script", "select", "style", "template",
+    "textarea", "title", "tr", "video"
+} - {"dialog"}
+#: What does not stand in a line with the text around it, or is a box in it.
+BLOCK_ELEMENTS = CLOSES_PARAGRAPH | TABLE_PARTS | {
+    "body", "button", "html", "iframe", "img", "input", "legend", "marquee", "meter", "object", "optgroup", "option",
+    "progress", "select", "table", "textarea"
+}
+#: Special ones that an item of a list does not lie beyond.
+BARRIER_ELEMENTS = SPECIAL_ELEMENTS - {"address", "div", "p"}
+#: No program shows what is in them, or it shows something else in its stead. They end with what they lie in.
+UNSHOWN_ELEMENTS = frozenset({
+    "audio", "datalist", "iframe", "meter", "noembed", "noframes", "progress", "rp", "script", "style", "title", "video"
+})
+#: Only their own closing tag ends them.
+SELF_CONTAINED_ELEMENTS = frozenset({"math", "select", "svg", "template"})
+#: What is in them is no text of the message, and is not counted.
+NO_TEXT = frozenset({"script", "style", "title"})
+OUTER_ELEMENTS = frozenset({"body", "html"})
+#: Of what opens nothing, and of what is in force without its tag.
+IGNORED_ELEMENTS = frozenset({"base", "basefont", "bgsound", "col", "colgroup", "frame", "frameset", "head", "link", "meta"})
+# fmt: on

@@ -1,0 +1,149 @@
+"""Who a reply goes to, and what ties it to its parent (RFC 5322 3.6.2 and 3.6.4, RFC 2369 3.4)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from msgspec import UNSET
+
+from mailbox_appliance.mail.address import is_writable, same_mailbox
+from mailbox_appliance.mail.threads import exact_message_ids, reply_references
+from mailbox_appliance.model.records import Address, Message
+
+_NOBODY_TO_ANSWER = "It does not tell whom to answer; give `to` yourself."
+_POSTING = re.compile(r"<\s*mailto:([^<>?]{3,320})[^<>]*>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ReplyThreading:
+    """In-Reply-To and References of a reply."""
+
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReplyRecipients:
+    """To and Cc of a reply. `left_out`: the addresses of those it would go to as well, if they could be written."""
+
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def reply_threading(headers: Mapping[str, str]) -> ReplyThreading:
+    """What ties a reply to the message with these header fields (lower-case names; RFC 5322 3.6.4).
+
+    An id with white space inside is left out: written without it, it would be one that no message has.
+    """
+    own, references, in_reply_to = (
+        exact_message_ids(headers.get(n, "")) for n in ("message-id", "references", "in-reply-to")
+    )
+    parent = own[0] if own else None
+    return ReplyThreading(parent, reply_references(parent, references, in_reply_to))
+
+
+def reply_recipients(
+    parent: Message,
+    headers: Mapping[str, str],
+    own: tuple[str, ...],
+    *,
+    to: tuple[Address, ...] | None = None,
+    cc: tuple[Address, ...] | None = None,
+    everybody: bool = False,
+) -> ReplyRecipients:
+    """To and Cc of a reply; a list that is given (not None) stays as it is, and nobody stands in both.
+
+    `headers` are those of the parent, with lower-case names; `own` are the mailbox's addresses. Without `everybody`, Cc
+    is empty unless it is given. Raises ValueError, with the reason, where To is not given and the parent does not tell
+    whom to answer, or somebody it goes to in the first place has an address that cannot be written; further ones with
+    such an address are left out.
+    """
+    named = [each.email for each in cc or ()]
+    first = to if to is not None else _first_recipients(parent, own, named, everybody=everybody)
+    found, copied = first, cc or ()
+    left_out: dict[str, None] = {}
+    if everybody and to is None:
+        found = _only_writable(_all_recipients(first, parent, headers, (*own, *named)), left_out)
+    if everybody and cc is None:
+        copied = _only_writable(_without_named(parent.cc or (), (*own, *(each.email for each in found))), left_out)
+    if to is None and not (found or copied):
+        found = first  # what we wrote to ourselves alone
+        if not found:
+            raise ValueError(_NOBODY_TO_ANSWER)
+    return ReplyRecipients(found, copied, tuple(left_out))
+
+
+def _first_recipients(
+    parent: Message, own: tuple[str, ...], named: Iterable[str], *, everybody: bool
+) -> tuple[Address, ...]:
+    """Whom an answer is for, but for those who are named in the given Cc."""
+    writers = _writers(parent, own)
+    if not writers and not everybody:
+        raise ValueError(_NOBODY_TO_ANSWER)
+    first = _without_named(writers, named)
+    for address in first:
+        if not is_writable(address.email):
+            # Not quoted: a sender chose it, and what this says reaches assistants as words of ours.
+            raise ValueError("The address that an answer goes to cannot be written to; give `to` yourself.")
+    return first
+
+
+def _writers(parent: Message, own: tuple[str, ...]) -> tuple[Address, ...]:
+    """Reply-To, else From (RFC 5322 3.6.2), where it names anybody but us; nobody where there is neither.
+
+    A reply to what we sent ourselves goes to those we sent it to.
+    """
+    sender = (parent.from_,) if parent.from_ is not UNSET else ()
+    for writers in (parent.reply_to or (), sender):
+        if any(not _is_among(writer.email, own) for writer in writers):
+            return writers
+    return parent.to if parent.reply_to or sender else ()
+
+
+def _all_recipients(
+    first: tuple[Address, ...], parent: Message, headers: Mapping[str, str], named: Iterable[str]
+) -> tuple[Address, ...]:
+    """Those an answer is for, whom the parent was for, and the list that it came by."""
+    posting = () if _names_list(parent.cc or (), headers) else _posting_address(headers)
+    return _without_named((*first, *parent.to, *posting), named)
+
+
+def _posting_address(headers: Mapping[str, str]) -> tuple[Address, ...]:
+    """Where a mailing list wants its answers: RFC 2369 3.4, where `NO` means nowhere."""
+    found = _POSTING.search(headers.get("list-post", ""))
+    email = unquote(found[1]).strip() if found else ""
+    return (Address(email=email),) if is_writable(email) else ()
+
+
+def _names_list(people: Iterable[Address], headers: Mapping[str, str]) -> bool:
+    """Whether the list is among these people."""
+    posting = [each.email for each in _posting_address(headers)]
+    return any(_is_among(person.email, posting) for person in people)
+
+
+def _is_among(email: str, others: Iterable[str]) -> bool:
+    return any(same_mailbox(email, other) for other in others)
+
+
+def _without_named(people: Iterable[Address], named: Iterable[str]) -> tuple[Address, ...]:
+    """Everybody once, without those named already."""
+    known = list(named)
+    found: list[Address] = []
+    for person in people:
+        if not _is_among(person.email, known):
+            known.append(person.email)
+            found.append(person)
+    return tuple(found)
+
+
+def _only_writable(people: Iterable[Address], left_out: dict[str, None]) -> tuple[Address, ...]:
+    """Those that a message can go to; the addresses of the others are added to `left_out`."""
+    found = []
+    for person in people:
+        if is_writable(person.email):
+            found.append(person)
+        else:
+            left_out[person.email] = None
+    return tuple(found)

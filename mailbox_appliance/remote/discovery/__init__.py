@@ -1,0 +1,1 @@
+"""Finding the servers of a mailbox from its address."""

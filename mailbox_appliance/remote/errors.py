@@ -1,0 +1,609 @@
+"""Faults of other servers: one exception, the faults known by name, and how replies are read.
+How far a connection got (`Contact`) decides how exactly a fault is explained: near addresses could be scanned else.
+"""
+
+import errno
+import logging
+import math
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, cast
+
+from msgspec import UNSET
+
+from mailbox_appliance.model.records import AccountError
+
+ServerName = Literal["imap", "smtp", "license", "oauth", "graph", "autoconfig", "dns"]
+FaultKind = Literal[
+    "unreachable",
+    "tls",
+    "timeout",
+    "disconnected",
+    "login_refused",
+    "refused",
+    "throttled",
+    "forbidden_address",
+    "malformed",
+    "unsupported",
+]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept.
+
+    `name`: what exactly is wrong, where the table of replies knows that text (`replies`).
+    """
+
+    code: int
+    enhanced: str | None = None
+    name: str | None = field(default=None, compare=False)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same may succeed later (4yz)."""
+        return 400 <= self.code < 500
+
+
+class RemoteFault(Exception):
+    """A server did not play its part.
+
+    `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
+    `name`: what exactly is wrong, where the table of replies knows it (`replies.py`), such as `app_password_required`.
+    `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
+    (RFC 5530), in upper case. `retry_after`: seconds that it wants us to wait, where it says so.
+    `is_unproven`: the address is near, and nothing there has answered as a mail server does (`contact`).
+    """
+
+    def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
+        super().__init__(f"{server}: {kind}")  # What a log may show: no host, no address, no server text.
+        self.server = server
+        self.kind = kind
+        self.reason = reason
+        self.reply = reply
+        self.in_doubt = False
+        self.name: str | None = None
+        self.code: str | None = None
+        self.retry_after: float | None = None
+        self.is_unproven = False
+
+    def copy(self) -> "RemoteFault":
+        """The same, for another who needs to be told."""
+        made = RemoteFault(self.server, self.kind, self.reason, self.reply)
+        made.__dict__.update(self.__dict__)
+        return made
+
+
+class Unmovable(RemoteFault):
+    """No message can be taken out of the folder alone.
+
+    The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), and others have marked messages there as deleted,
+    which a plain EXPUNGE would remove as well.
+    """
+
+    def __init__(self) -> None:
+        reason = (
+            "The IMAP server cannot remove single messages, and other messages of the folder are marked as deleted."
+            " Have the mail program that marked them remove them, and try again."
+        )
+        super().__init__("imap", "unsupported", reason)
+
+
+SERVER_NAMES: dict[ServerName, str] = {
+    "imap": "IMAP",
+    "smtp": "SMTP",
+    "license": "licence",
+    "oauth": "sign-in",
+    "graph": "Microsoft Graph",
+    "autoconfig": "autoconfig",
+    "dns": "DNS",
+}
+
+
+def timeout_fault(server: ServerName) -> RemoteFault:
+    """The server was silent, or too slow, for longer than we wait."""
+    return RemoteFault(server, "timeout", f"The {SERVER_NAMES[server]} server did not answer in time.")
+
+
+def disconnected_fault(server: ServerName) -> RemoteFault:
+    """The connection ended before the answer did."""
+    return RemoteFault(server, "disconnected", f"The {SERVER_NAMES[server]} server closed the connection.")
+
+
+def stopping_fault(server: ServerName) -> RemoteFault:
+    """We have given up waiting for the server, since the appliance ends."""
+    reason = f"The appliance is being stopped, so the {SERVER_NAMES[server]} server was not waited for. Repeat it soon."
+    return RemoteFault(server, "disconnected", reason)
+
+
+def malformed_fault(server: ServerName) -> RemoteFault:
+    """What the server said is not the protocol, or is longer than we accept."""
+    if server in ("oauth", "graph"):  # nobody here has given a host
+        return RemoteFault(server, "malformed", "The provider answered what cannot be read. Try again later.")
+    name = SERVER_NAMES[server]
+    return RemoteFault(server, "malformed", f"The answer does not follow {name}. Check that host and port are right.")
+
+
+# --- The faults that we know by name: what each means for us, and a sentence with its fix, for a person ---
+#
+# A sentence names its server with `{server}`, and what this computer takes for today with `{today}`.
+
+
+@dataclass(frozen=True)
+class NamedFault:
+    """What a fault means for us, and what a person may do about it."""
+
+    kind: FaultKind
+    reason: str
+
+
+FAULTS: dict[str, NamedFault] = {
+    # --- who one is ---
+    "wrong_password": NamedFault(
+        "login_refused",
+        "The {server} server refused user name or password. Check both; the user name is mostly the whole address."
+        " Some providers want an app password.",
+    ),
+    "app_password_required": NamedFault(
+        "login_refused",
+        "The provider wants an app password here instead of one's own. Make one on its web site, under security, and"
+        " use that; or, at Google, connect the mailbox by signing in with Google.",
+    ),
+    "web_login_required": NamedFault(
+        "login_refused",
+        "The provider distrusts this login. Sign in on its web site, confirm that it was you, and try again.",
+    ),
+    "basic_auth_disabled": NamedFault(
+        "login_refused",
+        "The provider takes no passwords from programs any more. Connect the mailbox by the provider's sign-in.",
+    ),
+    "smtp_auth_disabled": NamedFault(
+        "login_refused",
+        "The provider has turned off sending by SMTP (SMTP AUTH) for this mailbox. Connect it by the sign-in of"
+        " Outlook, which sends in another way, or have an administrator turn SMTP AUTH on.",
+    ),
+    "imap_access_off": NamedFault(
+        "login_refused",
+        "IMAP is off for this mailbox, or the password is wrong. Turn IMAP on in the settings on the provider's web"
+        " site, and try again.",
+    ),
+    "imap_disabled": NamedFault(
+        "login_refused", "The provider's plan or administrator has IMAP off for this mailbox. Ask them to turn it on."
+    ),
+    "account_locked": NamedFault(
+        "login_refused",
+        "The provider has locked or suspended this account. Sign in on its web site to see why, or ask its support.",
+    ),
+    "password_expired": NamedFault(
+        "login_refused", "The password has expired. Set a new one at the provider, and use that."
+    ),
+    "blocked_by_policy": NamedFault(
+        "login_refused",
+        "A policy of the organisation forbids this login, by place, device or program. Ask its administrator.",
+    ),
+    "token_refused": NamedFault(
+        "login_refused", "The {server} server no longer takes the access that was given. Sign in again."
+    ),
+    # --- what one has agreed to ---
+    "access_revoked": NamedFault(
+        "login_refused",
+        "The access was taken back: by its owner, an administrator, or by a new password. Sign in again.",
+    ),
+    "access_expired": NamedFault("login_refused", "The access has expired. Sign in again."),
+    "sign_in_again": NamedFault("login_refused", "The provider wants to see its user again. Sign in again."),
+    "consent_required": NamedFault(
+        "login_refused",
+        "The access does not include what is needed. Sign in again, and tick every box that asks for mail.",
+    ),
+    "consent_declined": NamedFault("login_refused", "The access was declined. Sign in again, and agree to it."),
+    "admin_consent_required": NamedFault(
+        "login_refused",
+        "The organisation lets only its administrator agree to this access. Ask them to approve the application, then"
+        " sign in again.",
+    ),
+    "oauth_app_refused": NamedFault(
+        "refused",
+        "The provider refuses the OAuth application of this appliance. Its administrator must check client id, client"
+        " secret (whether it has one, and whether that has expired) and redirect address.",
+    ),
+    # --- the way there ---
+    "certificate_name": NamedFault(
+        "tls",
+        "The certificate of the {server} server is for another name. Use the host name that the certificate has.",
+    ),
+    "certificate_untrusted": NamedFault(
+        "tls",
+        "The certificate of the {server} server is not from a trusted authority. If it is from your own, name its file"
+        " in the setting remote.ca_file.",
+    ),
+    "certificate_expired": NamedFault(
+        "tls",
+        "The certificate of the {server} server has expired. Its operator must renew it, unless this computer's clock"
+        " is wrong, which takes today for {today}.",
+    ),
+    "certificate_not_yet_valid": NamedFault(
+        "tls",
+        "The certificate of the {server} server is not valid yet. Check this computer's clock, which takes today for"
+        " {today}.",
+    ),
+    "clock_skew": NamedFault(
+        "tls", "The clock of this computer is wrong: it takes today for {today}. Set it, and try again."
+    ),
+    "tls_too_old": NamedFault(
+        "tls", "The {server} server offers no TLS of version 1.2 or newer. Its operator must update it."
+    ),
+    "tls_required": NamedFault(
+        "login_refused", "The {server} server wants TLS for this. Use security `tls` or `starttls`."
+    ),
+    "wrong_port": NamedFault(
+        "tls", "No TLS with the {server} server. Check the port, and whether it wants `tls` or `starttls`."
+    ),
+    "connection_refused": NamedFault(
+        "unreachable", "The {server} server does not accept connections on this port. Check host and port."
+    ),
+    "port_blocked": NamedFault(
+        "timeout",
+        "The {server} server did not answer in time: nothing came back from this port. A firewall or the provider of"
+        " this network may block it. Check host and port; some networks let only 465, 587 and 993 through.",
+    ),
+    "firewall": NamedFault(
+        "unreachable", "A firewall forbids this connection to the {server} server. Ask whoever runs this network."
+    ),
+    "network_down": NamedFault(
+        "unreachable", "There is no way from this computer to the {server} server. Check its network."
+    ),
+    "host_unknown": NamedFault("unreachable", "The {server} server could not be found. Check the host name."),
+    "dns_down": NamedFault(
+        "unreachable",
+        "The {server} server could not be found: this computer's DNS gives no answer. Check its network.",
+    ),
+    # --- what it may do ---
+    "sender_not_allowed": NamedFault(
+        "refused",
+        "The provider does not let this mailbox send as this address. Use its own, or have the other one added there.",
+    ),
+    "sending_blocked": NamedFault(
+        "refused", "The provider has blocked this mailbox from sending. See its web site, or ask its support."
+    ),
+    "sending_limit": NamedFault(
+        "refused", "The provider's limit of messages or recipients in a time is reached. Wait, a day at most."
+    ),
+    "quota_exceeded": NamedFault("refused", "The mailbox is full. Delete mail, or get more room from the provider."),
+    "mailbox_missing": NamedFault(
+        "refused",
+        "The login was taken, but there is no mailbox behind it that may be reached so. Check the address, that the"
+        " mailbox has a licence and IMAP turned on, and who may open it where it is shared.",
+    ),
+    "all_mail_hidden": NamedFault(
+        "refused",
+        "The folder All Mail is hidden from IMAP. Turn on `Show in IMAP` for it in Gmail's settings, under Labels.",
+    ),
+    # --- for now ---
+    "too_many_connections": NamedFault(
+        "throttled",
+        "Too many programs are connected to this mailbox. Close some, or wait a few minutes.",
+    ),
+    "too_many_logins": NamedFault("throttled", "The {server} server takes no logins now, after too many. Try later."),
+    "rate_limited": NamedFault(
+        "throttled", "The provider limits how much this mailbox may be asked, for a while. Try again later."
+    ),
+    "server_down": NamedFault("refused", "Something behind the {server} server is down. Try again later."),
+}
+
+
+def named_fault(name: str, server: ServerName, reply: Reply | None = None) -> RemoteFault:
+    """The fault of this name at that server."""
+    known = FAULTS[name]
+    reason = known.reason.format(server=SERVER_NAMES[server], today=f"{datetime.now(UTC):%Y-%m-%d}")
+    made = RemoteFault(server, known.kind, reason, reply)
+    made.name = name
+    return made
+
+
+_NO_ROUTE_ERRNOS = frozenset(
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
+)
+_FORBIDDEN_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
+
+
+def socket_fault(server: ServerName, error: OSError) -> RemoteFault:
+    """What it means that no connection was to be had."""
+    if isinstance(error, TimeoutError):
+        return named_fault("port_blocked", server)
+    if isinstance(error, ConnectionResetError):  # accepted, then thrown out: it depends on the moment where that shows
+        return disconnected_fault(server)
+    if error.errno in _NO_ROUTE_ERRNOS:
+        return named_fault("network_down", server)
+    return named_fault("firewall" if error.errno in _FORBIDDEN_ERRNOS else "connection_refused", server)
+
+
+def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
+    """What it means that a name has no address."""
+    is_silent = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+    return named_fault("dns_down" if is_silent else "host_unknown", server)
+
+
+# ---
+# What real servers say when they refuse, and which fault it is: one table, read from the top, the first row counts.
+#
+# The free text of a reply is looked at here, where the fault is made, and is never kept, logged or quoted. A reply
+# that no row knows stays what its code says.
+#
+# Where the texts are from:
+#     Google ....... support.google.com/mail/answer/7126229, support.google.com/a/answer/3726730 (SMTP errors),
+#                    developers.google.com/identity/protocols/oauth2 (refresh token expiration)
+#     Microsoft .... learn.microsoft.com/exchange (authenticated-client-smtp-submission,
+#                    deprecation-of-basic-authentication-exchange-online), learn.microsoft.com/graph/errors,
+#                    learn.microsoft.com/entra/identity-platform/reference-error-codes (AADSTS...)
+#     Dovecot ...... src/login-common, src/imap-login, src/lib-imap; Postfix: smtpd_sasl_glue.c, access(5)
+#     others ....... as their users report them; `tests/remote/replies.txt` has each whole, with its source
+
+
+#: Characters of a reply that are looked at.
+_MOST_REPLY_CHARACTERS = 2000
+#: Providers that take no password but an app password, and say no more than that it is wrong.
+_APP_PASSWORD_HOSTS = (
+    "gmail.com",
+    "googlemail.com",
+    "yahoo.com",
+    "aol.com",
+    "me.com",
+    "fastmail.com",
+    "messagingengine.com",
+)
+#: Providers that take no passwords by IMAP at all, and say no more than that the login failed.
+_MICROSOFT_HOSTS = ("office365.com", "outlook.com")
+
+ReplySource = Literal["imap", "smtp", "oauth", "graph"]
+
+
+#: AADSTS numbers of Microsoft's sign-in: the text beside them changes, and is translated.
+_SIGN_IN_CODES: dict[str, tuple[int, ...]] = {
+    "access_expired": (70008, 70019, 70020, 70043, 700081, 700082, 700084),
+    "access_revoked": (50132, 50133, 50173, 54005, 70000),
+    "account_locked": (50053, 50057),
+    "admin_consent_required": (90093, 90094, 90095, 900941, 650052),
+    "blocked_by_policy": (50097, 50105, 53000, 53001, 53002, 53003, 53004, 53011, 500121, 530003, 530034),
+    "clock_skew": (500133, 700024),
+    "consent_declined": (65004,),
+    "consent_required": (65001, 70011),
+    "oauth_app_refused": (
+        *(50011, 50194, 65005, 70001, 70002, 70003, 90002, 500011, 500113, 650053, 700011, 700016, 700025),
+        *(7000112, 7000215, 7000218, 7000222, 9002325, 9002326, 9002327),
+    ),
+    "password_expired": (50055, 50144),
+    "server_down": (50000, 70012, 90006, 90012, 90024, 90033),
+    "rate_limited": (50196,),
+    "sign_in_again": (16000, 50058, 50072, 50074, 50076, 50078, 50079, 50158, 9002341),
+}
+_BY_NUMBER = {number: name for name, numbers in _SIGN_IN_CODES.items() for number in numbers}
+_SIGN_IN_NUMBER = re.compile(r"\baadsts(\d{4,8})\b")
+
+
+@dataclass(frozen=True)
+class _ReplyRule:
+    """Some texts, in lower case, and the fault they are. `later`: also after the login. `hosts`: of these only."""
+
+    name: str
+    servers: tuple[ReplySource, ...]
+    texts: re.Pattern[str]
+    later: bool = False
+    hosts: tuple[str, ...] = ()
+
+
+def _rule(name: str, servers: str, *texts: str, later: bool = False, hosts: tuple[str, ...] = ()) -> _ReplyRule:
+    """`servers`: with spaces between. `texts`: regular expressions, one of which is found."""
+    return _ReplyRule(
+        name, cast("tuple[ReplySource, ...]", tuple(servers.split())), re.compile("|".join(texts)), later, hosts
+    )
+
+
+_REPLY_RULES = (
+    # --- what RFC 6749 4.1.2.1 and 5.2 name, and Google's own ---
+    _rule("sign_in_again", "oauth", r"invalid_rapt|rapt_required", r"\b(login|interaction)_required\b"),
+    _rule("admin_consent_required", "oauth", r"admin_policy_enforced|org_internal"),
+    _rule("clock_skew", "oauth", r"must be a short-lived token"),
+    _rule("oauth_app_refused", "oauth", r"\b(invalid|unauthorized|deleted|disabled)_client\b",
+         r"\bredirect_uri_mismatch\b", r"\bunsupported_(grant|response)_type\b",
+         r"\bclient_secret is missing\b"),
+    _rule("consent_required", "oauth", r"\b(invalid|insufficient)_scope\b", r"\bconsent_required\b"),
+    _rule("consent_declined", "oauth", r"\baccess_denied\b|\bauthorization_declined\b"),
+    _rule("rate_limited", "oauth", r"\brate_?limit_?exceeded\b", r"\bslow_down\b"),
+    _rule("server_down", "oauth", r"\btemporarily_unavailable\b", r"\bserver_error\b", r"\binternal_failure\b"),
+    _rule("account_locked", "oauth",
+         r"invalid_grant.*(account has been (deleted|disabled)|user is (disabled|suspended))"),
+    _rule("access_expired", "oauth", r"\bexpired_token\b"),  # RFC 8628 3.5
+    _rule("access_revoked", "oauth", r"\binvalid_grant\b"),
+    # --- Microsoft's mail servers ---
+    _rule("blocked_by_policy", "smtp",
+         r"5\.7\.139 .*(security defaults|locked by your organi|did not meet the criteria)"),
+    _rule("basic_auth_disabled", "smtp imap", r"basic authentication is (disabled|not supported)", r"basicauthblocked"),
+    _rule("smtp_auth_disabled", "smtp", r"\b5\.7\.139\b", r"smtpclientauthentication is disabled"),
+    _rule("mailbox_missing", "imap", r"user is authenticated but not connected", later=True),
+    _rule("rate_limited", "imap", r"request is throttled", r"suggested backoff time", later=True),
+    _rule("too_many_connections", "smtp", r"\b432 4\.3\.2 ", r"concurrent connections limit exceeded", later=True),
+    _rule("rate_limited", "smtp", r"\b4\.7\.(28|500)\b", r"submission (quota|rate)", later=True),
+    _rule("basic_auth_disabled", "imap", r"^(no )?(login|authenticate) failed\.$", hosts=_MICROSOFT_HOSTS),
+    # --- Google's mail servers ---
+    _rule("app_password_required", "imap smtp", r"application-specific password required", r"invalidsecondfactor"),
+    _rule("web_login_required", "imap smtp", r"\[webalert\b|web login required|webloginrequired",
+         r"log in (via|with|through) your web browser", r"\b53[45] ?-?5\.7\.14\b"),
+    _rule("imap_disabled", "imap", r"imap access is disabled for your domain", r"administrator to enable imap",
+         r"imap (access )?is (not (available|included|allowed)|disabled) (for|in|on) (your|this) (plan|domain|organi)"),
+    _rule("imap_access_off", "imap smtp", r"not enabled for imap", r"imap is (currently )?(disabled|off|not enabled)",
+         r"yet to enable imap", r"service is not open", r"does not have access rights to this service"),
+    _rule("rate_limited", "imap", r"exceeded command or bandwidth limits", later=True),
+    _rule("sending_limit", "smtp", r"\b5\.4\.5 .*(limit|quota)", r"(daily|hourly) (user )?sending (limit|quota)",
+         r"exceeded .*(daily|hourly|sending|recipient|message) (limit|quota)", r"\b5\.1\.90\b", later=True),
+    # --- what many say ---
+    _rule("tls_required", "imap smtp", r"\[privacyrequired\]", r"(plaintext|cleartext) authentication (is )?disallowed",
+         r"must issue a starttls", r"starttls (is )?required", r"\b538 5\.7\.11\b|encryption required"),
+    _rule("too_many_connections", "imap smtp",
+         r"too many ((simultaneous|concurrent|open) )?((imap|smtp) )?(connections|sessions)",
+         r"maximum number of (concurrent )?(connections|sessions)", later=True),
+    _rule("too_many_logins", "imap smtp",
+         r"too many ((bad|failed|invalid|unsuccessful) )?((imap|smtp) )?(login|auth\w*)( \w+)? ?(attempts|failures)?"),
+    _rule("rate_limited", "imap smtp", r"rate limit", r"\[(limit|throttled)\]", later=True),
+    _rule("quota_exceeded", "imap", r"\[overquota\]", r"\bquota exceeded", r"mailbox is full|over quota", later=True),
+    _rule("account_locked", "imap smtp", r"\[contactadmin\]", r"account is abnormal",
+         r"account (is|has been|was) ((temporarily|currently) )?(locked|suspended|disabled|blocked|inactive)",
+         r"access to your account has been (temporarily )?restricted"),
+    _rule("password_expired", "imap smtp", r"\[expired\]", r"password (has|is) expired", r"\b432 4\.7\.12\b"),
+    _rule("web_login_required", "imap", r"unsafe login", later=True),
+    _rule("app_password_required", "imap smtp", r"\bapp(lication)?[- ](specific )?password", r"authori[sz]ation code"),
+    _rule("basic_auth_disabled", "imap smtp",
+         r"(password|plain|basic) (login|authentication) is (disabled|not allowed)"),
+    _rule("server_down", "imap smtp", r"\[(unavailable|serverbug)\]", r"server unavailable", r"backend error",
+         r"temporary (system|authentication|server|internal) (problem|failure|error)", r"internal (server )?error",
+         r"service (temporarily )?(not available|unavailable)", r"\b4\.3\.[0-2]\b", r"shutting down", later=True),
+    _rule("token_refused", "imap smtp", r'"status" ?: ?"40[0-3]"', r"\binvalid_token\b"),
+    _rule("app_password_required", "imap smtp", r"invalid credentials", r"authentication ?failed", r"\b535\b",
+         r"incorrect username or password", hosts=_APP_PASSWORD_HOSTS),
+    _rule("wrong_password", "imap smtp", r"\[authenticationfailed\]", r"^535\b",
+         r"invalid (credentials|login|user\w*|password)", r"authentication (failed|unsuccessful|failure)",
+         r"(incorrect|wrong|bad) (user\w*|login|password|credentials)", r"(login|logon|authenticate) (failed|failure)",
+         r"(login|password) (is )?(incorrect|wrong|error)"),
+    # --- what a mailbox may not send ---
+    _rule("sender_not_allowed", "smtp", r"sendasdenied", r"\b5\.(7\.60|2\.252)\b", r"not owned by (auth )?user",
+         r"not allowed to send (as|from)", r"sender address (is )?not allowed", r"mail from not allowed", later=True),
+    _rule("sending_blocked", "smtp", r"bad outbound sender", r"\b5\.7\.(705|708|750)\b", later=True),
+    # --- Microsoft Graph tells by a code, before its status counts ---
+    _rule("token_refused", "graph", r"invalidauthenticationtoken|unauthenticated|invalidmsatoken"),
+    _rule("sender_not_allowed", "graph", r"errorsendasdenied"),
+    _rule("sending_blocked", "graph", r"errormessagesubmissionblocked"),
+    _rule("sending_limit", "graph", r"errorexceededmessagelimit|submissionquotaexceeded"),
+    _rule("quota_exceeded", "graph", r"errorquotaexceeded"),
+    _rule("mailbox_missing", "graph", r"mailboxnotenabledforrestapi|mailboxnotsupportedforrestapi",
+         r"mailboxnothostedinexchangeonline", r"errornonexistentmailbox", r"errorinvaliduser"),
+    _rule("blocked_by_policy", "graph", r"accessrestricted|conditionalaccess|erroraccountsuspend"),
+    _rule("rate_limited", "graph", r"applicationthrottled|toomanyrequests|mailboxconcurrency|activitylimitreached"),
+    _rule("server_down", "graph", r"servicenotavailable|serviceunavailable|errormailboxstoreunavailable",
+         r"errorserverbusy|errorinternalservertransienterror|errormailboxmoveinprogress"),
+    _rule("consent_required", "graph", r"erroraccessdenied|authorization_requestdenied"),
+    _rule("token_refused", "graph", r"^401\b"),
+    _rule("consent_required", "graph", r"^403\b"),
+    _rule("rate_limited", "graph", r"^429\b"),
+    _rule("server_down", "graph", r"^5\d\d\b"),
+)  # fmt: skip
+
+
+#: What a refusal of a password is called where there was none but a token.
+_NAMES_BY_TOKEN = {
+    "wrong_password": "token_refused",
+    "app_password_required": "token_refused",
+    "basic_auth_disabled": "token_refused",
+}
+
+
+def fault_name_of_reply(
+    server: ServerName, text: str, *, host: str = "", later: bool = False, by_token: bool = False
+) -> str | None:
+    """Which fault a reply is, by its text; None where no row knows it.
+
+    `text`: the whole of it, its code too. `host`: where it is from. `later`: it came after the login. `by_token`: the
+    login was by a token (XOAUTH2, OAUTHBEARER), so that nothing is said of a password.
+    """
+    said = " ".join(text[:_MOST_REPLY_CHARACTERS].lower().split())
+    if server == "oauth" and (number := _SIGN_IN_NUMBER.search(said)) and int(number[1]) in _BY_NUMBER:
+        return _BY_NUMBER[int(number[1])]
+    row = next(
+        (row for row in _REPLY_RULES if _rule_applies(row, server, host, later) and row.texts.search(said)), None
+    )
+    if row is None:
+        return None
+    if by_token and server == "smtp" and "5.7.139" in said and row.name == "basic_auth_disabled":
+        return "smtp_auth_disabled"
+    return _NAMES_BY_TOKEN.get(row.name, row.name) if by_token else row.name
+
+
+def fault_of_reply(
+    server: ServerName,
+    text: str,
+    *,
+    host: str = "",
+    later: bool = False,
+    by_token: bool = False,
+    reply: Reply | None = None,
+) -> RemoteFault | None:
+    """As `name_of`: the fault itself, without a word of the reply."""
+    name = fault_name_of_reply(server, text, host=host, later=later, by_token=by_token)
+    return None if name is None else named_fault(name, server, reply)
+
+
+def _rule_applies(row: _ReplyRule, server: ServerName, host: str, later: bool) -> bool:
+    place = f".{host.rstrip('.').lower()}"
+    is_there = not row.hosts or any(place.endswith(f".{each}") for each in row.hosts)
+    return server in row.servers and is_there and (row.later or not later)
+
+
+# --- What is told of a mailbox whose server, or provider, did not play its part ---
+
+
+#: The code of an account's error; every other kind is `provider_unavailable`.
+_ACCOUNT_ERROR_CODES: dict[FaultKind, str] = {
+    "login_refused": "authentication_failed",
+    "throttled": "provider_rate_limited",
+}
+
+
+def account_error_of(fault: RemoteFault) -> AccountError:
+    """The error of a mailbox: the fault's own sentence, with its fix, and its name where it has one."""
+    code = _ACCOUNT_ERROR_CODES.get(fault.kind, "provider_unavailable")
+    return AccountError(code=code, message=fault.reason, fault=fault.name or UNSET)
+
+
+# --- How far a connection to a mail server got: it decides how exactly a failure may be explained ---
+#
+# For addresses near the appliance (this computer, private networks) the difference between a closed, a silent and a
+# talking port would make the appliance a port scanner for its members, in networks that they cannot reach themselves.
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Contact:
+    """One attempt to connect, filled in by the layers that make it.
+
+    `greet_by`: the time, as `time.monotonic` counts it, by which a near server must show that it is a mail server.
+    `is_near`: it has an address of this computer or of a network that is not public. `has_greeted`: it has answered as
+    a mail server does (IMAP: a greeting; SMTP: a greeting and EHLO).
+    """
+
+    greet_by: float = math.inf
+    is_near: bool = False
+    has_greeted: bool = False
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether a failure now would tell what a port near the appliance does."""
+        return self.is_near and not self.has_greeted
+
+    @property
+    def deadline(self) -> float:
+        """The time by which the attempt fails, whatever the timeouts of single answers are."""
+        return self.greet_by if self.is_unproven else math.inf
+
+
+@contextmanager
+def marking_faults(contact: Contact) -> Iterator[Contact]:
+    """Mark the RemoteFault of an attempt with how far it got."""
+    try:
+        yield contact
+    except RemoteFault as fault:
+        fault.is_unproven = contact.is_unproven
+        raise
+
+
+def hide_cause(fault: RemoteFault) -> RemoteFault:
+    """Return the one fault that stands for every near port without a mail server. Log the cause for the operator."""
+    log.info("a near mail server cannot be used", extra={"server": fault.server, "fault": fault.name or fault.kind})
+    reason = (
+        f"No usable {SERVER_NAMES[fault.server]} server answered at this host and port. Check host, port, security and"
+        " certificate. For private addresses only administrators see the exact cause: ask one to look into the log."
+    )
+    return RemoteFault(fault.server, "unreachable", reason)

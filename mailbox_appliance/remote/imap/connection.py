@@ -1,0 +1,249 @@
+"""From a socket to a logged-in IMAP connection: TLS, greeting, STARTTLS, login.
+imaplib and imapclient do the login over our bounded channel, so lines, literals, answers and their time are bounded.
+"""
+
+import imaplib
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from imapclient import IMAPClient
+from imapclient.exceptions import IMAPClientError, ProtocolError
+
+from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.remote.errors import (
+    FaultKind,
+    RemoteFault,
+    disconnected_fault,
+    fault_of_reply,
+    malformed_fault,
+    timeout_fault,
+)
+from mailbox_appliance.remote.net.channel import Channel, TooLong
+from mailbox_appliance.remote.net.connect import context_or_fault, tls_fault
+from mailbox_appliance.remote.sasl import TokenLogin
+
+MAX_LINE = 1 << 20
+MAX_LITERAL = 80 << 20
+
+_RESPONSE_CODE = re.compile(r"\[([A-Z][A-Z-]{2,31})[\] ]", re.I)
+#: How imaplib and imapclient put what a server said into their errors.
+_PYTHON_BYTES = re.compile(r"^b(['\"])(.*)\1$", re.S)
+_ABOUT_FOLDERS = frozenset({"NONEXISTENT", "TRYCREATE", "NOPERM", "ALREADYEXISTS", "CANNOT"})
+# RFC 5530 and RFC 9051 7.1. What they mean for us, and what a person may do.
+_CODES: dict[str, tuple[FaultKind, str]] = {
+    "LIMIT": ("throttled", "The IMAP server's limit is reached. Try again later."),
+    "INUSE": ("throttled", "The mailbox is in use by too many others. Try again later."),
+    "THROTTLED": ("throttled", "The IMAP server limits how often it may be asked. Try again later."),
+    "UNAVAILABLE": ("refused", "Something behind the IMAP server is down. Try again later."),
+    "SERVERBUG": ("refused", "The IMAP server has a fault. Ask its operator."),
+    "OVERQUOTA": ("refused", "The mailbox is full."),
+    "NONEXISTENT": ("refused", "The IMAP server does not have this folder."),
+    "TRYCREATE": ("refused", "The IMAP server does not have this folder."),
+    "NOPERM": ("refused", "The IMAP server does not permit this."),
+    "PRIVACYREQUIRED": ("login_refused", "The IMAP server wants TLS for this. Use security `tls` or `starttls`."),
+}
+
+
+class LoginProtocol(imaplib.IMAP4):
+    """imaplib on a channel. After `secure` its commands go through TLS."""
+
+    def __init__(self, channel: Channel, host: str) -> None:
+        self.channel = channel
+        super().__init__(host)
+
+    def open(self, host: str = "", port: int = 0, timeout: float | None = None) -> None:  # noqa: ARG002
+        """Nothing to connect: the channel is."""
+        self.host, self.port, self.sock = host, port, self.channel.sock
+
+    def read(self, size: int) -> bytes:
+        """A literal."""
+        if size > MAX_LITERAL:
+            raise TooLong
+        data = self.channel.read_exactly(size)
+        if len(data) < size:
+            raise ConnectionResetError
+        return data
+
+    def readline(self) -> bytes:
+        """A line with its end, or nothing at the end of the connection."""
+        line = self.channel.read_line(MAX_LINE)
+        if line and not line.endswith(b"\n"):
+            raise ConnectionResetError
+        return line
+
+    def send(self, data: Any) -> None:
+        """Send, and begin to wait for the answer."""
+        self.channel.send(data)
+        self.channel.restart_timeout()
+
+    def shutdown(self) -> None:
+        """Close the connection; never raises."""
+        self.channel.close()
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """STARTTLS (RFC 9051 6.2.1): what the server said before is forgotten, its capabilities are asked anew."""
+        typ, _ = self._simple_command("STARTTLS")
+        if typ != "OK":
+            raise RemoteFault("imap", "tls", "The IMAP server cannot start TLS now.")
+        self.channel.secure(context, self.host)
+        self.sock, self._tls_established, self.untagged_responses = self.channel.sock, True, {}
+        self._get_capabilities()
+
+
+class LoginClient(IMAPClient):
+    """imapclient on our protocol. Times are aware."""
+
+    def __init__(self, channel: Channel, host: str) -> None:
+        self._channel = channel
+        super().__init__(host, 0, ssl=False)
+        self.normalise_times = False
+        self._imap.debug = 0  # imapclient would have every line written out, only to throw it away
+
+    def _create_IMAP4(self) -> LoginProtocol:  # noqa: N802 - imapclient's name for how it gets its connection
+        return LoginProtocol(self._channel, self.host)
+
+    def _set_read_timeout(self) -> None:
+        """The channel's business."""
+
+    @property
+    def protocol(self) -> LoginProtocol:
+        """The imaplib object below, for what imapclient has no way to say."""
+        protocol: LoginProtocol = self._imap
+        return protocol
+
+    def socket(self) -> socket.socket:
+        """For polling only."""
+        return self._channel.sock
+
+
+@contextmanager
+def errors_as_faults() -> Iterator[None]:
+    """Turns what goes wrong on the way into RemoteFault."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise timeout_fault("imap") from error
+    except OSError as error:
+        raise disconnected_fault("imap") from error
+    except imaplib.IMAP4.abort as error:
+        raise (malformed_fault("imap") if "unexpected" in str(error) else disconnected_fault("imap")) from error
+    except (ProtocolError, TooLong, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+        # Parsers of other people's bytes: what they trip over is not IMAP.
+        raise malformed_fault("imap") from error
+    except imaplib.IMAP4.error as error:
+        raise fault_of_refusal(error) from error
+
+
+def fault_of_refusal(
+    error: Exception, otherwise: FaultKind = "refused", reason: str = "", *, host: str = "", by_token: bool = False
+) -> RemoteFault:
+    """What a NO or BAD means: by its text (`replies`), by its response code (RFC 5530), else `otherwise` and `reason`.
+
+    `host`, `by_token`: of the login, where it is one that was refused.
+    """
+    said = _PYTHON_BYTES.sub(r"\2", str(error))
+    found = _RESPONSE_CODE.search(said)
+    code = found[1].upper() if found else None
+    fault = None
+    if code not in _ABOUT_FOLDERS:  # their text names a folder, which may be called anything
+        fault = fault_of_reply("imap", said, host=host, later=otherwise != "login_refused", by_token=by_token)
+    if fault is None:
+        kind, sentence = _CODES.get(code or "", (otherwise, reason or "The IMAP server refused a command."))
+        fault = RemoteFault("imap", kind, sentence)
+    fault.code = code
+    return fault
+
+
+# --- From a connected socket to a logged-in IMAP client: TLS, greeting, STARTTLS, login ---
+
+
+def log_in(channel: Channel, endpoint: Endpoint, ca_file: str) -> frozenset[str]:
+    """Secure the channel as the endpoint says, read the greeting, log in; the server's capabilities, in upper case.
+
+    Raises RemoteFault.
+    """
+    context = context_or_fault("imap", ca_file) if endpoint.security != "none" else None
+    with errors_as_faults():
+        if endpoint.security == "tls" and context is not None:
+            _handshake(channel, endpoint.host, context)
+        client = _read_greeting(channel, endpoint.host)
+        if endpoint.security == "starttls" and context is not None:
+            _start_tls(client, context)
+        _log_in(client, endpoint)
+        return frozenset(word.decode("ascii", "replace").upper() for word in client.capabilities())
+
+
+def _handshake(channel: Channel, host: str, context: ssl.SSLContext) -> None:
+    try:
+        channel.secure(context, host)
+    except ssl.SSLError as error:
+        raise tls_fault("imap", error) from error
+
+
+def _read_greeting(channel: Channel, host: str) -> LoginClient:
+    try:
+        client = LoginClient(channel, host)
+        channel.contact.has_greeted = True
+        return client
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error as error:
+        channel.contact.has_greeted = True  # with BYE
+        raise fault_of_refusal(error, reason="The IMAP server turns connections away now. Try again later.") from error
+
+
+def _start_tls(client: LoginClient, context: ssl.SSLContext) -> None:
+    # RFC 8314: no fallback. A missing word, or a greeting that skips the login (PREAUTH), may be an attacker's work.
+    if client.protocol.state != "NONAUTH" or "STARTTLS" not in client.protocol.capabilities:
+        raise RemoteFault("imap", "tls", "The IMAP server offers no STARTTLS on this port. Try security `tls`.")
+    try:
+        client.protocol.secure(context)
+    except ssl.SSLError as error:
+        raise tls_fault("imap", error) from error
+
+
+def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
+    """With a token where there is one; else AUTHENTICATE PLAIN (RFC 4616), which takes any character; else LOGIN."""
+    words = client.protocol.capabilities
+    if endpoint.token is not None:
+        return _log_in_by_token(client, endpoint)
+    try:
+        if "AUTH=PLAIN" in words:
+            client.plain_login(endpoint.username, endpoint.password)
+        elif "LOGINDISABLED" in words:
+            reason = "The IMAP server takes no passwords on this connection. Use security `tls` or `starttls`."
+            raise RemoteFault("imap", "login_refused", reason)
+        else:
+            client.login(_quote_user_name(endpoint.username), endpoint.password)
+    except imaplib.IMAP4.abort:
+        raise
+    except (IMAPClientError, UnicodeEncodeError) as error:
+        # imapclient calls it a refused login too when the connection ends while it waits for the answer.
+        if isinstance(error.__context__, imaplib.IMAP4.abort):
+            raise error.__context__ from None
+        reason = "The IMAP server refused user name or password. Some providers want an app password."
+        raise fault_of_refusal(error, "login_refused", reason, host=endpoint.host) from error
+
+
+def _log_in_by_token(client: LoginClient, endpoint: Endpoint) -> None:
+    """Never a password beside it, whatever the server offers."""
+    offered = [word.removeprefix("AUTH=") for word in client.protocol.capabilities if word.startswith("AUTH=")]
+    bearer = TokenLogin(endpoint, offered, "imap")
+    try:
+        client.sasl_login(bearer.mechanism, bearer.next_response)
+    except imaplib.IMAP4.abort:
+        raise
+    except IMAPClientError as error:
+        if isinstance(error.__context__, imaplib.IMAP4.abort):
+            raise error.__context__ from None
+        known = fault_of_refusal(error, "login_refused", host=endpoint.host, by_token=True)
+        raise (bearer.fault_of_refusal(str(error)) if known.kind == "login_refused" else known) from error
+
+
+def _quote_user_name(text: str) -> str:
+    """A quoted string; imaplib quotes the password, but not the user name."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,218 @@
+"""Changing what lies in a mailbox.
+
+A fault is `in_doubt` also when it came after one of several steps had been carried out.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from mailbox_appliance.mail import threads
+from mailbox_appliance.mail.parse import header_message_id
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import FolderState, MessageIdentity
+from mailbox_appliance.remote.errors import RemoteFault, Unmovable
+from mailbox_appliance.remote.imap import reading, values
+from mailbox_appliance.remote.imap.folders import Selection
+from mailbox_appliance.remote.imap.values import (
+    EPOCH,
+    FetchedItems,
+    appended_uid,
+    copied_uids,
+    encode_folder_path,
+    is_flag,
+    uid_sets,
+)
+from mailbox_appliance.remote.imap.wire import ImapWire, Pieces
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_COPYUID = re.compile(rb"\* OK \[COPYUID ", re.I)
+_GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
+
+
+def append_message(
+    wire: ImapWire, path: str, source: Content, flags: Collection[str], at: datetime, uidvalidity: int | None = None
+) -> int | None:
+    """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it. Labels are left out."""
+    flags = frozenset(flags) - values.labels_in(flags) if wire.has_labels else flags
+    zone = at.strftime("%z")[:5] or "+0000"
+    date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
+    command = f'APPEND {encode_folder_path(path)} {_format_flags(flags)} "{date}" '
+    return appended_uid(wire.run_command(command, literal=source, changes=True), uidvalidity)
+
+
+def store_flags(
+    selection: Selection, path: str, uids: Collection[int], add: Collection[str], remove: Collection[str]
+) -> None:
+    """Add flags to messages of a folder, and take some away."""
+    change = _label_change if selection.wire.has_labels else _flag_change
+    changes = [one for sign, flags in (("+", add), ("-", remove)) if flags for one in change(sign, flags)]
+    selection.require_writable(path, uids)
+    _run_commands(selection.wire, [f"UID STORE {numbers} {change}" for change in changes for numbers in uid_sets(uids)])
+
+
+def _flag_change(sign: str, flags: Collection[str]) -> list[str]:
+    return [f"{sign}FLAGS.SILENT {_format_flags(flags)}"]
+
+
+def _label_change(sign: str, names: Collection[str]) -> list[str]:
+    """Labels are changed apart from flags."""
+    labels = values.labels_in(names)
+    flags = frozenset(names) - labels
+    changes = [f"{sign}{values.LABELS_ITEM}.SILENT {values.format_labels(labels)}"] if labels else []
+    return changes + (_flag_change(sign, flags) if flags else [])
+
+
+def expunge_messages(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
+    """Remove messages for good, and no others (RFC 4315 2.1)."""
+    selection.require_writable(path, uids)
+    if "UIDPLUS" in words:
+        _run_commands(selection.wire, [command for numbers in uid_sets(uids) for command in _removal_commands(numbers)])
+    else:
+        _expunge_without_uidplus(selection.wire, frozenset(uids), ())
+
+
+def move_messages(
+    selection: Selection,
+    words: Collection[str],
+    path: str,
+    uids: Collection[int],
+    target: str,
+    uidvalidity: int | None = None,
+) -> Mapping[int, int | None]:
+    """Move messages to another folder; old UID to new, as far as the server tells."""
+    selection.require_writable(path, uids)
+    if not {"MOVE", "UIDPLUS"} & set(words):
+        copying = [f"UID COPY {numbers} {encode_folder_path(target)}" for numbers in uid_sets(uids)]
+        _expunge_without_uidplus(selection.wire, frozenset(uids), copying)
+        return {}
+    one = _move_uid_set if "MOVE" in words else _copy_and_expunge
+    moved: dict[int, int | None] = {}
+    for done, numbers in enumerate(uid_sets(uids)):
+        try:
+            moved |= one(selection.wire, numbers, _Move(frozenset(uids), encode_folder_path(target), uidvalidity))
+        except RemoteFault as fault:
+            fault.in_doubt = fault.in_doubt or done > 0
+            raise
+    return moved
+
+
+def identify_messages(
+    selection: Selection, path: str, uids: Sequence[int]
+) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
+    """What lies in a folder under these UIDs now; without those that are gone. It becomes selected, writable."""
+    state = selection.select(path).state
+    items = reading.message_items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+    told = reading.fetch_items(selection.wire, uids, items)
+    selection.shown_uids = frozenset(told)
+    return state, {uid: _to_sighting(uid, one) for uid, one in told.items()}
+
+
+def _to_sighting(uid: int, told: FetchedItems) -> MessageIdentity:
+    message_id = header_message_id(told.section or b"")
+    canonical = threads.canonical_message_id(message_id) if message_id else None
+    size, date = told.size or 0, told.internal_date or EPOCH
+    return MessageIdentity(uid, told.kept_flags, canonical, size, date, told.provider_id, told.provider_thread_id)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What moves, where to, and the UIDVALIDITY that is known there."""
+
+    uids: frozenset[int]
+    target: str
+    uidvalidity: int | None
+
+    def new_uids(self, text: bytes) -> dict[int, int | None]:
+        """Old UID to new."""
+        return copied_uids(text, self.uids, self.uidvalidity)
+
+
+def _move_uid_set(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
+    """UID MOVE (RFC 6851), which tells the new UIDs before its end."""
+    moved: dict[int, int | None] = {}
+    is_begun = False
+
+    def hear(pieces: Pieces) -> bool:
+        nonlocal is_begun
+        is_answer = bool(_COPYUID.match(pieces[0]))
+        moved.update(what.new_uids(pieces[0]) if is_answer else {})
+        is_begun = is_begun or is_answer or bool(_GONE.match(pieces[0]))
+        return is_answer
+
+    try:
+        moved |= what.new_uids(wire.run_command(f"UID MOVE {numbers} {what.target}", hear, changes=True))
+    except RemoteFault as fault:
+        fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some of them were moved
+        raise
+    return moved
+
+
+def _copy_and_expunge(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
+    moved = what.new_uids(wire.run_command(f"UID COPY {numbers} {what.target}", changes=True))
+    # What was not copied is not removed; a server that does not tell (RFC 4315 3) copied all that there are.
+    removing = [
+        command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removal_commands(copied)
+    ]
+    try:
+        _run_commands(wire, removing)
+    except RemoteFault as fault:
+        fault.in_doubt = True
+        raise
+    return moved
+
+
+def _removal_commands(numbers: str) -> tuple[str, str]:
+    return f"UID STORE {numbers} +FLAGS.SILENT (\\Deleted)", f"UID EXPUNGE {numbers}"
+
+
+def _expunge_without_uidplus(wire: ImapWire, uids: frozenset[int], first: Sequence[str]) -> None:
+    """Remove messages where EXPUNGE takes all that are marked as deleted (no UIDPLUS).
+
+    Only while nobody else has marked any: asked before anything is done, and again just before EXPUNGE. Else Unmovable.
+    """
+    marked = _search_deleted(wire)
+    if marked - uids:
+        raise Unmovable
+    _run_commands(wire, [*first, *(f"UID STORE {numbers} +FLAGS.SILENT (\\Deleted)" for numbers in uid_sets(uids))])
+    try:
+        if _search_deleted(wire) - uids:
+            _run_commands(
+                wire, [f"UID STORE {numbers} -FLAGS.SILENT (\\Deleted)" for numbers in uid_sets(uids - marked)]
+            )
+            raise Unmovable
+        wire.run_command("EXPUNGE", changes=True)
+    except RemoteFault as fault:
+        fault.in_doubt = fault.in_doubt or bool(first) or fault.kind != "unsupported"
+        raise
+
+
+def _search_deleted(wire: ImapWire) -> frozenset[int]:
+    """The messages of the selected folder that anybody has marked as deleted."""
+    found: set[int] = set()
+
+    def hear(pieces: Pieces) -> bool:
+        is_answer = pieces[0][:8].upper() == b"* SEARCH"
+        found.update(int(word) for word in pieces[0][8:].split() if is_answer and word.isdigit())
+        return is_answer
+
+    wire.run_command("UID SEARCH DELETED", hear)
+    return frozenset(found)
+
+
+def _run_commands(wire: ImapWire, commands: Sequence[str]) -> None:
+    for done, command in enumerate(commands):
+        try:
+            wire.run_command(command, changes=True)
+        except RemoteFault as fault:
+            fault.in_doubt = fault.in_doubt or done > 0
+            raise
+
+
+def _format_flags(flags: Collection[str]) -> str:
+    """Flags as a list. Raises RemoteFault (`unsupported`) for one that IMAP has no way to write."""
+    if not all(map(is_flag, flags)):
+        reason = "A flag or label has characters that IMAP does not allow. Use letters, digits and - _ . only."
+        raise RemoteFault("imap", "unsupported", reason)
+    return f"({' '.join(sorted(flags))})"

@@ -1,0 +1,308 @@
+"""Connect to other servers: which addresses are allowed, and TLS with names always checked.
+
+The address that was checked is the one connected to, so a name cannot be rebound. Never: link-local, metadata services,
+multicast, unspecified, reserved, Teredo, and the appliance's own ports. `security: none`: only loopback and private.
+What nobody who operates this computer has named (`only_public`) lies in no network of its own.
+"""
+
+import functools
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from pathlib import Path
+from typing import NoReturn
+
+import idna
+
+from mailbox_appliance.model.records import Security
+from mailbox_appliance.remote.errors import (
+    SERVER_NAMES,
+    Contact,
+    RemoteFault,
+    ServerName,
+    lookup_fault,
+    named_fault,
+    socket_fault,
+)
+from mailbox_appliance.remote.errors import named_fault as named
+from mailbox_appliance.settings import BadSetting
+from mailbox_appliance.system import ca_certificates
+
+MAX_CANDIDATES = 8
+Address = IPv4Address | IPv6Address
+#: Who looks a name up in the place of the system; raises OSError where there is none of that name.
+AddressLookup = Callable[[str], Sequence[Address]]
+
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_NAT64 = ip_network("64:ff9b::/96")  # RFC 6052
+_PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")))  # RFC 1918, RFC 4193
+# IANA's registries of special addresses, as far as not every release of Python knows them.
+_SPECIAL = tuple(map(ip_network, ("192.88.99.0/24", "64:ff9b:1::/48", "2001::/23", "3fff::/20", "5f00::/16")))
+_FORBIDDEN = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8",  # "this network" (RFC 1122): on many systems another name of the computer itself
+            "169.254.0.0/16",
+            "fe80::/10",
+            "fec0::/10",
+            # Metadata services of clouds that lie outside the link-local ranges.
+            "100.100.100.200/32",
+            "168.63.129.16/32",
+            "192.0.0.192/32",
+            "fd00:ec2::254/128",  # Amazon EC2
+            "fd00:ec2::23/128",  # Amazon EKS Pod Identity
+            "fd20:ce::254/128",  # Google
+            "fd00:c1::a9fe:a9fe/128",  # Oracle
+            "fd00:42::42/128",  # Scaleway
+            "2001::/32",  # Teredo (RFC 4380): a relay would take us to the IPv4 address in it
+        ),
+    )
+)
+
+
+def is_allowed(address: Address, security: Security) -> bool:
+    """Whether a mail server may be reached at this address in this way."""
+    if isinstance(address, IPv6Address) and (translated := _translated_address(address)) is not None:
+        # A gateway would take us there: nothing that is special on this computer or network may be named in this way.
+        return security != "none" and translated.is_global and is_allowed(translated, security)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return True
+    if any(address in network for network in _FORBIDDEN) or address.is_multicast or address.is_unspecified:
+        return False
+    if address.is_link_local or address.is_reserved:
+        return False
+    return security != "none" or any(address in network for network in _PRIVATE)
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address lies in the public internet, also behind a gateway that it names."""
+    if isinstance(address, IPv6Address) and (inner := address.ipv4_mapped or _translated_address(address)) is not None:
+        return is_public(inner)
+    return address.is_global and not any(address in network for network in _SPECIAL) and is_allowed(address, "tls")
+
+
+def is_near(address: Address) -> bool:
+    """Whether an address is of this computer, or of a network that is not public."""
+    return not is_public(address) or _is_own(address)
+
+
+def _is_own(address: Address) -> bool:
+    """Whether this computer has the address."""
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return True
+    try:
+        with socket.socket(_FAMILIES[address.version], socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+class OwnPorts:
+    """The TCP ports at which this process listens. No mailbox is connected to them. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._ports: dict[int, int] = {}
+
+    def add(self, listener: object, port: int) -> None:
+        """Note that a listener is open."""
+        self._ports[id(listener)] = port
+
+    def remove(self, listener: object) -> None:
+        """Note that it is closed, or was never open."""
+        self._ports.pop(id(listener), None)
+
+    def __contains__(self, port: int) -> bool:
+        return port in tuple(self._ports.values())
+
+
+#: Of the whole process, as ports are: what connects is far from what listens, and they share nothing else.
+OWN_PORTS = OwnPorts()
+
+
+def _translated_address(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address behind a translation gateway (NAT64, 6to4)."""
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.sixtofour
+
+
+def open_connection(
+    host: str,
+    port: int,
+    security: Security,
+    timeout: float,
+    *,
+    server: ServerName,
+    only_public: bool = False,
+    find: AddressLookup | None = None,
+    contact: Contact | None = None,
+) -> socket.socket:
+    """A TCP connection to the first allowed address of the host that answers, within `timeout` seconds in all.
+
+    `only_public`: no loopback and private addresses either. `contact` learns whether the address is near, and bounds
+    the time if it is. Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
+    """
+    found = _resolve(host, port, server, find)
+    candidates = _only_public(found, server) if only_public else _only_allowed(found, security, server)
+    contact = contact or Contact()
+    # With a public address after a near one, whoever owns the name would see there that the near port is closed.
+    near = [one for one in candidates if is_near(ip_address(one[1][0]))]
+    contact.is_near, candidates = bool(near), near or candidates
+    deadline = min(time.monotonic() + timeout, contact.deadline)
+    fault = named("port_blocked", server)
+    for tried, (family, sockaddr) in enumerate(candidates):
+        # An address that swallows packets must not use up the time of those after it.
+        share = (deadline - time.monotonic()) / (len(candidates) - tried)
+        if share <= 0:
+            break
+        try:
+            return _open_socket(family, sockaddr, share)
+        except OSError as error:
+            fault = socket_fault(server, error)
+    raise fault
+
+
+def _resolve(host: str, port: int, server: ServerName, find: AddressLookup | None) -> list[tuple[int, tuple[str, int]]]:
+    try:
+        name = host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
+        if find is not None:
+            given = _parse_literal(name) or find(name)
+            return [(_FAMILIES[address.version], (str(address), port)) for address in given] or _raise_no_address(name)
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, ValueError) as error:  # idna's errors are UnicodeErrors
+        raise lookup_fault(server, error) from error
+    # Without flow label and scope: an address that needs a scope is link-local.
+    return [(family, (str(sockaddr[0]), port)) for family, _, _, _, sockaddr in found]
+
+
+def _raise_no_address(name: str) -> NoReturn:
+    raise OSError(f"{name} has no address")
+
+
+def _parse_literal(name: str) -> Sequence[Address]:
+    try:
+        return (ip_address(name),)
+    except ValueError:
+        return ()
+
+
+def _only_public(found: list[tuple[int, tuple[str, int]]], server: ServerName) -> list[tuple[int, tuple[str, int]]]:
+    public = [one for one in found if is_public(ip_address(one[1][0]))]
+    if not public:
+        reason = f"The {SERVER_NAMES[server]} server has no public address, and only those are connected to."
+        raise RemoteFault(server, "forbidden_address", reason)
+    return public[:MAX_CANDIDATES]
+
+
+def _only_allowed(
+    found: list[tuple[int, tuple[str, int]]], security: Security, server: ServerName
+) -> list[tuple[int, tuple[str, int]]]:
+    addresses = [ip_address(sockaddr[0]) for _, sockaddr in found]
+    allowed = [one for one, address in zip(found, addresses, strict=True) if is_allowed(address, security)]
+    others = [one for one in allowed if not (one[1][1] in OWN_PORTS and _is_own(ip_address(one[1][0])))]
+    if others:
+        return others[:MAX_CANDIDATES]
+    name = SERVER_NAMES[server]
+    if allowed:
+        reason = f"The {name} server has an address and port of the appliance itself. Check host and port."
+        raise RemoteFault(server, "forbidden_address", reason)
+    if any(is_allowed(address, "tls") for address in addresses):
+        reason = f"The {name} server is outside this network: use security `tls` or `starttls` instead of `none`."
+    else:
+        reason = f"The {name} server has a link-local, reserved or metadata address, where we never connect."
+    raise RemoteFault(server, "forbidden_address", reason)
+
+
+def _open_socket(family: int, sockaddr: tuple[str, int], timeout: float) -> socket.socket:
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(sockaddr)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+# ---
+# TLS towards mail servers: the system's authorities plus a private one, TLS 1.2 or newer, names always checked.
+
+
+# X509_V_ERR_* of OpenSSL's x509_vfy.h
+_NAME_MISMATCH = (62, 64)
+_EXPIRED = 10
+_NOT_YET_VALID = 9
+#: A clock that stands before this was written is wrong: that of a computer whose battery is empty, say.
+_CODE_WRITTEN_AT = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+#: The server, or we, take none of the other's versions (RFC 8446 6.2, protocol_version).
+_VERSION_TOO_OLD = frozenset(
+    {"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "UNSUPPORTED_SSL_PROTOCOL_VERSION"}
+)
+
+
+def client_context(ca_file: str) -> ssl.SSLContext:
+    """The context for connections to mail servers. `ca_file` adds the authorities in that file; empty adds none.
+
+    Loading the system's authorities takes about 20 ms, so a context is kept until the file changes. Raises OSError when
+    the file cannot be read or holds no certificate (ssl.SSLError is one).
+    """
+    return _load_context(ca_file, Path(ca_file).stat().st_mtime_ns if ca_file else 0)
+
+
+@functools.lru_cache(maxsize=4)
+def _load_context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001 - `changed` is part of the cache's key
+    context = ca_certificates.client_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context
+
+
+def context_or_fault(server: ServerName, ca_file: str) -> ssl.SSLContext:
+    """As client_context; raises RemoteFault when the file with the private authority is of no use.
+
+    As `unreachable`: whoever typed how to reach a server cannot mend it, and it may be there again the next time.
+    """
+    try:
+        return client_context(ca_file)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        raise RemoteFault(server, "unreachable", _describe_bad_ca_file(ca_file, error)) from error
+
+
+def require_ca_file(ca_file: str) -> None:
+    """Raises BadSetting, naming the file, where it is set and of no use: better at the start than at each mailbox."""
+    if not ca_file:
+        return  # no start waits for the authorities of the system
+    try:
+        client_context(ca_file)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        raise BadSetting(_describe_bad_ca_file(ca_file, error)) from error
+
+
+def _describe_bad_ca_file(ca_file: str, error: Exception) -> str:
+    why = "holds no certificate (PEM)" if isinstance(error, ssl.SSLError) else "cannot be read"
+    return f"{Path(ca_file).absolute()}, the file of the setting remote.ca_file, {why}."
+
+
+def tls_fault(server: ServerName, error: ssl.SSLError, now: Callable[[], float] = time.time) -> RemoteFault:
+    """What a failed handshake means."""
+    return named_fault(_fault_name_of(error, now), server)
+
+
+def _fault_name_of(error: ssl.SSLError, now: Callable[[], float]) -> str:
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return "tls_too_old" if error.reason in _VERSION_TOO_OLD else "wrong_port"
+    if error.verify_code in _NAME_MISMATCH:
+        return "certificate_name"
+    if error.verify_code in (_EXPIRED, _NOT_YET_VALID) and now() < _CODE_WRITTEN_AT:
+        return "clock_skew"
+    return {_EXPIRED: "certificate_expired", _NOT_YET_VALID: "certificate_not_yet_valid"}.get(
+        error.verify_code, "certificate_untrusted"
+    )

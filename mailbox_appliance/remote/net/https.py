@@ -1,0 +1,248 @@
+"""One request over HTTPS, one answer: what is asked of other people's servers that is not mail.
+
+The address that was checked is the one connected to, names of certificates are always checked, and no redirect is
+followed unless the caller asks for it: then over HTTPS alone, every hop is checked as the first was, and what was sent
+besides the address is not sent on. An answer has a longest length, and the whole takes no longer than the timeout,
+however slowly it comes; a large request may take longer, by its size, as long as it moves. `http://` is for whoever has
+checked that it is this computer: it goes nowhere else but to private addresses.
+"""
+
+import http.client
+import io
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+import idna
+
+from mailbox_appliance.remote.errors import SERVER_NAMES, RemoteFault, ServerName, disconnected_fault, timeout_fault
+from mailbox_appliance.remote.net import connect
+from mailbox_appliance.remote.net.channel import CHUNK, SLOWEST_RATE
+from mailbox_appliance.remote.net.connect import AddressLookup, context_or_fault, tls_fault
+from mailbox_appliance.version import __version__
+
+LONGEST_ANSWER = 1 << 16
+LONGEST_UPLOAD = 600.0  # seconds that a large request has besides the timeout
+_REDIRECTS = (301, 302, 303, 307, 308)
+# RFC 3986 2: what may stand in a target as it is; everything else is sent in percent-encoding.
+_TARGET = "!#$%&'()*+,/:;=?@[]~"
+
+
+@dataclass(frozen=True)
+class HttpsOptions:
+    """Which server is asked, where it may lie, and how long it may take.
+
+    `only_public`: nowhere but at public addresses; only a host that the operator named may lie elsewhere. `find`: who
+    looks names up in the place of the system. `limit`: the most bytes of an answer.
+    """
+
+    server: ServerName
+    ca_file: str
+    timeout: float
+    only_public: bool = True
+    look_up: AddressLookup | None = None
+    limit: int = LONGEST_ANSWER
+
+
+@dataclass(frozen=True)
+class HttpsResponse:
+    """What a server answered, whatever its status. The names of the header fields are in lower case."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that we are to wait (RFC 9110 10.2.3), an hour at most; the form with a date is not looked at."""
+        text = self.headers.get("retry-after", "")
+        return min(float(text), 3600.0) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def get(
+    url: str, reach: HttpsOptions, headers: Mapping[str, str] | None = None, *, redirects: int = 0
+) -> HttpsResponse:
+    """What lies at an address. `redirects`: how many of them are followed. Raises RemoteFault."""
+    until = time.monotonic() + reach.timeout
+    answer = _send_request("GET", url, reach, headers or {}, b"", until)
+    for _ in range(redirects):
+        if answer.status not in _REDIRECTS or "location" not in answer.headers:
+            break
+        url = _redirect_target(url, answer.headers["location"], reach.server)
+        answer = _send_request("GET", url, reach, {}, b"", until)
+    return answer
+
+
+def request(
+    method: str, url: str, reach: HttpsOptions, headers: Mapping[str, str] | None = None, body: bytes = b""
+) -> HttpsResponse:
+    """What a server answers to a request. Raises RemoteFault; its `in_doubt`: the server may have got the request."""
+    return _send_request(method, url, reach, headers or {}, body, time.monotonic() + seconds_allowed(reach, len(body)))
+
+
+def seconds_allowed(reach: HttpsOptions, size: int) -> float:
+    """The seconds that a request of so many bytes may take with its answer."""
+    return reach.timeout + min(size / SLOWEST_RATE, LONGEST_UPLOAD)
+
+
+@dataclass(frozen=True)
+class _ParsedUrl:
+    """An address, taken apart: all of it in ASCII."""
+
+    is_secure: bool
+    host: str
+    port: int
+    authority: str
+    target: str
+
+
+def _parse_url(url: str, server: ServerName) -> _ParsedUrl:
+    """Raises RemoteFault where nobody can be asked at an address, or it has a user in it."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        host = host if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
+        is_secure = parts.scheme == "https"
+        if parts.scheme in ("https", "http") and "@" not in parts.netloc and host.isprintable() and host.strip():
+            authority = (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
+            target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_TARGET)
+            return _ParsedUrl(is_secure, host, parts.port or (443 if is_secure else 80), authority, target)
+    except (ValueError, UnicodeError):  # a port that is none; idna's errors are UnicodeErrors
+        pass
+    raise RemoteFault(server, "unreachable", f"The address of the {SERVER_NAMES[server]} server is none.")
+
+
+def _redirect_target(url: str, location: str, server: ServerName) -> str:
+    try:
+        there = urljoin(url, location)
+        if urlsplit(there).scheme == "https":
+            return there
+    except ValueError:
+        pass
+    raise _malformed_response(server, "leads to an address where we do not follow.")
+
+
+def _send_request(
+    method: str, url: str, reach: HttpsOptions, headers: Mapping[str, str], body: bytes, until: float
+) -> HttpsResponse:
+    place = _parse_url(url, reach.server)
+    whole = _request_head(method, place, headers, body) + body
+    sock = _connect(place, reach, until)
+    is_sent = False
+    try:
+        last = (len(whole) - 1) // CHUNK * CHUNK
+        _send(sock, whole[:last], reach, until)
+        is_sent = True  # with what comes now the server may have all of it
+        _send(sock, whole[last:], reach, until)
+        return _read_response(method, sock, reach, until)
+    except (OSError, http.client.HTTPException, ValueError, RemoteFault) as error:
+        fault = _to_fault(error, reach.server)
+        fault.in_doubt = is_sent
+        raise fault from error
+    finally:
+        sock.close()
+
+
+def _to_fault(error: Exception, server: ServerName) -> RemoteFault:
+    if isinstance(error, RemoteFault):
+        return error
+    if isinstance(error, TimeoutError):
+        return timeout_fault(server)
+    return (
+        disconnected_fault(server)
+        if isinstance(error, OSError)
+        else _malformed_response(server, "gave no answer that could be read.")
+    )
+
+
+def _connect(place: _ParsedUrl, reach: HttpsOptions, until: float) -> socket.socket:
+    sock = connect.open_connection(
+        place.host,
+        place.port,
+        "tls" if place.is_secure else "none",
+        max(0.001, until - time.monotonic()),
+        server=reach.server,
+        only_public=reach.only_public,
+        find=reach.look_up,
+    )
+    if not place.is_secure:
+        return sock
+    try:
+        sock.settimeout(_seconds_left(until))  # for the whole handshake
+        return context_or_fault(reach.server, reach.ca_file).wrap_socket(sock, server_hostname=place.host)
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, ssl.SSLError):
+            raise tls_fault(reach.server, error) from error
+        if isinstance(error, OSError):
+            raise _to_fault(error, reach.server) from error
+        raise
+
+
+def _request_head(method: str, place: _ParsedUrl, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = {
+        "Host": place.authority,
+        "User-Agent": f"mailbox-appliance/{__version__}",
+        "Accept": "application/json",
+        "Connection": "close",
+        **headers,
+    }
+    if body or method not in ("GET", "HEAD"):
+        lines["Content-Length"] = str(len(body))
+    head = [f"{method} {place.target} HTTP/1.1", *(f"{name}: {value}" for name, value in lines.items())]
+    if not all(line.isascii() and line.isprintable() for line in head):
+        raise ValueError("a header field has characters that none may have")
+    return "\r\n".join([*head, "", ""]).encode("ascii")
+
+
+def _send(sock: socket.socket, data: bytes, reach: HttpsOptions, until: float) -> None:
+    view = memoryview(data)
+    for start in range(0, len(view), CHUNK):
+        sock.settimeout(min(_seconds_left(until), reach.timeout))
+        sock.sendall(view[start : start + CHUNK])
+
+
+class _Stream(io.RawIOBase):
+    """What comes from a socket, up to a moment: it passes for a socket where an answer of HTTP is read."""
+
+    def __init__(self, sock: socket.socket, until: float) -> None:
+        self._sock, self._until = sock, until
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """As `http.client` asks for it."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(_seconds_left(self._until))
+        return self._sock.recv_into(buffer)
+
+
+def _seconds_left(until: float) -> float:
+    """The seconds up to a moment. Raises TimeoutError after it."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _read_response(method: str, sock: socket.socket, reach: HttpsOptions, until: float) -> HttpsResponse:
+    stream = _Stream(sock, until)
+    response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]  # it needs makefile() only
+    response.begin()
+    body = response.read(reach.limit + 1)
+    if len(body) > reach.limit:
+        raise _malformed_response(reach.server, "gave a longer answer than we read.")
+    if response.length:
+        raise _malformed_response(reach.server, "broke off in the middle of its answer.")
+    return HttpsResponse(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+
+
+def _malformed_response(server: ServerName, what: str) -> RemoteFault:
+    return RemoteFault(server, "malformed", f"The {SERVER_NAMES[server]} server {what}")

@@ -1,0 +1,128 @@
+"""Hands one operation over: the journal before every act, the network with no transaction open.
+
+    by SMTP ....... smtp_handover
+    by Graph ...... graph_handover, for mailboxes of Outlook that are noted to send so, and those whose provider says at
+                    the login that SMTP is off for them
+
+What the server's word came to is kept until it is recorded: where the record fails (a full disk), `run` is called again
+and records, and never sends again.
+"""
+
+import logging
+from dataclasses import replace
+
+from mailbox_appliance.errors import NotFound, Unsupported
+from mailbox_appliance.model.content import LARGE
+from mailbox_appliance.model.records import ParsedMessage, Phase
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.sending.context import SendingContext
+from mailbox_appliance.sending.graph import GraphDelivery
+from mailbox_appliance.sending.outcome import OperationClosed, Outcome, Progress, Recorder, to_problem
+from mailbox_appliance.sending.smtp import SmtpConnectionPool, SmtpDelivery
+from mailbox_appliance.sending.verdict import Accepted, Removed, TemporaryFailure, Uncertain, Verdict, judge_fault
+
+log = logging.getLogger(__name__)
+
+_SMTP_IS_OFF = "smtp_auth_disabled"
+_LATE = TemporaryFailure("unavailable")
+
+
+class DeliveryAttempt:
+    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`.
+
+    `row`: what a reader of our copy is shown, where its composer has told.
+    """
+
+    def __init__(
+        self,
+        context: SendingContext,
+        pool: SmtpConnectionPool,
+        recorder: Recorder,
+        operation_id: str,
+        row: ParsedMessage | None,
+    ) -> None:
+        self._context, self._store = context, context.store
+        self._pool, self._recorder = pool, recorder
+        self._operation_id, self._row = operation_id, row
+        self._progress = Progress(context, operation_id)
+        self._way: SmtpDelivery | GraphDelivery | None = None
+        self._verdict: Verdict | None = None
+        self._is_recorded = False
+        self._size = 0
+
+    def run(self) -> Outcome:
+        """Take the operation as far as it goes, and record how it ended. Raises what the store raises."""
+        try:
+            self._work = replace(self._store.deliveries.get_work(self._operation_id), row=self._row)
+            self._size = len(self._work.wire)
+        except NotFound:  # withdrawn while a second request with its key was about to wait for it
+            return Outcome(to_problem("unavailable"))
+        is_open = self._recorder.begin(self._work) if self._work.status == "queued" else self._work.status == "sending"
+        if not is_open:
+            return Outcome()
+        if self._verdict is None:
+            self._renewals = self._pool.count_renewals(self._work.account_id)
+            self._verdict = self._judge()
+        refused, copy = (self._way.refused, self._way.copy) if self._way is not None else ([], None)
+        is_late = self._was_login_replaced()
+        outcome = self._recorder.record(self._work, _LATE if is_late else self._verdict, refused, copy)
+        self._is_recorded = True
+        if self._was_login_replaced():  # what waited was called when it did not wait yet
+            self._recorder.retry_soon(self._work.account_id)
+        return outcome
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its message needed much memory."""
+        return self._size > LARGE
+
+    def close(self) -> None:
+        """Leave the server, and nothing behind there. What is not recorded yet may still be asked for."""
+        way, verdict = self._way, self._verdict
+        if isinstance(way, SmtpDelivery):
+            way.close(politely=isinstance(verdict, Accepted))
+        elif way is not None and verdict is not None and self._is_recorded:
+            way.remove_draft(verdict)
+
+    def _was_login_replaced(self) -> bool:
+        """Whether a login was refused, and the mailbox has been given another one meanwhile."""
+        is_refused = isinstance(self._verdict, TemporaryFailure) and self._verdict.cause == "login"
+        return is_refused and self._renewals != self._pool.count_renewals(self._work.account_id)
+
+    def _judge(self) -> Verdict:
+        if self._work.phase is Phase.DOT:  # stopped between the dot and the record of its reply
+            return Uncertain()
+        try:
+            return self._attempt()
+        except (OperationClosed, NotFound):
+            return Removed()
+        except RemoteFault as fault:
+            return judge_fault(self._progress.phase, fault)
+        except Unsupported:  # of a provider that a later release may reach
+            return TemporaryFailure("unavailable")
+        except Exception:  # a fault of ours, a full disk: what the server may have got decides all the same
+            phase = self._progress.phase
+            log.exception("handing over failed", extra={"operation": self._operation_id, "phase": phase})
+            return Uncertain() if phase is Phase.DOT else TemporaryFailure("internal")
+
+    def _attempt(self) -> Verdict:
+        login = self._store.oauth_logins.find(self._work.account_id)
+        if login is not None and login.sends_via == "graph":
+            return self._deliver_by_graph()
+        try:
+            return self._deliver_by_smtp()
+        except RemoteFault as fault:
+            if login is None or login.provider != "outlook" or fault.name != _SMTP_IS_OFF:
+                raise
+        # It was said at the login: nothing of the message has gone anywhere.
+        log.info("a mailbox sends by Graph from now on", extra={"account": self._work.account_id})
+        self._store.oauth_logins.set_sends_via(self._work.account_id, "graph")
+        return self._deliver_by_graph()
+
+    def _deliver_by_smtp(self) -> Verdict:
+        self._way = way = SmtpDelivery(self._context, self._pool, self._recorder, self._progress, self._work)
+        return way.attempt()
+
+    def _deliver_by_graph(self) -> Verdict:
+        self._way = way = GraphDelivery(self._context, self._recorder, self._progress, self._work)
+        return way.attempt()

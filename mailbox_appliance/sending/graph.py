@@ -1,0 +1,363 @@
+"""Hands one message over by Microsoft Graph: a draft from its MIME, then the sending of that known draft.
+
+    connecting ... an access token
+    envelope ..... the draft is made; what an earlier attempt left is removed before
+    data ......... its id is on the disk; then the files are added to it that its MIME has no room for
+    dot .......... on the disk; then, once, the draft is sent by its id
+
+Graph takes sender and recipients from the fields of the message: they are those of the envelope, or it does not go.
+Bcc stands in this MIME alone; Exchange takes it out of what it sends.
+"""
+
+import logging
+import threading
+from functools import partial
+from typing import Literal, NoReturn
+
+from mailbox_appliance.errors import NotFound
+from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
+from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.large import SplitAttachment, split_attachments
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import DeliveryWork, Envelope, Phase
+from mailbox_appliance.oauth.logins import Logins
+from mailbox_appliance.remote import graph as remote_graph
+from mailbox_appliance.remote.errors import RemoteFault, Reply, account_error_of, fault_name_of_reply
+from mailbox_appliance.remote.graph import (
+    LARGEST_MESSAGE,
+    LEAST_UPLOADED,
+    DraftState,
+    Graph,
+    GraphResponse,
+    fault_of_response,
+)
+from mailbox_appliance.sending.context import SendingContext
+from mailbox_appliance.sending.outcome import OperationClosed, Progress, Recorder
+from mailbox_appliance.sending.verdict import (
+    Accepted,
+    Cause,
+    Continue,
+    FailureCode,
+    Refused,
+    TemporaryFailure,
+    Uncertain,
+    Verdict,
+    temporary_failure,
+)
+from mailbox_appliance.store.deliveries import SentCopy
+
+# --- What an answer or a fault of Microsoft Graph means, when a draft is made, filled and sent. Pure ---
+#
+#               2xx        400, 403, 413        401, 429    404, 408, 409, 412, 3xx...    5xx         lost, silent, odd
+#     draft     go on      refused, or login    nobody      nobody                        nobody      nobody
+#     attach    201 go on  refused              nobody      nobody                        nobody      nobody
+#     session   201 go on  refused              nobody      nobody                        nobody      nobody
+#     upload    201 go on  nobody; 413 refused  nobody      nobody                        nobody      nobody
+#     send      accepted   refused, or login    nobody      uncertain                     uncertain   uncertain; nobody
+#                                                                                                     where no connection
+#                                                                                                     was to be had
+#
+# A draft goes nowhere, so until its sending is asked for nobody can have got the message. From then on an answer
+# decides that is given before anything is done: what was asked for does not fit, or may not be. That a draft is not
+# there, or has changed, may mean that it has just been sent, by a request of ours that something on the way has
+# repeated, say.
+#
+# Whose draft was just made may log in: a refusal of a file is about that file. The address of an upload has a token
+# of its own, which ends: what it is refused for says nothing of the login, nor of the file unless a code does.
+
+
+Step = Literal["draft", "attach", "session", "upload", "send"]
+
+#: Codes of an answer (learn.microsoft.com/graph/errors; those of Exchange Web Services, ResponseCode), in lower case.
+_SAYS: dict[str, FailureCode] = {
+    "errorsendasdenied": "sender_rejected",
+    "errorinvalidsendas": "sender_rejected",
+    "errorinvalidrecipients": "recipient_rejected",
+    "errorinvalidrecipientsubfilter": "recipient_rejected",
+    "errormessagesizeexceeded": "message_too_large",
+    "errorcontentlengthtoolarge": "message_too_large",
+    "errorattachmentsizelimitexceeded": "message_too_large",
+    "requestentitytoolarge": "message_too_large",
+}
+#: Of those that are told with 400, 403 or 507 and say nothing of the message: too many of them, or a full mailbox.
+_FOR_NOW: dict[str, Cause] = {
+    "errorexceededmessagelimit": "throttled",
+    "submissionquotaexceeded": "throttled",
+    "errorquotaexceeded": "unavailable",
+}
+_TAKEN_BACK = RemoteFault(
+    "graph",
+    "refused",
+    "Microsoft Graph took back the access that it had just accepted. It is renewed for the next try.",
+)
+_BROKEN_OFF = RemoteFault(
+    "graph",
+    "refused",
+    "Microsoft Graph broke off the upload of a file that it had agreed to. It is begun anew by the next try.",
+)
+_TOO_LARGE = (
+    "It is larger, with its attachments, than what the Exchange of this mailbox takes: 35 MB, unless an administrator"
+    " has changed that."
+)
+_NOT_SHARED = (
+    "Microsoft Graph refuses a file of 3 MB or more for this mailbox. It takes none for a mailbox that is shared: send"
+    " it from one's own, or in smaller files."
+)
+
+
+def judge(step: Step, said: GraphResponse) -> Verdict:
+    """What an answer means."""
+    if 200 <= said.status < 300:
+        return _judge_success(step, said)
+    if said.status == 429:
+        return _judge_temporary("throttled", said)
+    if step == "upload" and said.status != 413 and said.code.lower() not in _SAYS:
+        return TemporaryFailure("unavailable", account_error_of(_BROKEN_OFF), "graph", said.retry_after)
+    if said.status in (400, 403, 413):
+        return _judge_refusal(step, said)
+    if said.status == 401 and step == "send":  # the draft was taken with it a moment ago
+        return TemporaryFailure("unavailable", account_error_of(_TAKEN_BACK), "graph")
+    if said.status == 401 or step != "send":
+        return _judge_temporary("unavailable", said)
+    return Uncertain()
+
+
+def _judge_success(step: Step, said: GraphResponse) -> Verdict:
+    if step == "send":
+        return Accepted(Reply(said.status))
+    if step == "draft" or said.status == 201:
+        return Continue()
+    # Nobody looks at a draft before it is sent: a file is there where that was said in so many words.
+    return TemporaryFailure("unavailable", account_error_of(_BROKEN_OFF), "graph", said.retry_after)
+
+
+def judge_sending(fault: RemoteFault) -> Verdict:
+    """What it means that no answer came to the request to send."""
+    if fault.in_doubt:
+        return Uncertain()
+    return temporary_failure(fault)
+
+
+def _judge_temporary(cause: Cause, said: GraphResponse) -> TemporaryFailure:
+    return TemporaryFailure(cause, account_error_of(fault_of_response(said)), "graph", said.retry_after)
+
+
+def _judge_refusal(step: Step, said: GraphResponse) -> Verdict:
+    code = said.code.lower()
+    if code in _SAYS or said.status == 413:
+        says = _SAYS.get(code, "message_too_large")
+        return Refused(says, _reply(said), _TOO_LARGE if says == "message_too_large" else None)
+    if code in _FOR_NOW:
+        return _judge_temporary(_FOR_NOW[code], said)
+    if said.status == 403:
+        fault = fault_of_response(said)
+        if step == "session" and fault.name == "consent_required":
+            # The documents' list of known issues, "attaching large files to messages with delegated permissions".
+            return Refused("message_too_large", None, _NOT_SHARED)
+        if fault.kind == "login_refused":
+            if step in ("draft", "send"):
+                return _judge_temporary("login", said)
+            return Refused("message_rejected", _reply(said))
+        if fault.name == "sending_blocked":
+            return Refused("sender_rejected", _reply(said))
+        return TemporaryFailure("unavailable")
+    return Refused("message_rejected", _reply(said))
+
+
+def _reply(said: GraphResponse) -> Reply:
+    return Reply(said.status, name=fault_name_of_reply("graph", said.text))
+
+
+log = logging.getLogger(__name__)
+
+#: Said of a file that is smaller than it was taken for: its owner counts in another way than we.
+_TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
+_TOO_MUCH_IN_ONE = (
+    "What cannot be added to it as a file of its own (its texts, and whatever is signed or encrypted as a whole) is"
+    " larger than the 3 MB that Microsoft Graph takes in one piece."
+)
+
+
+class GraphDelivery:
+    """One attempt; when it is recorded, `remove_draft`. `copy`: as it will lie in Sent."""
+
+    def __init__(self, context: SendingContext, recorder: Recorder, progress: Progress, work: DeliveryWork) -> None:
+        self._store, self._logins, self._settings = context.store, context.logins, context.settings
+        self._recorder, self._progress, self._work = recorder, progress, work
+        self._token: str | None = None
+        self._draft: str | None = None
+        self.refused: list[str] = []
+        self.copy: SentCopy | None = None
+
+    def attempt(self) -> Verdict:
+        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""
+        work = self._work
+        parts = split_attachments(work.wire.read(), LARGEST_MESSAGE - len(work.bcc_header))
+        mime = with_bcc(Content(parts.mime), work.bcc_header).read()
+        if (verdict := judge_message(mime, work.envelope)) is not None:
+            return verdict
+        if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
+            self._progress.enter(Phase.CONNECTING)
+        graph = self._logins.get_graph(work.account_id)
+        drafted = self._logins.use_token(work.account_id, "graph", lambda token: self._create_draft(graph, token, mime))
+        if not isinstance(drafted, Continue):
+            return drafted
+        self._store.accounts.clear_refused_sending(work.account_id)
+        for file in parts.files:
+            added = self._logins.use_token(work.account_id, "graph", partial(self._attach, graph, file))
+            if not isinstance(added, Continue):
+                return added
+        return self._send_draft(graph)
+
+    def remove_draft(self, verdict: Verdict) -> None:
+        """Remove a draft that was surely not sent. Never raises: what is left lies among the drafts, for a person."""
+        if self._draft is None or self._token is None or not isinstance(verdict, Refused | TemporaryFailure):
+            return
+        try:
+            self._logins.get_graph(self._work.account_id).delete_draft(self._token, self._draft)
+        except Exception as error:  # noqa: BLE001 - it is said out of courtesy
+            log.warning("a draft was left", extra={"operation": self._work.operation_id, "error": type(error).__name__})
+
+    def _create_draft(self, graph: Graph, token: str, mime: bytes) -> Verdict:
+        """Keep the draft, and know it by its id; Continue where it may be sent."""
+        self._remove_earlier(graph, token)
+        if self._progress.phase is not Phase.ENVELOPE:
+            self._progress.enter(Phase.ENVELOPE)
+        made = graph.create_draft(token, mime)
+        if isinstance(made, GraphResponse):
+            verdict = judge("draft", made)
+            return TemporaryFailure("unavailable") if isinstance(verdict, Continue) else verdict
+        self._token, self._draft = token, made
+        self.copy = self._recorder.make_copy(self._work)
+        if not self._store.deliveries.enter_phases(self._work.operation_id, Phase.DATA, provider_draft_id=made):
+            self._give_up()
+        self._progress.begin(Phase.DATA)
+        return Continue()
+
+    def _attach(self, graph: Graph, file: SplitAttachment, token: str) -> Verdict:
+        """Add a file to the draft; Continue where it is there."""
+        assert self._draft is not None  # noqa: S101 - it has just been made
+        self._token = token
+        if file.size >= LEAST_UPLOADED:
+            begun = remote_graph.start_upload(graph, token, self._draft, file)
+            if not isinstance(begun, GraphResponse):
+                return judge("upload", begun.upload(file))
+            if begun.code.lower() != _TOO_SMALL:
+                return judge("session", begun)
+        return judge("attach", remote_graph.attach_file(graph, token, self._draft, file))
+
+    def _remove_earlier(self, graph: Graph, token: str) -> None:
+        """What an attempt left that ended before it was sent: it is changed by nobody else then, and sent by nobody.
+
+        Out of courtesy, too: the message goes all the same. Raises RemoteFault for a token that is refused.
+        """
+        work = self._work
+        if work.attempts == 0 and work.provider_draft_id is None:
+            return
+        left = {work.provider_draft_id} if work.provider_draft_id else set[str]()
+        try:
+            left |= set(graph.find_drafts(token, work.message_id))
+        except RemoteFault as fault:
+            self._note_left_draft(fault)
+        for draft_id in left:
+            try:
+                graph.delete_draft(token, draft_id)
+            except RemoteFault as fault:
+                self._note_left_draft(fault)
+
+    def _note_left_draft(self, fault: RemoteFault) -> None:
+        if fault.name == "token_refused":
+            raise fault
+        facts = {"operation": self._work.operation_id, "fault": fault.kind, "named": fault.name}
+        log.warning("a draft of an earlier attempt may be left", extra=facts)
+
+    def _send_draft(self, graph: Graph) -> Verdict:
+        assert self._draft is not None  # noqa: S101 - it has just been made
+        account_id, timeout = self._work.account_id, self._settings.number("sending.dot_timeout")
+        self._token = token = self._logins.use_token(account_id, "graph", str)  # a large draft may take longer than one
+        try:
+            # From here on the message may be sent: this must be on the disk before it is asked for.
+            self._progress.commit(Phase.DOT)
+        except OperationClosed:
+            self._give_up()
+        self._progress.publish(Phase.DOT)
+        self._progress.phase = Phase.DOT
+        try:
+            said = graph.send_draft(token, self._draft, timeout)
+            if said.status == 401:
+                self._logins.refuse_token(account_id, "graph", token)
+            return judge("send", said)
+        except RemoteFault as fault:
+            return judge_sending(fault)
+
+    def _give_up(self) -> NoReturn:
+        """The operation is over, and its draft was not sent. Raises OperationClosed."""
+        self.remove_draft(TemporaryFailure("unavailable"))
+        raise OperationClosed
+
+
+def judge_message(mime: bytes, envelope: Envelope) -> Verdict | None:
+    """Why a message cannot go by Graph; None where it can."""
+    if envelope.smtputf8:
+        return TemporaryFailure("smtputf8")
+    if len(mime) > LARGEST_MESSAGE:
+        return Refused("message_too_large", None, _TOO_MUCH_IN_ONE)
+    return None if _matches_envelope(mime, envelope) else Refused("message_rejected", None)
+
+
+def _matches_envelope(mime: bytes, envelope: Envelope) -> bool:
+    """Whether the fields of a message name the sender and the recipients of its envelope, and nobody else."""
+    read = parse_message(mime)
+    named = {_to_comparable(each.email) for each in (*read.to, *read.cc, *read.bcc)}
+    if read.sender is None or not same_mailbox(read.sender.email, envelope.sender):
+        return False
+    return named == {_to_comparable(each) for each in envelope.recipients}
+
+
+def _to_comparable(email: str) -> str:
+    try:
+        return to_envelope_address(email)
+    except ValueError:
+        return email
+
+
+# --- The drafts that Microsoft Graph was given to send: what became of them, and those that nobody sends any more ---
+
+
+class GraphDrafts:
+    """Asks. May be used from any thread."""
+
+    def __init__(self, logins: Logins) -> None:
+        self._logins = logins
+
+    def state(self, account_id: str, draft_id: str) -> DraftState:
+        """What became of a draft of a mailbox. Raises RemoteFault, and NotFound where the mailbox is gone."""
+        graph = self._logins.get_graph(account_id)
+        return self._logins.use_token(account_id, "graph", lambda token: graph.get_draft_state(token, draft_id))
+
+    def remove_later(self, account_id: str, message_id: str) -> None:
+        """Remove the drafts of an operation that is withdrawn, without anybody waiting for it.
+
+        No other operation has its Message-ID, ever: none of these drafts is about to be sent.
+        """
+        try:
+            if self._logins.get_login(account_id).sends_via != "graph":
+                return
+            name = f"abandoned drafts {account_id}"
+            threading.Thread(target=self._clear, args=(account_id, message_id), name=name, daemon=True).start()
+        except (NotFound, RuntimeError):  # it has passwords, or is gone; no more threads are to be had
+            return
+
+    def _clear(self, account_id: str, message_id: str) -> None:
+        def clear(graph: Graph, token: str) -> None:
+            for draft_id in graph.find_drafts(token, message_id):
+                graph.delete_draft(token, draft_id)
+
+        try:
+            graph = self._logins.get_graph(account_id)
+            self._logins.use_token(account_id, "graph", lambda token: clear(graph, token))
+        except (NotFound, RemoteFault) as error:
+            log.warning("a draft may be left", extra={"account": account_id, "error": type(error).__name__})
+        except Exception:  # what is left lies among the drafts, for a person
+            log.exception("a draft may be left", extra={"account": account_id})

@@ -1,0 +1,200 @@
+"""Looks for what became of uncertain operations: their messages, by Message-ID, where only others can have put them.
+
+    5 s, 30 s, 2 minutes after the operation became uncertain, then every 10 minutes for 24 hours
+    in Sent .......... none of ours is filed meanwhile: what lies there was put there by the provider
+    in the inbox ..... where the mailbox itself is among the recipients
+    in all mail ...... on a server with labels, as what was sent, or came to the inbox so
+    by its id ........ of a draft that Microsoft Graph was asked to send: it is a draft no more, so it was sent; as long
+                       as it is one nothing is known, since sending may take its time
+
+Found, the operation has succeeded. Where there is no place to look it stays uncertain, rightly. A look that could not
+be made ends nothing: after the 24 hours one more is made, when the mailbox can be asked.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from mailbox_appliance.errors import AllMailHidden, NotFound, Unsupported
+from mailbox_appliance.events import DeliverySettled, FolderWritten
+from mailbox_appliance.mail import folder_roles
+from mailbox_appliance.mail.address import same_mailbox
+from mailbox_appliance.model.records import FoundCopy, MirroredFolder, UncertainDelivery
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap import client
+from mailbox_appliance.remote.imap.client import ImapMailbox
+from mailbox_appliance.sending.context import SendingContext
+from mailbox_appliance.sending.graph import GraphDrafts
+from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
+from mailbox_appliance.store.audit import SYSTEM_ACTOR
+from mailbox_appliance.store.database import DATABASE_ERRORS
+from mailbox_appliance.store.deliveries import SentCopy
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOKS = (5, 30, 120)  # seconds after the operation became uncertain
+EVERY = timedelta(minutes=10)
+LOOKED_FOR = timedelta(hours=24)
+#: Two days of looks, also of those that could not be made, whatever the clock says meanwhile.
+MOST_LOOKS = 300
+#: Lends a mailbox's connection. Raises RemoteFault, and NotFound where the mailbox is gone.
+Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
+
+
+def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
+    """When to look again after a look at `now`, which could be made or not; None for never. `looks`: how many before.
+
+    By the time that has passed, so that whoever was away for an hour goes on with every 10 minutes.
+    """
+    if looks + 1 >= MOST_LOOKS:
+        return None
+    if now < since:  # the clock was set back: what has passed is not known
+        return now + timedelta(seconds=FIRST_LOOKS[looks]) if looks < len(FIRST_LOOKS) else now + EVERY
+    for seconds in FIRST_LOOKS:
+        if now < since + timedelta(seconds=seconds):
+            return since + timedelta(seconds=seconds)
+    if now < since + LOOKED_FOR:
+        return min(now + EVERY, since + LOOKED_FOR)
+    return None if is_made else now + EVERY
+
+
+class Reconciler:
+    """Looks, and confirms what it finds."""
+
+    name = "evidence"
+
+    def __init__(self, context: SendingContext, borrow: Borrow) -> None:
+        self._store, self._events, self._clock, self._borrow = context.store, context.events, context.clock, borrow
+        self._drafts = GraphDrafts(context.logins)
+
+    def due_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with operations whose time to be looked for has come."""
+        return self._store.schedule.list_evidence_accounts(now)
+
+    def work(self, account_id: str, stopping: threading.Event) -> None:
+        """Look for the messages of a mailbox that are due, each by itself, so that requests have their turns between.
+
+        A mailbox that cannot be reached is asked for none of the others; all wait for their next look.
+        """
+        is_reached = True
+        for uncertain in self._store.schedule.list_due_evidence(self._clock.now(), account_id):
+            if stopping.is_set():
+                return
+            if is_reached:
+                is_reached = self._search_for(uncertain, stopping)
+            else:
+                self._plan_next(uncertain, is_made=False)
+
+    def _search_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
+        """Look for one message; answers whether the mailbox could be asked."""
+        operation_id, is_reached = uncertain.operation_id, True
+        try:
+            if self._has_left_drafts(uncertain):
+                self._confirm(uncertain, None)
+                return True
+            found = self._find(uncertain)
+        except AllMailHidden:  # until it is shown again
+            log.info("evidence could not be looked for: all mail is hidden", extra={"operation": operation_id})
+            found, is_reached = None, False
+        except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
+            self._store.schedule.schedule_evidence(operation_id, None)
+            return True
+        except RemoteFault as fault:
+            if stopping.is_set():  # we hung up ourselves
+                return False
+            log.info("evidence could not be looked for", extra={"operation": operation_id, "fault": fault.kind})
+            found, is_reached = None, False
+        except DATABASE_ERRORS:
+            raise
+        except Exception:  # a fault of ours holds up none of the others
+            log.exception("looking for evidence failed", extra={"operation": operation_id})
+            found = None
+        if found is None:
+            self._plan_next(uncertain, is_made=is_reached)
+        else:
+            self._confirm(uncertain, found)
+        return is_reached
+
+    def _has_left_drafts(self, uncertain: UncertainDelivery) -> bool:
+        """Whether what was to be sent by its id has been; False also where that is not to be learnt now."""
+        if uncertain.provider_draft_id is None:
+            return False
+        try:
+            return self._drafts.state(uncertain.account_id, uncertain.provider_draft_id) != "draft"
+        except RemoteFault as fault:
+            facts = {"operation": uncertain.operation_id, "fault": fault.kind, "named": fault.name}
+            log.info("what became of a draft is not to be learnt now", extra=facts)
+            return False
+
+    def _plan_next(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
+        next_at = next_search(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
+        self._store.schedule.schedule_evidence(uncertain.operation_id, next_at)
+        if next_at is None:
+            log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})
+
+    def _find(self, uncertain: UncertainDelivery) -> FoundCopy | None:
+        places = list(self._folders_to_search(uncertain))
+        if not places:
+            return None
+        with self._borrow(uncertain.account_id) as mailbox:
+            for folder, having in places:
+                found = _find_in(mailbox, folder, uncertain.message_id, having)
+                if found is not None:
+                    return found
+        return None
+
+    def _folders_to_search(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
+        """The folders to look in, and which labels tell the message there from a draft of it."""
+        account_id, folders = uncertain.account_id, self._store.folders
+        own = self._store.accounts.get(account_id).email
+        is_to_self = any(same_mailbox(recipient, own) for recipient in uncertain.recipients)
+        if (all_mail := folders.find_all_mail(account_id)) is not None:
+            yield (
+                all_mail,
+                (folder_roles.SENT_LABEL, folder_roles.INBOX_LABEL) if is_to_self else (folder_roles.SENT_LABEL,),
+            )
+            return
+        if (sent := folders.find_by_role(account_id, "sent")) is not None:
+            yield sent, ()
+        if is_to_self and (inbox := folders.find_by_role(account_id, "inbox")) is not None:
+            yield inbox, ()
+
+    def _confirm(self, uncertain: UncertainDelivery, found: FoundCopy | None) -> None:
+        """It was sent; `found`: where its message lies, if that is known."""
+        operation_id, account_id = uncertain.operation_id, uncertain.account_id
+        sent = find_sent_folder(self._store, account_id)
+        copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
+        with self._store.database.transaction(durable=True):
+            if not self._store.deliveries.confirm(operation_id, found, copy):
+                return  # a person was faster
+            self._store.audit.record(SYSTEM_ACTOR, "delivery.confirm", ("delivery", operation_id))
+        place = None if found is None else found.folder.role
+        facts = {"operation": operation_id, "account": account_id, "status": "succeeded", "found": place}
+        log.info("delivery", extra=facts)
+        self._events.publish(DeliverySettled(operation_id, account_id, "succeeded"))
+        folder = sent if found is None else found.folder
+        if folder is not None:
+            self._events.publish(FolderWritten(account_id, folder.path))
+
+    def _copy(self, operation_id: str, sent: MirroredFolder | None) -> SentCopy | None:
+        """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
+        try:
+            return None if sent is None else make_copy(self._store.deliveries.get_work(operation_id), sent)
+        except DATABASE_ERRORS:
+            raise
+        except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing
+            log.exception("the sent copy cannot be shown yet", extra={"operation": operation_id})
+            return None
+
+
+def _find_in(
+    mailbox: ImapMailbox, folder: MirroredFolder, message_id: str, having: tuple[str, ...]
+) -> FoundCopy | None:
+    try:
+        return client.find_by_message_id(mailbox, folder, message_id, having)
+    except RemoteFault as fault:
+        if fault.kind != "refused":  # the folder may be gone, the other one not
+            raise
+        return None

@@ -1,0 +1,266 @@
+"""Sees to it that the copies of sent messages are filed: soon, but after the sends that are under way.
+
+Copies are filed a mailbox at a time, all that are due over one connection, so that a server that is slow holds up its
+own copies only. When is `due`'s to know.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+
+from mailbox_appliance import clock
+from mailbox_appliance.errors import AllMailHidden, NotFound
+from mailbox_appliance.events import FolderWritten, LargeWorkEnded
+from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.mail.folder_roles import SENT_LABEL
+from mailbox_appliance.mail.outline import parse_content
+from mailbox_appliance.mail.search import with_searched_words
+from mailbox_appliance.model.content import LARGE
+from mailbox_appliance.model.records import DeliveryWork, FetchedMessage, FoundCopy, MirroredFolder
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.remote.imap import client
+from mailbox_appliance.remote.imap.client import ImapMailbox
+from mailbox_appliance.sending.context import SendingContext
+from mailbox_appliance.store.deliveries import SentCopy
+from mailbox_appliance.store.store import Store
+
+# --- Which providers put what is sent into Sent by themselves, so that a copy of ours would be a second one ---
+
+
+_PROVIDERS = frozenset({"google", "outlook"})
+_SMTP_HOSTS = frozenset({"smtp.gmail.com", "smtp.googlemail.com", "smtp.office365.com", "smtp-mail.outlook.com"})
+#: Offered by the IMAP servers of Google (developers.google.com/gmail/imap/imap-extensions).
+_IMAP_FEATURE = "X-GM-EXT-1"
+
+
+def files_sent_mail(provider: str, smtp_host: str, imap_features: Collection[str]) -> bool:
+    """Whether the provider files a copy of what is sent. `imap_features`: capabilities, in upper case."""
+    host = smtp_host.rstrip(".").lower()
+    return provider in _PROVIDERS or host in _SMTP_HOSTS or _IMAP_FEATURE in imap_features
+
+
+# --- Files our copy of a sent message in Sent, exactly once: looked for by Message-ID before it is appended ---
+#
+# Where the provider files what is sent, its copy is waited for instead, and becomes the message that the result
+# names.
+
+
+log = logging.getLogger(__name__)
+
+_FIRST_WAIT, _LONGEST_WAIT = 60, 1800
+_FIRST_GLANCE = 5  # seconds: a provider is quick to file its copy
+#: How long a copy is waited for that the provider is to file.
+WAITED_FOR = timedelta(hours=24)
+_DEFAULT_FOLDER = "Sent"
+_LATER = "The message was sent, but its copy could not be put into the Sent folder yet; this is tried again."
+_NEVER = "The message was sent, but no copy of it was found in the Sent folder, which the provider fills by itself."
+
+
+class SentMailFiler:
+    """Puts copies into Sent. Each is noted as filed, or planned for later."""
+
+    def __init__(self, context: SendingContext) -> None:
+        self._store, self._logins, self._settings = context.store, context.logins, context.settings
+        self._events, self._clock = context.events, context.clock
+
+    def file(self, account_id: str, operations: Sequence[str], stopping: threading.Event) -> None:
+        """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
+
+        What cannot be filed now is noted to be tried again, later each time. One that the server or we cannot deal with
+        holds up none of the others; a connection that is lost does. Begins no other once `stopping` is set.
+        """
+        left, filed = list(operations), set[str]()
+        try:
+            with self._open(account_id) as mailbox:
+                files_itself = self._has_filing_provider(account_id, mailbox)
+                while left and not stopping.is_set():
+                    path = self._file_or_postpone(mailbox, left[0], files_itself)
+                    left.pop(0)
+                    if path is not None:
+                        filed.add(path)
+        except NotFound:  # the mailbox was removed meanwhile; there is nowhere to file to
+            for operation_id in left:
+                self._store.sent_copies.mark_filed(operation_id)
+            return
+        except RemoteFault as fault:
+            log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
+        for operation_id in left if not stopping.is_set() else ():
+            self._postpone(operation_id)
+        for path in sorted(filed):
+            self._events.publish(FolderWritten(account_id, path))
+
+    def _open(self, account_id: str) -> ImapMailbox:
+        ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
+        return self._logins.open_imap(account_id, partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout))
+
+    def _has_filing_provider(self, account_id: str, mailbox: ImapMailbox) -> bool:
+        account = self._store.accounts.get(account_id)
+        host = self._logins.endpoint(account_id, "smtp").host
+        return files_sent_mail(account.provider, host, mailbox.features)
+
+    def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:
+        """File one copy and answer where, or plan it. Raises RemoteFault where the connection is lost."""
+        try:
+            work = self._store.deliveries.get_work(operation_id)
+            return self._await_one(mailbox, work) if files_itself else self._file_one(mailbox, work)
+        except RemoteFault as fault:
+            if fault.kind != "refused":  # this message may be too large, another one not
+                raise
+            log.warning("a sent copy was refused", extra={"operation": operation_id})
+        except AllMailHidden:
+            log.warning("a sent copy waits: all mail is hidden", extra={"operation": operation_id})
+        except NotFound:
+            raise
+        except Exception:  # a fault of ours
+            log.exception("a sent copy was not filed", extra={"operation": operation_id})
+        self._postpone(operation_id)
+        return None
+
+    def _file_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str:
+        """File one copy, record it, and answer the path of the folder."""
+        sent = self._ensure_sent_folder(mailbox, work.account_id)
+        # We may have stopped between APPEND and the record of it; or the provider files by itself, and nobody knew.
+        found = client.find_by_message_id(mailbox, sent, work.message_id) or _append(mailbox, work, sent)
+        self._record(work, sent, found)
+        if len(work.wire) > LARGE:
+            self._events.publish(LargeWorkEnded())
+        return sent.path
+
+    def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
+        """Record the copy that the provider has filed, or plan when to look again."""
+        sent = find_sent_folder(self._store, work.account_id)
+        found = None if sent is None else client.find_by_message_id(mailbox, sent, work.message_id, _extra_flags(sent))
+        if sent is not None and found is not None:
+            self._record(work, sent, found)
+            return sent.path
+        if self._clock.now() - work.updated_at < WAITED_FOR:
+            wait = clock.retry_delay(work.copy_attempts + 1, _FIRST_GLANCE, _LONGEST_WAIT)
+            self._store.sent_copies.await_provider(work.operation_id, wait)
+        else:
+            log.warning("the provider has filed no sent copy", extra={"operation": work.operation_id})
+            with self._store.database.transaction():
+                self._store.mailbox_writer.drop_pending(work.result_id)  # it is not at the server, and never will be
+                self._store.sent_copies.give_up(work.operation_id, _NEVER)
+        return None
+
+    def _record(self, work: DeliveryWork, sent: MirroredFolder, found: FoundCopy | None) -> None:
+        store = self._store
+        if not store.mailbox_writer.locate(
+            work.account_id, [work.result_id]
+        ):  # there was no such folder when it was sent
+            store.deliveries.add_copy(work.operation_id, make_copy(work, sent))
+        store.mailbox_writer.record_server_copy(work.result_id, found or FoundCopy(sent, None))
+        store.sent_copies.mark_filed(work.operation_id)
+
+    def _postpone(self, operation_id: str) -> None:
+        attempts = self._store.deliveries.get_work(operation_id).copy_attempts
+        wait = clock.retry_delay(attempts + 1, _FIRST_WAIT, _LONGEST_WAIT)
+        self._store.sent_copies.postpone(operation_id, wait, _LATER)
+
+    def _ensure_sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
+        """The folder for sent mail; made where there is none."""
+        folders = self._store.folders
+        found = folders.find_by_role(account_id, "sent")
+        if found is None:
+            folders.add_listed(account_id, mailbox.list_folders())  # another client may have made it
+            found = folders.find_by_role(account_id, "sent")
+        if found is None:
+            path = client.make_folder(mailbox, _DEFAULT_FOLDER)
+            folders.add_listed(account_id, mailbox.list_folders())
+            # A person may have given that very folder another role; it is still the one to use.
+            found = folders.find_by_role(account_id, "sent") or folders.find(account_id, path)
+        if found is None:
+            raise RemoteFault("imap", "refused", "The IMAP server made a folder for sent mail and does not list it.")
+        return found
+
+
+def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> FoundCopy | None:
+    """Put our copy there; None where nothing can be learned of what is there then."""
+    source = with_bcc(work.wire, work.bcc_header)
+    known = sent.state.uidvalidity if sent.state is not None else None
+    uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.message_date, uidvalidity=known)
+    try:  # the size that the server tells may be another than ours
+        # Not every server tells the UID.
+        return (
+            client.find_by_message_id(mailbox, sent, work.message_id)
+            if uid is None
+            else client.find_by_uid(mailbox, sent, uid)
+        )
+    except RemoteFault as fault:
+        if fault.kind != "refused":
+            raise
+        return None if uid is None else FoundCopy(sent, uid)
+
+
+def find_sent_folder(store: Store, account_id: str) -> MirroredFolder | None:
+    """Where what was sent lies: in Sent, or where that only shows what has its label, among all mail; None without it.
+
+    Raises AllMailHidden.
+    """
+    return store.folders.find_all_mail(account_id) or store.folders.find_by_role(account_id, "sent")
+
+
+def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
+    """What a sent message has there that others lack."""
+    return frozenset({SENT_LABEL}) if sent.role == "all" else frozenset()
+
+
+def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
+    """Our copy of a sent message, as it will lie in Sent: with its Bcc (RFC 5322 3.6.3), and with the words to search.
+
+    Its row is that of its composer. Only where the bytes alone are left, as after a restart, they are parsed for it.
+    """
+    source = with_bcc(work.wire, work.bcc_header)
+    flags = frozenset({"\\Seen"}) | _extra_flags(sent)
+    message = FetchedMessage(0, flags, work.message_date, len(source), b"")  # the mirror takes what is parsed
+    return sent, message, with_searched_words(work.row or parse_content(source))
+
+
+# A copy can wait, a message cannot: filing begins when two glances see nothing being sent, or after so many seconds.
+_GLANCE, _LONGEST_HOLD = 0.1, 3.0
+
+
+class SentMailTask:
+    """Files copies. `is_sending` tells whether a message is being handed over."""
+
+    name = "sent copies"
+
+    def __init__(self, context: SendingContext, is_sending: Callable[[], bool]) -> None:
+        self._store, self._clock, self._is_sending = context.store, context.clock, is_sending
+        self._filer = SentMailFiler(context)
+        self._changed, self._at_work = threading.Condition(), set[str]()
+
+    def due_accounts(self, now: datetime) -> tuple[str, ...]:
+        """The mailboxes with copies whose time has come."""
+        return self._store.sent_copies.list_due_accounts(now)
+
+    def work(self, account_id: str, stopping: threading.Event) -> None:
+        """File the copies of a mailbox that are due, once there is a quiet moment."""
+        until, quiet = time.monotonic() + _LONGEST_HOLD, 0
+        while quiet < 2 and time.monotonic() < until and not stopping.wait(_GLANCE):
+            quiet = 0 if self._is_sending() else quiet + 1
+        if not stopping.is_set():
+            self._file(account_id, stopping)
+
+    def _file(self, account_id: str, stopping: threading.Event) -> None:
+        with self._lock(account_id):
+            operations = self._store.sent_copies.list_due(self._clock.now(), account_id)
+            if operations:
+                self._filer.file(account_id, operations, stopping)
+
+    @contextmanager
+    def _lock(self, account_id: str) -> Iterator[None]:
+        """Have nobody else file the copies of this mailbox meanwhile."""
+        with self._changed:
+            self._changed.wait_for(lambda: account_id not in self._at_work)
+            self._at_work.add(account_id)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._at_work.discard(account_id)
+                self._changed.notify_all()

@@ -1,0 +1,329 @@
+"""Hands one message over by SMTP: a connection that was kept or a new one, the envelope, the message, the dot."""
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mailbox_appliance.model.records import DeliveryWork, Endpoint, Phase
+from mailbox_appliance.remote.errors import RemoteFault, Reply
+from mailbox_appliance.remote.smtp import SmtpConnection
+from mailbox_appliance.sending.context import SendingContext
+from mailbox_appliance.sending.outcome import Progress, Recorder
+from mailbox_appliance.sending.verdict import (
+    Accepted,
+    Continue,
+    Refused,
+    Step,
+    TemporaryFailure,
+    Verdict,
+    is_about_connection,
+    judge_reply,
+)
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.deliveries import SentCopy
+
+# ---
+# The connections over which messages are handed over: one that served well is kept a few seconds for the next
+# message.
+#
+# A connection is kept for one mailbox and one way to log in, after a success only, and is lent to one thread at a
+# time. One that is kept and turns out to be of no use costs a new one: until a message has its dot, nobody can have
+# got it.
+
+
+log = logging.getLogger(__name__)
+
+#: Messages on one connection; many servers set such a bound, and end the connection where it is passed.
+MOST_MESSAGES = 50
+#: Connections that are kept for all mailboxes together.
+MOST_KEPT = 32
+#: Mailboxes that were removed and are remembered, for those messages of theirs that were under way.
+MOST_GONE = 1000
+_SHORT_GOODBYE = 0.5  # seconds, where somebody waits for it
+_SHORTEST_LOOK = 0.25  # seconds, also where none is kept any more
+_LAST_GOODBYES = 1.0  # for all of them when the appliance stops
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A connection that nobody uses, and since when."""
+
+    session: SmtpConnection
+    endpoint: Endpoint
+    since: float
+
+
+class SmtpConnectionPool:
+    """Opens, keeps and closes connections. May be used from any thread."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        """`clock` counts seconds that only grow."""
+        self._settings, self._clock = settings, clock
+        self._changed = threading.Condition()
+        self._kept: dict[str, list[_Kept]] = defaultdict(list)
+        self._gone: dict[str, None] = {}  # in the order in which they went
+        self._renewals: dict[str, int] = defaultdict(int)
+        self._closer: threading.Thread | None = None
+        self._is_stopped = False
+
+    @property
+    def _longest(self) -> int:
+        """Seconds that a connection is kept; this may change while running."""
+        return self._settings.number("sending.keep_connection")
+
+    def open(self, endpoint: Endpoint) -> SmtpConnection:
+        """A new connection. Raises RemoteFault."""
+        return SmtpConnection.open(
+            endpoint,
+            ca_file=self._settings.text("remote.ca_file"),
+            timeout=self._settings.number("remote.timeout"),
+            clock=self._clock,
+        )
+
+    def take(self, account_id: str, endpoint: Endpoint) -> SmtpConnection | None:
+        """A connection that was kept for this mailbox and can be used, for oneself; None where there is none."""
+        while (kept := self._pop(account_id)) is not None:
+            is_recent = self._clock() - kept.since < self._longest
+            if kept.endpoint == endpoint and is_recent and kept.session.is_ready():
+                return kept.session
+            kept.session.close()  # who waits for a message to go does not wait for a goodbye
+        return None
+
+    def keep(self, account_id: str, endpoint: Endpoint, session: SmtpConnection) -> bool:
+        """Keep a connection on which the last message was taken. False where it is to be closed by its user."""
+        if session.accepted_count >= MOST_MESSAGES or not self._longest:
+            return False
+        with self._changed:
+            count = sum(map(len, self._kept.values()))
+            if self._is_stopped or account_id in self._gone or count >= MOST_KEPT or not self._has_closer():
+                return False
+            self._kept[account_id].append(_Kept(session, endpoint, self._clock()))
+        return True
+
+    def drop(self, account_id: str) -> None:
+        """The mailbox is gone: its connections are closed, and none is kept for it any more."""
+        with self._changed:
+            self._gone[account_id] = None
+            if len(self._gone) > MOST_GONE:
+                del self._gone[next(iter(self._gone))]
+            left = self._kept.pop(account_id, [])
+        for kept in left:
+            kept.session.quit(_SHORT_GOODBYE)
+
+    def renew(self, account_id: str) -> None:
+        """The mailbox is reached in another way: its connections are closed, and new ones may be kept."""
+        with self._changed:
+            self._renewals[account_id] += 1
+            left = self._kept.pop(account_id, [])
+        for kept in left:
+            kept.session.quit(_SHORT_GOODBYE)
+
+    def count_renewals(self, account_id: str) -> int:
+        """How often that has happened: a login that was refused before says nothing of the one that came since."""
+        with self._changed:
+            return self._renewals.get(account_id, 0)
+
+    def close_unused(self) -> None:
+        """Say goodbye on those that nobody has used for long enough."""
+        oldest = self._clock() - self._longest
+        for kept in self._remove(lambda kept: kept.since <= oldest):
+            kept.session.quit()
+
+    def stop(self) -> None:
+        """Close all, and keep none from now on."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        left = self._remove(lambda _: True)
+        for kept in left:
+            kept.session.quit(_LAST_GOODBYES / len(left))
+
+    def _pop(self, account_id: str) -> _Kept | None:
+        """The one that was used last: the others may grow old."""
+        with self._changed:
+            kept = self._kept.get(account_id)
+            found = kept.pop() if kept else None
+            if not kept:
+                self._kept.pop(account_id, None)
+            return found
+
+    def _remove(self, is_meant: Callable[[_Kept], bool]) -> list[_Kept]:
+        with self._changed:
+            removed = [kept for each in self._kept.values() for kept in each if is_meant(kept)]
+            for account_id, each in list(self._kept.items()):
+                each[:] = [kept for kept in each if not is_meant(kept)]
+                if not each:
+                    del self._kept[account_id]
+            return removed
+
+    def _has_closer(self) -> bool:
+        """Whether somebody closes what nobody uses: else nothing may be kept."""
+        if self._closer is None:
+            closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
+            try:
+                closer.start()
+            except RuntimeError:  # no more threads are to be had
+                log.warning("no thread is to be had that closes connections, so none is kept")
+                return False
+            self._closer = closer
+        return True
+
+    def _run(self) -> None:
+        """Close those that are not used; this thread lives while there are any."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_stopped, max(self._longest / 4, _SHORTEST_LOOK))
+                if self._is_stopped or not self._kept:
+                    self._closer = None
+                    return
+            self.close_unused()
+
+
+#: Seconds in which a connection that was kept has to answer: the way to the server may have been forgotten meanwhile.
+_PATIENCE = 3.0
+
+
+class SmtpDelivery:
+    """One attempt, then `close`. `refused`: the recipients that were. `copy`: as it will lie in Sent."""
+
+    def __init__(
+        self,
+        context: SendingContext,
+        pool: SmtpConnectionPool,
+        recorder: Recorder,
+        progress: Progress,
+        work: DeliveryWork,
+    ) -> None:
+        self._store, self._logins, self._settings = context.store, context.logins, context.settings
+        self._pool, self._recorder, self._progress = pool, recorder, progress
+        self._work = work
+        self._session: SmtpConnection | None = None
+        self.refused: list[str] = []
+        self.copy: SentCopy | None = None
+
+    def attempt(self) -> Verdict:
+        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""
+        account_id = self._work.account_id
+        endpoint = self._logins.endpoint(account_id, "smtp")
+        self._session = self._pool.take(account_id, endpoint)
+        verdict = self._try_kept_connection() or self._use_new_connection()
+        if isinstance(verdict, Accepted):
+            self._keep(endpoint)
+        return verdict
+
+    def close(self, *, politely: bool) -> None:
+        """Leave the server; politely where all is said, since anywhere else a goodbye could be taken for mail."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.quit() if politely else session.close()
+
+    def _keep(self, endpoint: Endpoint) -> None:
+        """Leave the connection to the next message, which need not wait until this one is recorded."""
+        try:
+            if self._session is not None and self._pool.keep(self._work.account_id, endpoint, self._session):
+                self._session = None
+        except Exception:  # the message was taken, whatever happens now
+            log.exception("a connection could not be kept", extra={"operation": self._work.operation_id})
+
+    def _try_kept_connection(self) -> Verdict | None:
+        """What comes of a connection that was kept; None where there is none, or none any more.
+
+        Where it is lost, or says what only a broken one says, it is closed, and nothing has happened: nobody can have
+        got anything, and nothing was said about the message.
+        """
+        session = self._session
+        if session is None:
+            self._progress.enter(Phase.CONNECTING)
+            return None
+        self._progress.enter(Phase.CONNECTING, Phase.ENVELOPE)  # nothing is done between them
+        try:
+            verdict = self._request_data(session)
+        except RemoteFault as fault:
+            log.info(
+                "a kept connection is of no use", extra={"operation": self._work.operation_id, "fault": fault.kind}
+            )
+            session.close()
+            self._session, self._progress.phase = None, Phase.CONNECTING
+            return None
+        return self._send_content() if isinstance(verdict, Continue) else verdict
+
+    def _use_new_connection(self) -> Verdict:
+        self._session = session = self._logins.open_smtp(self._work.account_id, self._pool.open)
+        self._store.accounts.clear_refused_sending(self._work.account_id)
+        verdict = self._request_data(session)
+        return self._send_content() if isinstance(verdict, Continue) else verdict
+
+    def _request_data(self, session: SmtpConnection) -> Verdict:
+        """Everything up to DATA; Continue where the server asks for the message."""
+        work = self._work
+        eight_bit = not work.wire.isascii()
+        if work.envelope.smtputf8 and not {"SMTPUTF8", "8BITMIME"} <= session.extensions:  # RFC 6531 3.1
+            return TemporaryFailure("smtputf8")
+        if eight_bit and "8BITMIME" not in session.extensions:  # RFC 6152 3: nothing that we compose
+            return Refused("message_rejected", None)
+        if session.max_size is not None and len(work.wire) > session.max_size:  # RFC 1870
+            return Refused("message_too_large", None)
+        verdict = self._send_envelope(session, eight_bit=eight_bit)
+        if not isinstance(verdict, Continue):
+            return verdict
+        self._progress.begin(Phase.DATA)
+        return _judge_on(session, "data", session.start_data())
+
+    def _send_envelope(self, session: SmtpConnection, *, eight_bit: bool) -> Verdict:
+        if self._progress.phase is not Phase.ENVELOPE:
+            self._progress.enter(Phase.ENVELOPE)
+        envelope, size = self._work.envelope, len(self._work.wire)
+        replies = session.send_envelope(
+            envelope.sender,
+            envelope.recipients,
+            size=size,
+            smtputf8=envelope.smtputf8,
+            eight_bit=eight_bit,
+            first_within=min(_PATIENCE, self._settings.number("remote.timeout")) if session.accepted_count else None,
+        )
+        verdict = _judge_on(session, "mail", next(replies))
+        if not isinstance(verdict, Continue):
+            return verdict
+        # On the disk while the server looks at the recipients: before the act, and nobody waits for it.
+        self._progress.commit(Phase.DATA)
+        verdicts = [_judge_on(session, "rcpt", reply) for reply in replies]
+        refused = [verdict for verdict in verdicts if not isinstance(verdict, Continue)]
+        if not refused:
+            return Continue()
+        # Nobody is sent to where one is refused; a refusal for good outweighs one for now.
+        _reset(session)
+        named = zip(envelope.recipients, verdicts, strict=True)
+        self.refused = [recipient for recipient, verdict in named if isinstance(verdict, Refused)]
+        return next((verdict for verdict in refused if isinstance(verdict, Refused)), refused[0])
+
+    def _send_content(self) -> Verdict:
+        """The message, which the server has asked for."""
+        session = self._session
+        assert session is not None  # noqa: S101 - somebody has just invited it
+        session.send_body(self._work.wire)
+        # From here on the server may take the message: this must be on the disk before the dot is on the wire.
+        self._progress.commit(Phase.DOT)
+        self._progress.publish(Phase.DOT)
+        session.require_silence()  # what was said meanwhile is no answer to the dot
+        self._progress.phase = Phase.DOT
+        timeout = self._settings.number("sending.dot_timeout")
+        return judge_reply("dot", session.send_final_dot(timeout, self._make_copy))
+
+    def _make_copy(self) -> None:
+        self.copy = self._recorder.make_copy(self._work)
+
+
+def _judge_on(session: SmtpConnection, step: Step, reply: Reply) -> Verdict:
+    """As `judge_reply`; raises RemoteFault where a connection that was kept tells of itself only."""
+    if session.accepted_count and is_about_connection(step, reply):
+        raise RemoteFault("smtp", "disconnected", "The SMTP server has ended the connection that was kept.", reply)
+    return judge_reply(step, reply)
+
+
+def _reset(session: SmtpConnection) -> None:
+    try:
+        session.reset()
+    except RemoteFault:
+        pass  # it is said out of courtesy: the connection is closed next

@@ -1,0 +1,270 @@
+"""The child process that reads messages and HTML: requests come in on stdin, answers go out on stdout.
+
+It first writes one empty block, which shows that it works. A batch is a count, then each request as a block: bytes
+behind their length. For each request one block goes out; an empty one says that it could not be answered. Counts and
+lengths are four bytes, the highest first; requests and answers are MessagePack.
+
+WholeMessage ... a ParsedMessage     Body ... a Seen     Comparison ... whether two versions differ, or null
+
+It knows no store and no server, and ends when its stdin ends. It runs at low priority. Its memory is bounded where the
+system can do that, and so is its processor time for each body: past either bound the answer is the text of the tags.
+"""
+
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from mailbox_appliance.mail.html.analysis import (
+    TAG_READER,
+    HiddenText,
+    ReadForm,
+    VisibleContent,
+    extract_preview,
+    extract_visible,
+    visible_text,
+)
+from mailbox_appliance.mail.html.hidden_text import LONGEST_COMPARED, alternatives_differ
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.search import with_searched_words
+from mailbox_appliance.model.decoding import decode_msgpack
+from mailbox_appliance.model.records import ParsedMessage
+
+NUMBER = struct.Struct(">I")
+#: Seconds of processor time for one body, and the least that is left of them after many that were too expensive.
+DEADLINE, SHORTEST_DEADLINE = 2.0, 0.125
+#: Bytes of address space. Ordinary batches need less than a third of that.
+MOST_MEMORY = 512 << 20
+#: Seconds of processor time for one message beyond which the deadline halves, and below which it doubles again.
+_MUCH, _LITTLE = 0.25, 0.05
+_NICENESS = 10
+
+T = TypeVar("T")
+
+
+class WholeMessage(msgspec.Struct, frozen=True, tag=True):
+    """A message as it came, to be parsed."""
+
+    source: bytes
+
+
+class Body(msgspec.Struct, frozen=True, tag=True):
+    """HTML that is wanted in a form. `arrives`: it is of a new message, and nobody waits to read it."""
+
+    html: str
+    form: ReadForm
+    arrives: bool = False
+
+
+class Comparison(msgspec.Struct, frozen=True, tag=True):
+    """Two versions of a body that may say different things."""
+
+    text: str
+    html: str
+
+
+Request = WholeMessage | Body | Comparison
+_REQUEST: Any = Request
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def main() -> None:
+    """Answer batches until stdin ends. What fails is told on stderr without its text, which may quote a message."""
+    answers = sys.stdout.buffer
+    sys.stdout = sys.stderr  # nothing but answers goes to stdout
+    try:
+        _limit_process()
+        serve(sys.stdin.buffer, answers)
+    except (EOFError, BrokenPipeError):
+        pass
+    except BaseException as error:  # noqa: BLE001 - the interpreter would print its text
+        print(f"the parsing process ended with {type(error).__name__}", file=sys.stderr)  # noqa: T201
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+if sys.platform == "win32":
+
+    def _limit_process() -> None:
+        """The parent sets the priority; nothing bounds memory here."""
+
+    def _run_within(seconds: float, work: Callable[[], T]) -> T:  # noqa: ARG001 - as elsewhere
+        """Do something; the parent alone watches how long it takes."""
+        return work()
+
+else:
+    import resource
+    import signal
+
+    def _limit_process() -> None:
+        """Take low priority, and bound the memory."""
+        with suppress(OSError):  # a sandbox that does not allow it
+            os.nice(_NICENESS)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        bound = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+        with suppress(ValueError, OSError):  # macOS refuses it where the process has more already
+            resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+
+    def _run_within(seconds: float, work: Callable[[], T]) -> T:
+        """Do something within so much processor time. Raises _DeadlinePassed."""
+        signal.signal(signal.SIGPROF, _pass_deadline)
+        try:
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            return work()
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer batch after batch. Raises EOFError when there is no more."""
+    messages = _MessageReader()
+    write_block(answers, b"")
+    answers.flush()
+    while True:
+        blocks = [read_block(requests) for _ in range(read_number(requests))]
+        blocks.reverse()
+        while blocks:
+            write_block(answers, _answer(blocks.pop(), messages))
+            answers.flush()  # so that a crash is known to be that of the next request
+
+
+class BoundedReader:
+    """Analyzes the HTML of one message within a deadline, and reads the tags alone of what needs longer."""
+
+    def __init__(self, deadline: float = DEADLINE) -> None:
+        self._deadline = deadline
+        #: A body was too expensive. None of the same message is analyzed any more.
+        self.has_failed = False
+        #: Seconds of processor time that all bodies took so far; the deadline is for their sum.
+        self.used = 0.0
+
+    def extract(self, html: str, form: ReadForm) -> VisibleContent:
+        """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
+        return self._run_bounded(lambda: _analyze(html, form)) or TAG_READER.extract(html, form)
+
+    def differs(self, text: str, html: str) -> bool | None:
+        """Return whether a text says what the HTML does not show; None where that takes too long."""
+        return self._run_bounded(lambda: _differs(text, html))
+
+    def _run_bounded(self, work: Callable[[], T]) -> T | None:
+        if self.has_failed or self.used >= self._deadline:
+            self.has_failed = True
+            return None
+        began = time.process_time()
+        try:
+            return _run_within(self._deadline - self.used, work)
+        except (_DeadlinePassed, MemoryError):
+            self.has_failed = True
+            return None
+        finally:
+            self.used += time.process_time() - began
+
+
+class _MessageReader:
+    """Parses messages, one after the other.
+
+    Each message that is expensive to analyze halves the deadline for the next one, and each cheap one doubles it again:
+    a crowd of expensive messages delays those behind them by seconds, and not by minutes.
+    """
+
+    def __init__(self) -> None:
+        self._deadline = DEADLINE
+
+    def read(self, source: bytes) -> ParsedMessage:
+        """Return what a message says, and what is searched of it."""
+        reader = BoundedReader(self._deadline)
+        parsed = with_searched_words(parse_message(source, reader), reader)
+        self._adjust_deadline(reader)
+        return parsed
+
+    def extract(self, html: str, form: ReadForm) -> VisibleContent:
+        """Return what is seen of the HTML of a large message."""
+        reader = BoundedReader(self._deadline)
+        seen = reader.extract(html, form)
+        if form != "beginning" or _is_expensive(reader):  # a beginning that is cheap says little of the rest
+            self._adjust_deadline(reader)
+        return seen
+
+    def _adjust_deadline(self, reader: BoundedReader) -> None:
+        factor = 0.5 if _is_expensive(reader) else 2.0 if reader.used < _LITTLE else 1.0
+        self._deadline = min(DEADLINE, max(SHORTEST_DEADLINE, self._deadline * factor))
+
+
+def _is_expensive(reader: BoundedReader) -> bool:
+    return reader.has_failed or reader.used > _MUCH
+
+
+class _DeadlinePassed(BaseException):
+    """The deadline of one body has passed. No `except Exception` of a parser takes it for a fault of the input."""
+
+
+def _pass_deadline(_: int, __: FrameType | None) -> None:
+    raise _DeadlinePassed
+
+
+def _analyze(html: str, form: ReadForm) -> VisibleContent:
+    if form == "beginning":
+        return VisibleContent(extract_preview(html), HiddenText())
+    return VisibleContent(*extract_visible(html, form))
+
+
+def _differs(text: str, html: str) -> bool:
+    return alternatives_differ(visible_text(text[:LONGEST_COMPARED])[0], extract_visible(html, "text")[0])
+
+
+def _answer(block: bytes, messages: _MessageReader) -> bytes:
+    try:
+        return _encoder.encode(_evaluate(decode_msgpack(block, _REQUEST), messages))
+    except Exception:  # noqa: BLE001 - the appliance reads this one again, without HTML
+        return b""
+
+
+def _evaluate(request: Request, messages: _MessageReader) -> Any:
+    match request:
+        case WholeMessage(source):
+            return messages.read(source)
+        case Body(html, form, arrives):
+            return (messages if arrives else BoundedReader()).extract(html, form)
+        case Comparison(text, html):
+            return BoundedReader().differs(text, html)
+
+
+def encode(request: Request) -> bytes:
+    """A request as its block."""
+    return _encoder.encode(request)
+
+
+def read_number(stream: IO[bytes]) -> int:
+    """A count or length. Raises EOFError."""
+    raw = stream.read(NUMBER.size)
+    if len(raw) < NUMBER.size:
+        raise EOFError
+    number: int = NUMBER.unpack(raw)[0]
+    return number
+
+
+def read_block(stream: IO[bytes]) -> bytes:
+    """Bytes behind their length. Raises EOFError."""
+    length = read_number(stream)
+    block = stream.read(length)
+    if len(block) < length:
+        raise EOFError
+    return block
+
+
+def write_block(stream: IO[bytes], block: bytes) -> None:
+    """Bytes behind their length."""
+    stream.write(NUMBER.pack(len(block)))
+    stream.write(block)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+"""The threads that talk to servers: a few, for any number of mailboxes, which take turns.
+
+sync-watcher ... waits for what rests, and queues it     sync-1, sync-2 ... work, one turn at a time
+sync-minder .... starts a spare thread when turns are late
+"""
+
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+# --- What takes turns, and what comes after one: the little that pool, watcher and mailboxes know of each other ---
+#
+#     submit -> queued -> a thread of the pool: turn() -> AGAIN: queued
+#                                                      -> Rest: with the watcher; heard, woken, or time is up: queued
+#                                                      -> ENDED
+#
+# At any moment a task is in one of these places, and only who has it there may touch it.
+
+
+class After(Enum):
+    """What comes after a turn, apart from a rest."""
+
+    AGAIN = "there is more to do; others first"
+    ENDED = "it is over"
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Nothing to do for so many seconds (None: until woken), or until this socket becomes readable."""
+
+    seconds: float | None
+    sock: socket.socket | None = None
+
+
+Next = After | Rest
+
+
+class Task(Protocol):
+    """Works in turns."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its next turn may wait for a server that does not even answer."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """Which server it talks to; empty where it does not know."""
+        ...
+
+    def turn(self) -> Next:
+        """Work for about a second at most, but for what a server takes. Never raises."""
+        ...
+
+    def has_heard(self) -> bool:
+        """Whether what its socket shows is work, or the end of the connection. Does not wait. Never raises."""
+        ...
+
+
+# --- Watches over everything that rests: the sockets of connections in IDLE, and when a rest is over ---
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _WatchEntry:
+    until: float | None
+    sock: socket.socket | None
+
+
+class Watcher:
+    """Watches tasks, and returns each that has something to do. One thread waits; others may call the rest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._resting: dict[Task, _WatchEntry] = {}
+        #: Those that are being asked what they heard, with nothing locked, and whether they are wanted meanwhile.
+        self._asked: dict[Task, bool] = {}
+        self.is_stopped = False
+
+    def open(self) -> None:
+        """Open what `wait` waits on; before anything is to be watched."""
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._signal = socket.socketpair()
+        for end in (self._woken, self._signal):
+            end.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def stop(self) -> None:
+        """End the waiting, and forget whatever rests."""
+        with self._lock:
+            self.is_stopped = True
+        self._wake()
+
+    def close(self) -> None:
+        """Close what `open` opened, once nobody waits any more."""
+        self._selector.close()
+        self._woken.close()
+        self._signal.close()
+
+    def wait(self) -> Iterator[tuple[Task, bool]]:
+        """Wait until tasks have something to do, or somebody calls; yield these tasks, which are no longer watched.
+
+        With each: whether it was heard, rather than that its time is up. Nothing is locked meanwhile.
+        """
+        ready = [key.data for key, _ in self._selector.select(self._find_timeout())]
+        if None in ready:
+            self._drain_wakes()
+        for task in self._collect_heard(ready):
+            yield task, True
+        for task in self._collect_expired():
+            yield task, False
+
+    def watch(self, task: Task, rest: Rest) -> None:
+        """Watch over the rest of a task; from now on it is the watcher's."""
+        until = None if rest.seconds is None else time.monotonic() + rest.seconds
+        with self._lock:
+            if self.is_stopped:
+                return
+            self._watch(task, _WatchEntry(until, rest.sock))
+        self._wake()
+
+    def _watch(self, task: Task, resting: _WatchEntry) -> None:
+        self._resting[task] = resting
+        if resting.sock is not None:
+            self._selector.register(resting.sock, selectors.EVENT_READ, task)
+
+    def release(self, task: Task) -> bool:
+        """Watch this task no longer. False: it is being asked what it heard; `wait` yields it right after that."""
+        with self._lock:
+            if task in self._asked:
+                self._asked[task] = True
+                return False
+            self._release(task)
+            return True
+
+    def _release(self, task: Task) -> _WatchEntry | None:
+        resting = self._resting.pop(task, None)
+        if resting is not None and resting.sock is not None and not self.is_stopped:
+            self._selector.unregister(resting.sock)
+        return resting
+
+    def _find_timeout(self) -> float | None:
+        with self._lock:
+            ends = [resting.until for resting in self._resting.values() if resting.until is not None]
+        return max(0.0, min(ends) - time.monotonic()) if ends else None
+
+    def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
+        """Those of the tasks that heard of work, or are wanted; they are released."""
+        with self._lock:
+            # Others were released while we were looking: their sockets are somebody else's now.
+            resting = {task: found for task in ready if task is not None and (found := self._release(task)) is not None}
+            self._asked = dict.fromkeys(resting, False)
+        heard = {task for task in resting if _has_heard(task)}  # which takes its time when a server says very much
+        with self._lock:
+            asked, self._asked = self._asked, {}
+            for task in resting.keys() - heard:
+                if not asked[task] and not self.is_stopped:
+                    self._watch(task, resting[task])
+        return [task for task in resting if task in heard or asked[task]]
+
+    def _collect_expired(self) -> list[Task]:
+        """The tasks whose time is up; they are released."""
+        now = time.monotonic()
+        with self._lock:
+            over = [task for task, rest in self._resting.items() if rest.until is not None and rest.until <= now]
+            for task in over:
+                self._release(task)
+        return over
+
+    def _wake(self) -> None:
+        try:
+            self._signal.send(b"!")
+        except OSError:  # full: it will wake anyway; closed: it has ended
+            pass
+
+    def _drain_wakes(self) -> None:
+        try:
+            while self._woken.recv(4096):
+                pass
+        except OSError:  # nothing more to read
+            pass
+
+
+def _has_heard(task: Task) -> bool:
+    try:
+        return task.has_heard()
+    except Exception:
+        log.exception("a task of sync cannot be asked")
+        return True
+
+
+_AFTER_A_FAULT = 60.0
+#: Seconds after which a turn is late: most likely its server is silent.
+LATE = 2.0
+_MOST_SPARE = 12  # threads
+
+
+@dataclass
+class _Turn:
+    """A turn that is taken now. `is_wanted`: its task is to have another one."""
+
+    is_slow: bool
+    is_wanted: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self.began >= LATE
+
+
+class Pool:
+    """Gives tasks their turns, one at a time each, the longest waiting first. May be called from any thread.
+
+    Servers that do not answer hold nobody else up. At most half of the threads are with slow tasks: those that say so,
+    those whose last turn was late, and those of a server that keeps another one waiting, unless it has just answered
+    them. When turns are late all the same, others have a spare thread for each of these, up to as many again.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size, self._watcher = size, Watcher()
+        lock = threading.Lock()
+        self._changed, self._crowded = threading.Condition(lock), threading.Condition(lock)
+        self._queue: deque[Task] = deque()
+        self._running: dict[Task, _Turn] = {}
+        #: Tasks whose last turn was late, and those that wait and whose server has just answered.
+        self._stalled: set[Task] = set()
+        self._answering: set[Task] = set()
+        self._threads: list[threading.Thread] = []
+        self._minder: threading.Thread | None = None
+        self._watch_thread: threading.Thread | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin; before the first task is submitted."""
+        self._watcher.open()
+        self._watch_thread = self._start_thread(self._watch, "sync-watcher")
+
+    def submit(self, task: Task, *, is_heard: bool = False) -> None:
+        """Give a task a turn soon, also when it rests; one that has its turn gets another.
+
+        `is_heard`: its server has just shown that it answers.
+        """
+        with self._changed:
+            if task in self._running:
+                self._running[task].is_wanted = True
+            elif task in self._queue or self._watcher.release(task):
+                self._enqueue(task, is_answering=is_heard)
+
+    def stop(self, timeout: float) -> None:
+        """End the threads, each after the turn that it is at; waits so many seconds for all of them.
+
+        Then it stops watching, for which it waits as long again at most.
+        """
+        with self._changed:
+            self._is_stopped = True
+            self._queue.clear()
+            self._changed.notify_all()
+            self._crowded.notify_all()
+        deadline = time.monotonic() + timeout
+        for thread in [*self._threads, *([self._minder] if self._minder else [])]:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if self._watch_thread is not None:
+            self._watcher.stop()
+            self._watch_thread.join(timeout)
+            if not self._watch_thread.is_alive():
+                self._watcher.close()
+
+    def _watch(self) -> None:
+        while not self._watcher.is_stopped:
+            try:
+                for task, is_heard in self._watcher.wait():
+                    self.submit(task, is_heard=is_heard)
+            except Exception:
+                log.exception("the watcher of sync met a fault of ours")
+                time.sleep(1)
+
+    def _enqueue(self, task: Task, *, is_answering: bool) -> None:
+        if self._is_stopped:
+            return
+        if task not in self._queue:
+            self._queue.append(task)
+        if is_answering:
+            self._answering.add(task)
+        self._wake_thread()
+
+    def _wake_thread(self) -> None:
+        idle = len(self._threads) - len(self._running)
+        if idle < len(self._queue) and len(self._threads) < self._thread_limit():
+            self._threads.append(self._start_thread(self._work, f"sync-{len(self._threads) + 1}"))
+        self._minder = self._minder or self._start_thread(self._watch_lateness, "sync-minder")
+        self._changed.notify()
+        self._crowded.notify()
+
+    def _start_thread(self, work: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _thread_limit(self) -> int:
+        """How many turns there may be at once."""
+        late = sum(turn.is_late for turn in self._running.values())
+        return self._size + min(late, self._size, _MOST_SPARE)
+
+    def _watch_lateness(self) -> None:
+        """See that others have their turns when some are late."""
+        with self._crowded:
+            while not self._is_stopped:
+                ends = [turn.began + LATE for turn in self._running.values() if not turn.is_late]
+                is_late = not self._crowded.wait(min(ends) - time.monotonic() if ends and self._queue else None)
+                if is_late and self._queue and not self._is_stopped:
+                    self._wake_thread()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._is_stopped and (task := self._take_task()) is None:
+                    self._changed.wait()
+                if self._is_stopped or task is None:
+                    return
+            after: Next
+            try:
+                after = task.turn()
+            except Exception:
+                log.exception("a turn of sync failed")
+                after = Rest(_AFTER_A_FAULT)
+            with self._changed:
+                self._put_back(task, after, self._running.pop(task))
+                self._changed.notify()
+
+    def _take_task(self) -> Task | None:
+        silent = {task.server for task, turn in self._running.items() if turn.is_late} - {""}
+        slow, room = sum(turn.is_slow or turn.is_late for turn in self._running.values()), self._thread_limit()
+        for position, task in enumerate(self._queue):
+            is_stalled = task in self._stalled or task.server in silent
+            is_slow = task.is_slow or (is_stalled and task not in self._answering)
+            if len(self._running) < room and not (is_slow and slow >= max(1, self._size // 2)):
+                del self._queue[position]
+                self._answering.discard(task)
+                self._running[task] = _Turn(is_slow)
+                if self._queue:
+                    self._wake_thread()
+                return task
+        return None
+
+    def _put_back(self, task: Task, after: Next, turn: _Turn) -> None:
+        (self._stalled.add if turn.is_late and after is not After.ENDED else self._stalled.discard)(task)
+        if after is After.ENDED or self._is_stopped:
+            return
+        if isinstance(after, Rest) and not turn.is_wanted:
+            self._watcher.watch(task, after)
+        else:
+            self._enqueue(task, is_answering=not turn.is_late)

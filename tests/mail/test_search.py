@@ -1,0 +1,181 @@
+"""What a person may type, as a filter."""
+
+import pytest
+
+from mailbox_appliance.mail import search
+from mailbox_appliance.model.records import MessageFilter, SearchedField, SearchTerm
+
+DAY = 86_400_000
+NEW_YEAR = 20454 * DAY  # 2026-01-01T00:00Z
+
+
+def _terms(*terms: SearchTerm | str) -> MessageFilter:
+    return MessageFilter(terms=tuple(SearchTerm(term) if isinstance(term, str) else term for term in terms))
+
+
+def _in(field: SearchedField, text: str) -> MessageFilter:
+    return _terms(SearchTerm(text, field))
+
+
+# fmt: off
+READING: list[tuple[str, MessageFilter]] = [
+    ("",                              MessageFilter()),
+    (" \t\n",                         MessageFilter()),
+    ("invoice",                       _terms("invoice")),
+    ("invoice  March",                _terms("invoice", "March")),
+    ('"due date"',                    _terms("due date")),
+    ('pay "due date" now',            _terms("pay", "due date", "now")),
+    ('pay"due date"now',              _terms("pay", "due date", "now")),
+    ("\u201cdue date\u201d",          _terms("due date")),
+    ('"never closed',                 _terms("never closed")),
+    ('word "',                        _terms("word")),
+    ('word ""',                       _terms("word")),
+    ("inv*",                          _terms(SearchTerm("inv*", is_prefix=True))),
+    ('"the inv"*',                    _terms(SearchTerm("the inv", is_prefix=True))),
+    ('"the inv*"',                    _terms("the inv*")),
+    ("in*v",                          _terms("in*v")),
+    ("東*",                            _terms(SearchTerm("東*", is_prefix=True))),
+    ("from:ada@example.org",          _in("from", "ada@example.org")),
+    ("FROM:Ada",                      _in("from", "Ada")),
+    ('From:"Ada L."',                 _in("from", "Ada L.")),
+    ("to:bob",                        _in("to", "bob")),
+    ('subject:"the plan"',            _in("subject", "the plan")),
+    ("subject:pl*",                   _terms(SearchTerm("pl*", "subject", is_prefix=True))),
+    ("subject:re:plan",               _in("subject", "re:plan")),
+    ("is:unread",                     MessageFilter(unread=True)),
+    ("is:READ",                       MessageFilter(unread=False)),
+    ("Is:Starred",                    MessageFilter(starred=True)),
+    ("has:attachment",                MessageFilter(has_attachment=True)),
+    ('has:"attachment"',              MessageFilter(has_attachment=True)),
+    ("label:Work",                    MessageFilter(labels=("Work",))),
+    ('label:"$Important" label:b',    MessageFilter(labels=("$Important", "b"))),
+    ("after:2026-01-01",              MessageFilter(after=NEW_YEAR)),
+    ("before:2026-01-01",             MessageFilter(before=NEW_YEAR)),
+    ("after:2026-01-01T01:00:00Z",    MessageFilter(after=NEW_YEAR + DAY // 24)),
+    ("after:2026-01-01t01:00z",       MessageFilter(after=NEW_YEAR + DAY // 24)),
+    ("after:2026-01-01T01:00",        MessageFilter(after=NEW_YEAR + DAY // 24)),
+    ("after:2026-01-01T02:00+01:00",  MessageFilter(after=NEW_YEAR + DAY // 24)),
+    ('after:"2026-01-01 01:00:00.5"', MessageFilter(after=NEW_YEAR + DAY // 24 + 500)),
+    ("after:2026-01-01 after:2026-01-02 before:2026-01-05 before:2026-01-04",
+                                      MessageFilter(after=NEW_YEAR + DAY, before=NEW_YEAR + 3 * DAY)),
+    ("12:30",                         _terms("12:30")),
+    ("https://a.example/?b=c:d",      _terms("https://a.example/?b=c:d")),
+    ("Re: plan",                      _terms("Re:", "plan")),
+    ("in:inbox",                      _terms("in:inbox")),
+    ('note:"a b"',                    _terms("note:a b")),
+    ("-from:ada",                     _terms("-from:ada")),
+    ("is:unread is:unread",           MessageFilter(unread=True)),
+    ("invoice - March",               _terms("invoice", "March")),
+    ("AND OR NOT",                    _terms("AND", "OR", "NOT")),
+]
+#: queries that mean no message -> whether that is because they exclude themselves
+IMPOSSIBLE = ["!!!", '""', '"', "🙂", "- is:unread", "is:read is:unread", "from:!!!", "from:!!! invoice", "subject:*"]
+#: query -> what the refusal says
+REFUSED: list[tuple[str, str]] = [
+    ("is:important",            "There is no is:important; there is is:unread, is:read, is:starred."),
+    ("has:image",               "There is no has:image; there is has:attachment."),
+    ("before:yesterday",        "A date is written as 2026-01-31 or 2026-01-31T12:00:00Z."),
+    ("after:2026-02-30",        "A date is written as"),
+    ("after:2026-1-1",          "A date is written as"),
+    ("after:20260101",          "A date is written as"),
+    ("after:2026-01-01T25:00",  "A date is written as"),
+    ("after:2026-01-01T01",     "A date is written as"),
+    ("after:٢٠٢٦-01-01",        "A date is written as"),
+    ("after:0000-01-01",        "A date is written as"),
+    ("from: ada",               "After from: comes what to look for, without a space."),
+    ("invoice Subject:",        "After subject: comes"),
+    ('to:""',                   "After to: comes"),
+    ("before: 2026-01-01",      "After before: comes"),
+    ("label:",                  "After label: comes"),
+    ("i*",                      "Before * come at least 2 letters of a word."),
+    ('"in v"*',                 "Before * come"),
+    ("from:a*",                 "Before * come"),
+    ("be* " * 6,                "A query holds at most 5 beginnings of words."),
+    ('"' + "word " * 101 + '"', "A query holds at most 100 words, those of its phrases counted one by one."),
+    ("word " * 51,              "A query holds at most 50 words and phrases."),
+]
+#: query -> what in it looks like a key and is none
+MISREAD: list[tuple[str, tuple[str, ...]]] = [
+    ("",                                ()),
+    ("invoice from:ada is:read",        ()),
+    ("12:30 https://a.example re:plan", ()),
+    ('"in:trash" "-from:ada" a:b',      ()),
+    ("in: trash",                       ()),
+    ("in:trash CC:carol cc:bob",        ("in:", "cc:")),
+    ("-from:ada -is:read -plan",        ("-from:", "-is:")),
+    ('-from:"Ada L." cc:"Bob"',         ("-from:", "cc:")),
+    ("older_than:3d -larger:5M",        ("older_than:", "-larger:")),
+    ("pain:in:the subject:in:trash",    ()),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("typed", "expected"), READING)
+def test_what_is_typed_is_a_filter(typed: str, expected: MessageFilter) -> None:
+    assert search.parse_query(typed) == expected
+
+
+@pytest.mark.parametrize("typed", IMPOSSIBLE)
+def test_what_no_message_can_hold_means_none(typed: str) -> None:
+    assert search.parse_query(typed).is_impossible
+
+
+@pytest.mark.parametrize(("typed", "sentence"), REFUSED)
+def test_what_cannot_be_meant_is_said(typed: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match="^" + sentence.replace("*", r"\*")):
+        search.parse_query(typed)
+
+
+@pytest.mark.parametrize(("typed", "found"), MISREAD)
+def test_keys_of_other_languages_are_noticed(typed: str, found: tuple[str, ...]) -> None:
+    assert search.misread_keys(typed) == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("invoice -draft -Entwürfe", ("-draft", "-Entwürfe")),
+        ('invoice -"due date" "-draft"', ('-"',)),
+        ("cats OR dogs AND NOT birds", ("OR", "AND", "NOT")),
+        ("cats or dogs and not birds", ()),
+        ('"OR" subject:OR or: ORDER', ()),
+        ("-from:ada -is:read -label:work", ()),
+        ("-draft -draft", ("-draft",)),
+        ("-foo:bar", ("-foo",)),
+        ("well-known - -- -5 --all a -", ()),
+        ("-" + "x" * 500, ("-" + "x" * 40,)),
+    ],
+)
+def test_words_that_leave_out_or_choose_elsewhere_are_noticed(typed: str, found: tuple[str, ...]) -> None:
+    assert search.misread_words(typed) == found
+
+
+def test_filters_add_up() -> None:
+    one = MessageFilter(terms=(SearchTerm("a"),), unread=True, labels=("x",), after=1, before=9)
+    two = MessageFilter(
+        terms=(SearchTerm("b", "from"),), text="t", unread=True, starred=False, labels=("y",), after=2, before=8
+    )
+    assert search.combine_filters([one, two]) == MessageFilter(
+        terms=(SearchTerm("a"), SearchTerm("b", "from")),
+        text="t",
+        unread=True,
+        starred=False,
+        labels=("x", "y"),
+        after=2,
+        before=8,
+    )
+    assert search.combine_filters([]) == MessageFilter()
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (MessageFilter(unread=True), MessageFilter(unread=False)),
+        (MessageFilter(starred=True), MessageFilter(starred=False)),
+        (MessageFilter(has_attachment=False), MessageFilter(has_attachment=True)),
+        (MessageFilter(is_impossible=True), MessageFilter()),
+    ],
+)
+def test_filters_that_exclude_each_other_mean_nothing(one: MessageFilter, two: MessageFilter) -> None:
+    assert search.combine_filters([one, two]).is_impossible
+    assert search.combine_filters([two, one]).is_impossible
