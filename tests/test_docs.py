@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
+from mailbox_appliance.cli.groups import Root
 from mailbox_appliance.cli.main import ENTRIES
-from mailbox_appliance.cli.tree import Root
 from mailbox_appliance.settings import OPTIONS, Option
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.openapi import describe

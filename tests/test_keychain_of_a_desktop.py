@@ -19,8 +19,8 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.store.files import KEY_FILE
 from mailbox_appliance.store.key import read_key, render_key_file, wrap_with_keyring
 from mailbox_appliance.system import keyring
-from mailbox_appliance.tray.log_in import LogIn
-from mailbox_appliance.tray.state import Access
+from mailbox_appliance.tray.login import TrayLogin
+from mailbox_appliance.tray.state import AccessLevel
 from tests.cli.conftest import CommandLine, cli, server
 from tests.cli.recording_server import RecordingServer
 from tests.servers.mailboxes import wait_until
@@ -87,13 +87,13 @@ def test_a_log_in_is_kept_where_it_can_be_and_the_tray_never_waits_for_it(
 
     # Where it lies in a keychain that has become so since, nobody is let in, and everybody is told why.
     file.write_text(json.dumps({"file": {}, "keychain": [key]}))
-    log_in = LogIn(TokenStore(file.parent, environment), key, environment, SystemClock())
+    log_in = TrayLogin(TokenStore(file.parent, environment), key, environment, SystemClock())
     wait_until(lambda: told_by(log_in) == (reason or "mbxs_new"), lambda: told_by(log_in), SOON)
     assert time.monotonic() - began < SOON
-    assert (log_in.access is Access.LOCKED) is (reason is not None)
+    assert (log_in.access is AccessLevel.LOCKED) is (reason is not None)
 
 
-def told_by(log_in: LogIn) -> str:
+def told_by(log_in: TrayLogin) -> str:
     """The token, or the last words of why there is none."""
     log_in.find_token()
     try:

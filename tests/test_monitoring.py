@@ -12,7 +12,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.families import FAMILIES, PREFIX
+from mailbox_appliance.web.metrics import METRIC_FAMILIES, METRIC_PREFIX
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.web.scraper import TOLD, Scraper, fill
@@ -40,7 +40,7 @@ def ask(url: str, method: str, path: str, certificate: Path) -> tuple[int, str]:
 def values(text: str) -> dict[str, float]:
     """What the page says, by name and labels."""
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {name.removeprefix(PREFIX): float(value) for name, _, value in lines}
+    return {name.removeprefix(METRIC_PREFIX): float(value) for name, _, value in lines}
 
 
 def test_both_listeners_of_an_appliance_that_runs(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def busy(timed: Appliance) -> Scraper:
 
 
 def test_the_table_of_the_documentation() -> None:
-    rows = [line for line in MONITORING.splitlines() if line.startswith(f"| `{PREFIX}")]
+    rows = [line for line in MONITORING.splitlines() if line.startswith(f"| `{METRIC_PREFIX}")]
     assert rows == [
-        f"| `{PREFIX}{family.name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |"
-        for family in FAMILIES
+        f"| `{METRIC_PREFIX}{family.name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |"
+        for family in METRIC_FAMILIES
     ]
 
 
@@ -98,7 +98,7 @@ def test_what_the_documentation_asks_for_is_there(busy: Scraper) -> None:
     """The rules for alerts: every metric in them, and every label that is asked for with a value."""
     samples = [sample for metric in busy.families().values() for sample in metric.samples]
     rules = "\n".join(re.findall(r"```yaml\n(.*?)```", MONITORING, re.DOTALL))
-    asked = re.findall(rf"((?:{PREFIX}|process_)\w+)(?:{{([^}}]*)}})?", rules)
+    asked = re.findall(rf"((?:{METRIC_PREFIX}|process_)\w+)(?:{{([^}}]*)}})?", rules)
     assert asked
     for name, selector in asked:
         known = [sample for sample in samples if sample.name == name]

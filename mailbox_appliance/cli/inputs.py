@@ -1,17 +1,21 @@
 """What a command reads from files and from the standard input, each with its bound."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
+from mailbox_appliance.cli import output
+from mailbox_appliance.client.errors import ACCESS, INPUT, Failure, wrong_usage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mailbox_appliance.cli.terminal import Terminal
+    from mailbox_appliance.client.http import ApiClient
 
 MIB = 1024 * 1024
 #: The largest body that the API takes, and the attachments of one message, decoded, together; in bytes.
@@ -32,7 +36,7 @@ def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
     return [f"--{name.rstrip('_').replace('_', '-')}" for name in names]
 
 
-def needed(given: dict[str, Any], *names: str) -> None:
+def require_options(given: dict[str, Any], *names: str) -> None:
     """Raises Failure where an option is missing that is needed as long as --input does not hold it."""
     for name in names:
         option = f"--{name.replace('_', '-')}"
@@ -42,7 +46,7 @@ def needed(given: dict[str, Any], *names: str) -> None:
             raise wrong_usage(f"Missing option '{option}'.", f"option:{option}")
 
 
-def too_large(what: str, limit: int) -> Failure:
+def too_large_failure(what: str, limit: int) -> Failure:
     """The failure that the API would answer with, told before anything is sent."""
     return Failure("message_too_large", f"{what} is larger than the limit of {limit // MIB} MiB.", INPUT)
 
@@ -53,7 +57,7 @@ def read_input(terminal: "Terminal", name: str, limit: int = LARGEST_BODY) -> by
 
     content = terminal.stdin.read(limit + 1) if name == "-" else read_file(Path(name), limit)
     if len(content) > limit:
-        raise too_large(_called(name), limit)
+        raise too_large_failure(_source_name(name), limit)
     return content
 
 
@@ -71,13 +75,13 @@ def read_text(terminal: "Terminal", name: str) -> str:
     try:
         return read_input(terminal, name).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise wrong_usage(f"{_called(name)} is not valid UTF-8.") from error
+        raise wrong_usage(f"{_source_name(name)} is not valid UTF-8.") from error
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes | None:
+def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes | None:
     """The body as it was given with --input; None where it is in the options. `beside`: options that go with it."""
     if given["input_"] is None:
         return None
@@ -95,68 +99,70 @@ def read_body(terminal: "Terminal", name: str) -> bytes:
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
     """The JSON object that was given as a body. A Failure says what is wrong, and where."""
-    value = decoded(content, name)
+    value = decode_json(content, name)
     if not isinstance(value, dict):
-        raise wrong_usage(f"{_called(name)} is not a JSON object, {{...}}, as the API takes it.", _INPUT)
+        raise wrong_usage(f"{_source_name(name)} is not a JSON object, {{...}}, as the API takes it.", _INPUT)
     return value
 
 
-def decoded(content: bytes, name: str) -> Any:
+def decode_json(content: bytes, name: str) -> Any:
     """The JSON value (RFC 8259) that was given. A Failure says what is wrong, and where."""
-    if not (found := decoded_all(content, name, most=1)):
-        raise _no_json(f"{_called(name)} is empty.")
+    if not (found := decode_json_sequence(content, name, most=1)):
+        raise _invalid_json(f"{_source_name(name)} is empty.")
     return found[0]
 
 
-def decoded_all(content: bytes, name: str, most: int | None = None) -> list[Any]:
+def decode_json_sequence(content: bytes, name: str, most: int | None = None) -> list[Any]:
     """The JSON values that stand there one after the other, on lines of their own or not. Fails as `decoded`."""
     import json
 
     found: list[Any] = []
-    with _told_why(name):
-        decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_number)
+    with _explain_decode_errors(name):
+        decoder = json.JSONDecoder(
+            object_pairs_hook=_unique_object, parse_constant=_refuse_constant, parse_int=_parse_number
+        )
         text = content.decode().rstrip(_SPACES)
-        end = _after_spaces(text, 0)
+        end = _skip_spaces(text, 0)
         while end < len(text):
             if len(found) == most:
                 raise json.JSONDecodeError("Extra data", text, end)
             value, end = decoder.raw_decode(text, end)
             found.append(value)
-            end = _after_spaces(text, end)
+            end = _skip_spaces(text, end)
     return found
 
 
-def _after_spaces(text: str, place: int) -> int:
+def _skip_spaces(text: str, place: int) -> int:
     while text[place : place + 1] in _ONE_SPACE:
         place += 1
     return place
 
 
 @contextmanager
-def _told_why(name: str) -> Iterator[None]:
+def _explain_decode_errors(name: str) -> Iterator[None]:
     """A Failure for what the decoder complains of."""
     import json
 
     try:
         yield
     except UnicodeDecodeError as error:
-        raise _no_json(f"{_called(name)} is not valid UTF-8.") from error
+        raise _invalid_json(f"{_source_name(name)} is not valid UTF-8.") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise _no_json(f"{_called(name)} is no JSON: {error.msg}, {where}.") from error
+        raise _invalid_json(f"{_source_name(name)} is no JSON: {error.msg}, {where}.") from error
     except RecursionError as error:
-        raise _no_json(f"{_called(name)} is nested too deeply.") from error
+        raise _invalid_json(f"{_source_name(name)} is nested too deeply.") from error
     except ValueError as error:
-        raise _no_json(f"{_called(name)} is no JSON: {error}.") from error
+        raise _invalid_json(f"{_source_name(name)} is no JSON: {error}.") from error
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if len(text) > _LONGEST_NUMBER:
         raise ValueError(f"a number in it has more than {_LONGEST_NUMBER} digits")
     return int(text)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; nobody can say which of two fields of one name was meant."""
     found: dict[str, Any] = {}
     for name, value in pairs:
@@ -166,13 +172,162 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"it has no {name}")
 
 
-def _no_json(message: str) -> Failure:
+def _invalid_json(message: str) -> Failure:
     return Failure("invalid_json", message, INPUT, details=((_INPUT, message),))
 
 
-def _called(name: str) -> str:
+def _source_name(name: str) -> str:
     return "The input" if name == "-" else name
+
+
+# --- A moment as a person writes it on a command line, and as the API takes it ---
+
+
+_DAY_AND_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
+#: RFC 3339 5.6; its 5.6 lets T and Z be lower case.
+_WITH_OFFSET = re.compile(_DAY_AND_TIME + r":[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})", re.IGNORECASE)
+_LOCAL = re.compile(_DAY_AND_TIME + r"(:[0-9]{2})?", re.IGNORECASE)
+#: What is understood, for the help of an option.
+MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an offset: the time of this computer"
+
+
+def parse_moment(text: str, option: str) -> str:
+    """The date-time that is meant. One without an offset is of this computer's time zone, and gets its offset.
+
+    Raises a Failure that names the option for what is no date-time, and for a local time that the clock shows twice or
+    never, since nobody can know which moment that is.
+    """
+    written = text.strip()
+    try:
+        if _WITH_OFFSET.fullmatch(written):
+            return _is_valid_moment(written)
+        if _LOCAL.fullmatch(written):
+            return _with_local_offset(written, option)
+    except (ValueError, OverflowError) as error:  # the 31st of February; a year that the clock does not know
+        raise _invalid_moment(text, option) from error
+    raise _invalid_moment(text, option)
+
+
+def _is_valid_moment(written: str) -> str:
+    from datetime import datetime
+
+    datetime.fromisoformat(written.upper())
+    return written.replace(" ", "T")
+
+
+def _with_local_offset(written: str, option: str) -> str:
+    from datetime import datetime
+
+    moment = datetime.fromisoformat(written.upper())
+    # Where summer time begins or ends, both readings (PEP 495) differ.
+    first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
+    if first.utcoffset() != second.utcoffset():
+        message = f"The clock of this computer shows {written} twice or never: add the offset, such as +01:00."
+        raise wrong_usage(message, f"option:{option}")
+    return first.isoformat()
+
+
+def _invalid_moment(text: str, option: str) -> Failure:
+    return wrong_usage(f"{text!r} is no date-time. Give one in {MOMENT_FORMS}.", f"option:{option}")
+
+
+# --- Which messages a command is about: named on the command line, or read from a list that another command wrote ---
+
+
+_MIB = 1024 * 1024
+#: What a list of messages may take, in bytes; ten thousand of them take less.
+_LARGEST_LIST = 64 * _MIB
+#: The most messages that one command is about.
+MAX_MESSAGES = 10_000
+_MESSAGE_ID = re.compile(rb"(?!(?:null|true|false)$)[\w.~-]{1,200}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ListedMessage:
+    """A message, and the mailbox that the list says it is in; None where it says nothing."""
+
+    message_id: str
+    account_id: str | None = None
+
+
+def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None) -> list[ListedMessage]:
+    """The messages, each once: those that are named, or those of the file (`-`: the standard input).
+
+    A list may be empty: then nothing was found that is to be changed. Raises Failure where there are too many, neither
+    names nor a list, or both.
+    """
+    if file is None and not named:
+        raise wrong_usage("Name a message, or give a list with --input.", "argument:MESSAGE-ID...")
+    if file is not None and named:
+        raise wrong_usage("Name the messages, or give a list with --input, and not both.", _INPUT)
+    found = (
+        [ListedMessage(one) for one in named]
+        if file is None
+        else messages_in_list(read_input(terminal, file, _LARGEST_LIST), file)
+    )
+    distinct = list({one.message_id: one for one in found}.values())
+    if len(distinct) > MAX_MESSAGES:
+        raise wrong_usage(f"One command is about at most {MAX_MESSAGES:,} messages.", _INPUT)
+    return distinct
+
+
+def messages_in_list(content: bytes, name: str) -> list[ListedMessage]:
+    """The messages in a list: an id a line, or JSON as commands write it, one answer or message after the other."""
+    content = content.removeprefix(b"\xef\xbb\xbf").strip()
+    if not content.startswith((b"{", b"[", b'"')):
+        return [_id_on_line(line.strip()) for line in content.splitlines() if line.strip()]
+    try:
+        return [one for value in decode_json_sequence(content, name) for one in _messages_in(value, None)]
+    except RecursionError as error:
+        raise wrong_usage("The list is nested too deeply.", _INPUT) from error
+
+
+def _id_on_line(line: bytes) -> ListedMessage:
+    if not _MESSAGE_ID.fullmatch(line):
+        raise _no_message_failure()
+    return ListedMessage(line.decode("ascii"))
+
+
+def _messages_in(value: Any, account_id: str | None) -> list[ListedMessage]:
+    """The messages that a JSON value names: a text, a message, a list of these, a conversation, an answer."""
+    if isinstance(value, str):
+        return [ListedMessage(value, account_id)]
+    if isinstance(value, list):
+        return [one for item in value for one in _messages_in(item, account_id)]
+    if isinstance(value, dict):
+        own = value.get("accountId")
+        account_id = own if isinstance(own, str) else account_id
+        for field in ("messages", "id", "data", "items"):
+            if field in value:
+                return _messages_in(value[field], account_id)
+    raise _no_message_failure()
+
+
+def _no_message_failure() -> Failure:
+    return wrong_usage("The list has something in it that is no message: an id, or an object with one.", _INPUT)
+
+
+# --- Which member a command means ---
+
+
+def resolve_member(client: "ApiClient", wanted: str) -> str:
+    """The id of the member that is meant: an id as it is; an email is looked up, which only administrators may."""
+    if "@" not in wanted:
+        return wanted
+    from mailbox_appliance.client.http import ApiRequest
+
+    try:
+        members = output.items_of(client.call(ApiRequest("GET", "/admin/members"))) or []
+    except Failure as failure:
+        if failure.code != "permission_denied":
+            raise
+        hint = f"Only administrators look members up by email: give the id of {wanted}, which `whoami` shows them."
+        raise Failure(failure.code, hint, ACCESS, details=failure.details, request_id=failure.request_id) from failure
+    for one in members:
+        if str(one["email"]).casefold() == wanted.casefold():
+            return str(one["id"])
+    raise Failure("not_found", f"There is no member {wanted}.", INPUT)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.reference import epilog
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.groups import FORMATS, Root
+from mailbox_appliance.cli.man_page import help_epilog
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.cli.tree import FORMATS, Root
 from mailbox_appliance.client import errors
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.version import __version__
@@ -79,33 +79,33 @@ COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
 def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal: Terminal | None = None) -> int:
     """Run one command line and return its exit code. `services` names what floors above offer, as `module:function`."""
-    invocation = Invocation(terminal or Terminal.of_process(), services or {}, format=_format_of(argv))
+    invocation = Invocation(terminal or Terminal.of_process(), services or {}, format=_requested_format(argv))
     if instruction := invocation.terminal.environment.get(COMPLETE):
-        from mailbox_appliance.cli.completion import answer
+        from mailbox_appliance.cli.groups import answer_completion
 
-        return answer(instruction, root(), invocation)
+        return answer_completion(instruction, root(), invocation)
     try:
         return _invoke(list(argv), invocation)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:
-        return _output_closed(terminal is None)
+        return _end_on_closed_output(terminal is None)
     except (KeyboardInterrupt, click.Abort):
         told = "Interrupted. What was asked for may have been done all the same: look before you repeat the command."
         return _report(Failure("interrupted", told, errors.INTERRUPTED), invocation)
     except click.exceptions.NoArgsIsHelpError as shown:
         return _report(errors.wrong_usage("Name a command."), invocation, shown.format_message() + "\n\n")
     except click.ClickException as error:
-        return _report(_of_usage(error), invocation)
+        return _report(_failure_from_usage(error), invocation)
     except Exception as error:  # noqa: BLE001 - whatever it is, it becomes an error object and an exit code
         if terminal is None:
-            _drop_what_cannot_be_written()
-        return _report(_of_exception(error), invocation)
+            _discard_unwritable_output()
+        return _report(_failure_from_exception(error), invocation)
 
 
 def root() -> Root:
     """The whole tree of commands."""
-    top = Root(ENTRIES, name="mailbox-appliance", help=_HELP, epilog=epilog(), no_args_is_help=True)
+    top = Root(ENTRIES, name="mailbox-appliance", help=_HELP, epilog=help_epilog(), no_args_is_help=True)
     top.params.append(_version_option())
     return top
 
@@ -128,7 +128,7 @@ def _version_option() -> click.Option:
     )
 
 
-def _format_of(argv: Sequence[str]) -> str:
+def _requested_format(argv: Sequence[str]) -> str:
     """The format that seems to be asked for: what errors are written in that come before the options are read."""
     found = "json"
     for place, word in enumerate(argv):
@@ -138,7 +138,7 @@ def _format_of(argv: Sequence[str]) -> str:
     return found
 
 
-def _of_usage(error: click.ClickException) -> Failure:
+def _failure_from_usage(error: click.ClickException) -> Failure:
     parameter = error.param if isinstance(error, click.BadParameter) else None
     if isinstance(parameter, click.Option):
         path: str | None = f"option:{parameter.opts[-1]}"
@@ -163,7 +163,7 @@ def _takes_secret(error: click.UsageError) -> bool:
     return any(str(one.name).endswith("_stdin") for one in (command.params if command else ()))
 
 
-def _of_exception(error: Exception) -> Failure:
+def _failure_from_exception(error: Exception) -> Failure:
     if isinstance(error, Failure):
         return error
     if known := errors.failure_from_problem(error):
@@ -181,7 +181,7 @@ def _of_exception(error: Exception) -> Failure:
 
 def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:
     """Tell why a command ends, below the help where that is what is wanting."""
-    from mailbox_appliance.cli.render import error_text
+    from mailbox_appliance.cli.output import error_text
 
     try:
         invocation.terminal.write_error(help_text + error_text(failure.error, invocation.format))
@@ -190,23 +190,23 @@ def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> in
     return failure.exit_code
 
 
-def _output_closed(of_process: bool) -> int:
+def _end_on_closed_output(of_process: bool) -> int:
     """End as quietly as a program that a closed pipe kills; Python would complain when it flushes at the end."""
     if of_process:
-        _send_nowhere(1, 2)
+        _redirect_to_null(1, 2)
     return errors.OUTPUT_CLOSED
 
 
-def _drop_what_cannot_be_written() -> None:
+def _discard_unwritable_output() -> None:
     """Python tries again at the end, and would complain in words of its own beside the error that is told."""
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
     except OSError:
-        _send_nowhere(1)
+        _redirect_to_null(1)
 
 
-def _send_nowhere(*streams: int) -> None:
+def _redirect_to_null(*streams: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         os.dup2(nowhere, stream)

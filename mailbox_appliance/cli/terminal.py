@@ -109,7 +109,7 @@ class Terminal:
             now = time.monotonic()
             if step != shown or now - shown_at >= _BETWEEN_LOOKS:
                 shown, shown_at = step, now
-                self.progress(_drawn(step, done, total))
+                self.progress(_draw_bar(step, done, total))
 
         try:
             yield tell
@@ -161,7 +161,7 @@ class Terminal:
         if from_stdin:
             return self.secret_line(what)
         if given := self.environment.get(variable):
-            return as_utf_8(given, variable)
+            return require_utf8(given, variable)
         if not self.stdin.isatty():
             option = f"--{what.replace(' ', '-')}-stdin"
             raise wrong_usage(f"Give the {what} with {option} or in {variable}.", f"option:{option}")
@@ -198,7 +198,7 @@ class Terminal:
         return typed
 
 
-def _drawn(step: str, done: int, total: int) -> str:
+def _draw_bar(step: str, done: int, total: int) -> str:
     """`copying [#####-----]  50 %`; without a bar where nobody knows how much there is to do."""
     if total <= 0:
         return f"{step}…"
@@ -207,7 +207,7 @@ def _drawn(step: str, done: int, total: int) -> str:
     return f"{step} [{'#' * full}{'-' * (_BAR - full)}] {int(share * 100):3} %"
 
 
-def as_utf_8(text: str, name: str) -> str:
+def require_utf8(text: str, name: str) -> str:
     """A text of the environment, which may hold any bytes. Those that are not UTF-8 could be given in no other way."""
     try:
         text.encode("utf-8")

@@ -1,13 +1,16 @@
-"""The embedded IMAP server: pymap on maildirs, with what it does slowly or inexactly put right.
+"""The embedded IMAP server of the demo (pymap), and the Maildir++ folders that it serves.
 
 As it comes it hashes passwords half a million times, looks for new mail once a second, serves messages rewritten and
 with bare LF, sends answers in small pieces, asks DNS for its own name, and blocks a thread for each client that idles.
 """
 
 import asyncio
+import os
+import uuid
 from argparse import Namespace
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +27,48 @@ from pymap.parsing.specials import ObjectId
 from pymap.selected import SelectedMailbox
 from pysasl.hashing import BuiltinHash, HashInterface
 
-from mailbox_appliance.demo import maildir
+# --- Mailboxes as Maildir++ folders on disk: what the sample is put into, SMTP delivers to, and IMAP serves ---
+
+
+#: Folders of a new mailbox besides INBOX, by their IMAP paths.
+FOLDERS = ("Sent", "Drafts", "Trash", "Archive", "Junk", "Projects", "Projects/Lighthouse")
+
+
+def make_mailbox(home: Path) -> None:
+    """Make an empty mailbox with its folders."""
+    for path in ("INBOX", *FOLDERS):
+        for part in ("tmp", "new", "cur"):
+            (_folder_path(home, path) / part).mkdir(mode=0o700, parents=True)
+
+
+def add_message(home: Path, path: str, content: bytes, flags: str = "", at: datetime | None = None) -> None:
+    """Put a message into a folder, byte for byte.
+
+    `flags` are Maildir's letters: S seen, F flagged, R answered, D draft; without any it is new. `at` is the time of
+    its arrival (IMAP's INTERNALDATE), now if not given.
+    """
+    folder, name = _folder_path(home, path), uuid.uuid4().hex
+    unfinished = folder / "tmp" / name
+    unfinished.write_bytes(content)
+    if at is not None:
+        os.utime(unfinished, (at.timestamp(), at.timestamp()))
+    unfinished.rename(folder / "cur" / f"{name}:2,{''.join(sorted(flags))}" if flags else folder / "new" / name)
+
+
+def read_message(file: Path) -> bytes:
+    """The bytes of a stored message as they travel: lines end with CR LF (RFC 5322 2.1)."""
+    return file.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
+def _folder_path(home: Path, path: str) -> Path:
+    return home if path == "INBOX" else home / ("." + path.replace("/", "."))
+
 
 #: Seconds between looks at a folder for a client that idles.
 LOOK_AGAIN = 0.2
 
 
-async def start(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
+async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
     """Serve the mailbox `folder/NAME` of each user NAME on a free port of 127.0.0.1."""
     config = _Config(
         Namespace(passlib_cfg=None, proxy_protocol=None),
@@ -50,13 +88,13 @@ async def start(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
     server = IMAPServer(_Login(config), config)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        whole: Any = _WholeAnswers(writer)
+        whole: Any = _BufferedWriter(writer)
         await server(reader, whole, SocketInfo.get(writer, None))
 
     return await asyncio.start_server(answer, "127.0.0.1", 0)
 
 
-class _WholeAnswers:
+class _BufferedWriter:
     """A writer that sends an answer in one go. Seen in practice: a client that idles takes half a line for a fault."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -110,10 +148,10 @@ class _Identity(Identity):
 
 class _Maildir(Maildir):
     def get_message(self, key: str) -> Any:
-        return _Stored(maildir.read(Path(self._join(self._lookup(key)))))
+        return _StoredMessage(read_message(Path(self._join(self._lookup(key)))))
 
 
-class _Stored:
+class _StoredMessage:
     """A message as it lies on disk; all that is asked of it are its bytes."""
 
     def __init__(self, content: bytes) -> None:

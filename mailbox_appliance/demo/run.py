@@ -1,9 +1,11 @@
-"""`mailbox-appliance demo`: mail servers, an appliance and a mailbox in a scratch folder, until Ctrl-C."""
+"""`mailbox-appliance demo`: mail servers and an appliance in a scratch folder, until Ctrl-C."""
 
+import http.client
 import importlib.util
 import json
 import os
 import secrets
+import select
 import shlex
 import shutil
 import signal
@@ -11,16 +13,172 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
+from urllib.parse import urlsplit
 
-from mailbox_appliance.demo import sample
-from mailbox_appliance.demo.children import Child, Failed, Stopped
-from mailbox_appliance.demo.client import Client, Login
-from mailbox_appliance.demo.handshake import Ready, Will
+from mailbox_appliance.demo import mail as demo_mail
+from mailbox_appliance.demo.servers import CleanupOrder, ServersReady
 from mailbox_appliance.system import processes
+
+# ---
+# The processes of the demo: in sessions of their own, listened to with a deadline, and always brought to an end.
+
+
+class DemoStopped(Exception):
+    """Somebody asked the demo to stop."""
+
+
+class DemoFailed(Exception):
+    """The demo cannot go on; the text says why."""
+
+
+class DemoProcess:
+    """A process that says in its first line of output that it is ready, and writes complaints into a file."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._name, self._log = name, folder / f"{name.replace(' ', '-')}.log"
+        self._ready = False
+        with self._log.open("wb") as log:
+            # A session of its own: Ctrl-C in the terminal reaches the demo alone, which ends the others in order.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                cwd=folder,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    def require_running(self) -> None:
+        """Raise Failed when the process has ended."""
+        code = self._process.poll()
+        if code is not None:
+            # Once it is ready, its last words are about other things.
+            words = [] if self._ready else self._log.read_text("utf-8", "replace").strip().splitlines()
+            reason = f": {words[-1].rstrip('.')}." if words else "."
+            raise DemoFailed(f"The {self._name} ended unexpectedly (exit code {code}){reason}")
+
+    def first_line(self, stopping: threading.Event, seconds: float) -> bytes:
+        """What it says when it is ready; raises Failed when it ends first or takes longer, Stopped when asked to."""
+        output, line = self._process.stdout, b""
+        assert output is not None  # noqa: S101 - it is a pipe
+        end = time.monotonic() + seconds
+        while not line.endswith(b"\n"):
+            if stopping.is_set():
+                raise DemoStopped
+            if time.monotonic() > end:
+                raise DemoFailed(f"The {self._name} did not start within {seconds:.0f} seconds.")
+            if select.select([output], [], [], 0.1)[0]:
+                part = os.read(output.fileno(), 4096)
+                line += part
+                if not part:
+                    self._process.wait()
+                    self.require_running()
+        self._ready = True
+        return line
+
+    def write_line(self, line: str) -> None:
+        """Write a line to its input."""
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # It has ended; check() says so.
+
+    def end(self, *, by_signal: bool, seconds: float = 15.0) -> None:
+        """Close its input, ask it to end if that is not enough, and end it by force when it does not."""
+        process = self._process
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    pass  # It has ended already.
+        if by_signal:
+            process.terminate()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+# ---
+# The demo as a client of the appliance's own API: set up, connect the mailbox, and wait until its mail is there.
+
+
+@dataclass(frozen=True)
+class DemoLogin:
+    """A member of the demo's appliance."""
+
+    email: str
+    password: str
+
+
+class DemoClient:
+    """Asks the appliance; an error answer raises Failed."""
+
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).netloc
+        self._token = ""
+
+    def set_up(self, code: str, login: DemoLogin) -> None:
+        """Make the first administrator and act as it from now on."""
+        body = {"setupCode": code, "name": "Robin Vale", "email": login.email, "password": login.password}
+        self._token = self._ask("POST", "/setup", {**body, "deviceName": "demo"})["token"]
+
+    def connect(self, email: str, name: str, servers: ServersReady) -> str:
+        """Connect the mailbox and return the id of the account."""
+        login = {"host": "127.0.0.1", "security": "none", "username": email, "password": servers.password}
+        imap, smtp = {**login, "port": servers.imap_port}, {**login, "port": servers.smtp_port}
+        account = self._ask("POST", "/accounts", {"email": email, "displayName": name, "imap": imap, "smtp": smtp})
+        return str(account["id"])
+
+    def wait_for_mail(self, account: str, expected: int, tick: Callable[[int], None], seconds: float = 60.0) -> None:
+        """Wait until the mailbox is ready and shows as many messages; `tick` is called with the number so far."""
+        end = time.monotonic() + seconds
+        while True:
+            state = self._ask("GET", f"/accounts/{account}")
+            shown = len(self._ask("GET", f"/accounts/{account}/messages?limit=100")["items"])
+            tick(shown)
+            if state["status"] == "ready" and shown >= expected:
+                return
+            if state["status"] in ("error", "reauth_required") or time.monotonic() > end:
+                raise DemoFailed(
+                    f"The mailbox was not read: it is {state['status']} with {shown} of {expected} messages."
+                )
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        # Not urllib: it would ask the proxies of the environment for the way to this very computer.
+        connection = http.client.HTTPConnection(self._host, timeout=60)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            connection.request(method, f"/api/v1{path}", None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            content = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise DemoFailed(f"The appliance did not answer {method} {path.partition('?')[0]}: {error}") from error
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise DemoFailed(f"The appliance refused {method} {path.partition('?')[0]}: {content['error']['message']}")
+        return content["data"]
+
 
 _PREFIX = "MAILBOX_APPLIANCE_"
 _START_WITHIN = 30.0
@@ -47,22 +205,22 @@ Ctrl-C stops everything and leaves nothing behind.
 
 def main(port: int = 0) -> int:
     """Run the demo on a free port, or the one that is given, until it is told to stop. Returns the exit code."""
-    if obstacle := _obstacle():
-        _complain(obstacle)
+    if obstacle := _why_impossible():
+        _print_error(obstacle)
         return 2
     stopping = _stop_on_signals()
     try:
-        with _scratch() as folder, ExitStack() as stack:
+        with _scratch_folder() as folder, ExitStack() as stack:
             Demo(folder, stopping, stack).run(port)
-    except Stopped:
-        _say("\nEverything is stopped, and nothing is left behind.")
-    except Failed as failure:
-        _complain(f"{failure} Everything is stopped, and nothing is left behind.")
+    except DemoStopped:
+        _print("\nEverything is stopped, and nothing is left behind.")
+    except DemoFailed as failure:
+        _print_error(f"{failure} Everything is stopped, and nothing is left behind.")
         return 1
     return 0
 
 
-def _obstacle() -> str | None:
+def _why_impossible() -> str | None:
     """Why there can be no demo here, and what to do."""
     if sys.platform == "win32":  # Maildir's file names hold a colon, and the demo's command is a shell script
         return (
@@ -82,60 +240,64 @@ class Demo:
 
     def run(self, port: int) -> None:
         """Start everything, say how to use it, and wait; raises Stopped when asked to stop, Failed when it cannot."""
-        _say("Starting the mail servers...")
+        _print("Starting the mail servers...")
         servers, mail = self._start_servers()
-        _say("Starting the appliance...")
+        _print("Starting the appliance...")
         appliance, url = self._start_appliance(port, servers)
-        login = Login(sample.OWNER_EMAIL, secrets.token_urlsafe(12))
-        self._set_up_mailbox(Client(url), login, mail)
+        login = DemoLogin(demo_mail.OWNER_EMAIL, secrets.token_urlsafe(12))
+        self._set_up_mailbox(DemoClient(url), login, mail)
         command = self._make_command(login)
-        _say(
+        _print(
             _WORDS.format(
-                url=url, email=login.email, password=login.password, colleague=sample.COLLEAGUE_EMAIL, command=command
+                url=url,
+                email=login.email,
+                password=login.password,
+                colleague=demo_mail.COLLEAGUE_EMAIL,
+                command=command,
             )
         )
         while not self._stopping.wait(0.25):
             servers.require_running()
             appliance.require_running()
-        raise Stopped
+        raise DemoStopped
 
-    def _start_servers(self) -> tuple[Child, Ready]:
+    def _start_servers(self) -> tuple[DemoProcess, ServersReady]:
         (self._folder / "mail").mkdir()
         command = processes.own_command("demo-servers", str(self._folder / "mail"))
-        child = Child("mail servers", command, processes.child_environment(os.environ), self._folder)
+        child = DemoProcess("mail servers", command, processes.child_environment(os.environ), self._folder)
         self._stack.callback(child.end, by_signal=False)
-        child.write_line(Will(0, str(self._folder)).to_line())
+        child.write_line(CleanupOrder(0, str(self._folder)).to_line())
         # When the demo ends in order it cleans up itself.
-        self._stack.callback(child.write_line, Will().to_line())
-        return child, Ready(**json.loads(child.first_line(self._stopping, _START_WITHIN)))
+        self._stack.callback(child.write_line, CleanupOrder().to_line())
+        return child, ServersReady(**json.loads(child.first_line(self._stopping, _START_WITHIN)))
 
-    def _start_appliance(self, port: int, servers: Child) -> tuple[Child, str]:
+    def _start_appliance(self, port: int, servers: DemoProcess) -> tuple[DemoProcess, str]:
         # A table, because complaints are then plain text.
         options = ("--data-dir", str(self._folder / "data"), "--format", "table")
         arguments = (*options, "serve", "--port", str(port), "--ready-json")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
-        child = Child(
+        child = DemoProcess(
             "appliance", processes.own_command(*arguments), processes.child_environment(environment), self._folder
         )
         self._stack.callback(child.end, by_signal=True)
-        servers.write_line(Will(child.pid, str(self._folder)).to_line())
+        servers.write_line(CleanupOrder(child.pid, str(self._folder)).to_line())
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
 
-    def _set_up_mailbox(self, client: Client, login: Login, mail: Ready) -> None:
+    def _set_up_mailbox(self, client: DemoClient, login: DemoLogin, mail: ServersReady) -> None:
         """Set the appliance up, connect the mailbox, and wait for its mail."""
         client.set_up((self._folder / "data" / "setup-code").read_text("utf-8").strip(), login)
-        _say("Connecting the mailbox...")
-        account = client.connect(sample.OWNER_EMAIL, "Robin Vale", mail)
-        expected = sum(path not in _NOT_LISTED for path, _ in sample.LETTERS)
+        _print("Connecting the mailbox...")
+        account = client.connect(demo_mail.OWNER_EMAIL, "Robin Vale", mail)
+        expected = sum(path not in _NOT_LISTED for path, _ in demo_mail.LETTERS)
         client.wait_for_mail(account, expected, lambda shown: self._show_progress(shown, expected))
 
     def _show_progress(self, shown: int, expected: int) -> None:
         if sys.stdout.isatty():
-            _say(f"\r  {shown} of {expected} messages", end="\n" if shown >= expected else "")
+            _print(f"\r  {shown} of {expected} messages", end="\n" if shown >= expected else "")
         if self._stopping.wait(0.1):
-            raise Stopped
+            raise DemoStopped
 
-    def _make_command(self, login: Login) -> str:
+    def _make_command(self, login: DemoLogin) -> str:
         """Make a `mailbox-appliance` that speaks to this demo and touches no keychain, and log it in."""
         file = self._folder / "mailbox-appliance"
         settings = {"DATA_DIR": self._folder / "data", "CONFIG_DIR": self._folder / "login", "KEYCHAIN": "off"}
@@ -154,13 +316,13 @@ class Demo:
             ("/bin/sh", str(file), *arguments), input=login.password, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise Failed(f"The command line could not log in: {done.stderr.strip()}")
+            raise DemoFailed(f"The command line could not log in: {done.stderr.strip()}")
         # A temporary folder may lie where nothing can be run.
         return shlex.quote(str(file)) if os.access(file, os.X_OK) else f"sh {shlex.quote(str(file))}"
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def _scratch_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="mailbox-demo-")).resolve()
     try:
         yield folder
@@ -182,7 +344,7 @@ def _stop_on_signals() -> threading.Event:
     return stopping
 
 
-def _say(text: str, end: str = "\n") -> None:
+def _print(text: str, end: str = "\n") -> None:
     try:
         sys.stdout.write(text + end)
         sys.stdout.flush()
@@ -190,7 +352,7 @@ def _say(text: str, end: str = "\n") -> None:
         pass  # The terminal is gone; what has to be done is done all the same.
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     try:
         sys.stderr.write(text + "\n")
     except OSError:

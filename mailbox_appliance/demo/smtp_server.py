@@ -10,16 +10,16 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from mailbox_appliance.demo import maildir
+from mailbox_appliance.demo import imap_server
 
 #: Mail to this name is taken, the others get theirs, and the line goes dead instead of an answer: delivered or not?
 LOST = "lost"
 LARGEST_MESSAGE = 40 * 1024 * 1024
 
 
-async def start(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
+async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
     """Take mail on a free port of 127.0.0.1 for the users, whose mailboxes are `folder/NAME`."""
-    rules = _Rules(folder, passwords)
+    rules = _DeliveryRules(folder, passwords)
 
     def answer() -> SMTP:
         return SMTP(
@@ -34,7 +34,7 @@ async def start(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
     return await asyncio.get_running_loop().create_server(answer, "127.0.0.1", 0)
 
 
-class _Rules:
+class _DeliveryRules:
     """Who may send (RFC 6409 6.1: only under their own address), to whom, and what is done with it."""
 
     def __init__(self, folder: Path, passwords: Mapping[str, str]) -> None:
@@ -78,14 +78,14 @@ class _Rules:
         assert isinstance(envelope.content, bytes)  # noqa: S101 - decode_data is off
         for name in dict.fromkeys(envelope.rcpt_tos):
             if name not in self._lost:
-                maildir.add(self._folder / name, "INBOX", _trace(envelope, name) + envelope.content)
+                imap_server.add_message(self._folder / name, "INBOX", _trace_fields(envelope, name) + envelope.content)
         if self._lost & set(envelope.rcpt_tos):
             _hang_up(server)
             return "421 4.4.2 Nobody reads this"
         return "250 2.0.0 Delivered"
 
 
-def _trace(envelope: Envelope, recipient: str) -> bytes:
+def _trace_fields(envelope: Envelope, recipient: str) -> bytes:
     """What a server that delivers puts before a message (RFC 5321 4.4)."""
     now = format_datetime(datetime.now(UTC))
     return (

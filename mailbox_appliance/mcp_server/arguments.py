@@ -1,7 +1,7 @@
-"""From a tool's arguments, one flat object, to the request that its operation takes.
+"""What tools take and give: arguments read into the request of an operation, and JSON schemas.
 
 The names are those of the REST call, whether they stand there in the path, the query, a header or the body. What is
-found wrong here goes into the request as its faults, so that it is told after who asks and what may be reached.
+found wrong goes into the request as its faults, so that it is told after who asks and what may be reached.
 """
 
 import re
@@ -14,27 +14,39 @@ import msgspec
 from msgspec import Meta
 
 from mailbox_appliance.errors import Detail, Invalid, Problem
-from mailbox_appliance.mcp_server.tool import Asked
+from mailbox_appliance.mcp_server import tool
+from mailbox_appliance.mcp_server.tool import CallContext
 from mailbox_appliance.model.decoding import convert
-from mailbox_appliance.model.records import OperationResult
-from mailbox_appliance.operations.decoding import body_types, convert_body
-from mailbox_appliance.operations.expectations import in_words, is_whole_number
+from mailbox_appliance.model.records import BodyPart, Message, OperationResult
+from mailbox_appliance.operations.decoding import (
+    HEADERS,
+    Parameter,
+    body_types,
+    convert_body,
+    explain_type_error,
+    is_whole_number,
+)
 from mailbox_appliance.operations.operation import JSON_LIMIT, Operation, Request
-from mailbox_appliance.operations.parameter import HEADERS, Parameter
+
+# --- From a tool's arguments, one flat object, to the request that its operation takes ---
+#
+# The names are those of the REST call, whether they stand there in the path, the query, a header or the body. What is
+# found wrong here goes into the request as its faults, so that it is told after who asks and what may be reached.
+
 
 #: What stands in the path of the REST call: never empty there, and never longer than a request line.
 PathValue = Annotated[str, Meta(min_length=1, max_length=1000)]
-ACCOUNT = Parameter("accountId", "account_id", PathValue)
+ACCOUNT_ARGUMENT = Parameter("accountId", "account_id", PathValue)
 _IN_PATH = re.compile(r"{(\w+)}")
-_PLACED = re.compile(r"(?:query|header|path):(\w[\w-]*)")
-_ARGUMENT = {header: wire for wire, header in HEADERS.items()}
-_MOST_FAULTS, _LONGEST_QUOTE = 20, 200
-_STRANGE = "There is no such argument here."
-_NO_TEXT = "This is no text: half of a surrogate pair stands in it alone (RFC 8259 8.2)."
+_REST_PLACE = re.compile(r"(?:query|header|path):(\w[\w-]*)")
+_ARGUMENT_OF_HEADER = {header: wire for wire, header in HEADERS.items()}
+_MAX_FAULTS, _MAX_QUOTE = 20, 200
+_UNKNOWN_ARGUMENT = "There is no such argument here."
+_INVALID_TEXT = "This is no text: half of a surrogate pair stands in it alone (RFC 8259 8.2)."
 
 
 @dataclass(frozen=True)
-class Form:
+class ToolInput:
     """What a tool takes: the values and body fields of its operation, and arguments of its own.
 
     `everywhere`: the operation that is meant where `accountId` is left out. `without`: values of the operation that are
@@ -51,11 +63,11 @@ class Form:
     @cached_property
     def values(self) -> Mapping[str, Parameter]:
         """The single values of the operation that are offered, those of the path first."""
-        in_path = [name for name in _IN_PATH.findall(self.rest_call) if name != ACCOUNT.wire]
+        in_path = [name for name in _IN_PATH.findall(self.rest_call) if name != ACCOUNT_ARGUMENT.wire]
         offered = {name: self.operation.parameters[name] for name in in_path}
         offered = {name: replace(one, type=PathValue) for name, one in offered.items()}
         rest = {name: one for name, one in self.operation.parameters.items() if name not in self.omitted}
-        account = {ACCOUNT.wire: ACCOUNT} if self.operation.account is not None else {}
+        account = {ACCOUNT_ARGUMENT.wire: ACCOUNT_ARGUMENT} if self.operation.account is not None else {}
         return account | offered | {name: one for name, one in rest.items() if name not in offered}
 
     @cached_property
@@ -64,76 +76,78 @@ class Form:
         choices = () if self.operation.body is None else body_types(self.operation.body.type)
         return frozenset(one.encode_name for choice in choices for one in msgspec.structs.fields(choice))
 
-    def read(self, arguments: Mapping[str, Any]) -> "Given":
+    def read(self, arguments: Mapping[str, Any]) -> "ToolRequest":
         """The request, and the arguments that are the tool's own; of those at fault the default."""
         operation, offered = self.operation, dict(self.values)
-        if self.all_accounts_operation is not None and arguments.get(ACCOUNT.wire) is None:
+        if self.all_accounts_operation is not None and arguments.get(ACCOUNT_ARGUMENT.wire) is None:
             operation = self.all_accounts_operation
-            del offered[ACCOUNT.wire]
+            del offered[ACCOUNT_ARGUMENT.wire]
         faults: list[Detail] = []
         values = dict(self.defaults)
-        values.update((name, _text(value)) for name, value in _taken(offered, arguments, faults))
+        values.update((name, _to_text(value)) for name, value in _read_values(offered, arguments, faults))
         own = {one.wire: one.default for one in self.own_arguments}
-        own.update(_taken({one.wire: one for one in self.own_arguments}, arguments, faults))
+        own.update(_read_values({one.wire: one for one in self.own_arguments}, arguments, faults))
         faults += self._find_unknown(arguments)
         body = {name: value for name, value in arguments.items() if name in self.body}
-        faults += [Detail(_pointer(name), _NO_TEXT) for name, value in body.items() if not _is_text(value)]
+        faults += [
+            Detail(_argument_pointer(name), _INVALID_TEXT) for name, value in body.items() if not _is_valid_text(value)
+        ]
         if faults and operation.body is not None:
-            faults += _faults_of(body, operation.body.type)
+            faults += _find_body_faults(body, operation.body.type)
         request = Request(
             values=values,
             places=dict.fromkeys(values, "query"),
             body=None if operation.body is None else body,
-            is_body_discarded=operation.body_limit <= JSON_LIMIT and _size(body) > operation.body_limit,
-            faults=tuple(faults[:_MOST_FAULTS]),
+            is_body_discarded=operation.body_limit <= JSON_LIMIT and _json_size(body) > operation.body_limit,
+            faults=tuple(faults[:_MAX_FAULTS]),
         )
-        return Given(operation, request, own)
+        return ToolRequest(operation, request, own)
 
     def _find_unknown(self, arguments: Mapping[str, Any]) -> Iterator[Detail]:
         known = self.values.keys() | self.body | {one.wire for one in self.own_arguments}
-        yield from (Detail(_pointer(name), _STRANGE) for name in arguments if name not in known)
+        yield from (Detail(_argument_pointer(name), _UNKNOWN_ARGUMENT) for name in arguments if name not in known)
 
 
 @dataclass(frozen=True)
-class Given:
+class ToolRequest:
     """What a tool was given: the request to its operation, and the arguments that are its own."""
 
     operation: Operation[Any, Any]
     request: Request
     own_arguments: Mapping[str, Any]
 
-    def call(self, asked: Asked, **values: str) -> OperationResult[Any]:
+    def call(self, asked: CallContext, **values: str) -> OperationResult[Any]:
         """The operation's answer; `values` in place of those that were given. Raises Problem."""
         request = replace(self.request, values={**self.request.values, **values})
-        if self.operation.account is not None and ACCOUNT.wire not in request.values:
+        if self.operation.account is not None and ACCOUNT_ARGUMENT.wire not in request.values:
             caller = self.operation.rights.identify(asked.appliance, asked.origin, asked.token)
             self.operation.rights.require_capability(caller, lambda: request.body)
             raise Invalid(details=request.faults, reason=request.faults[0].message)
         return self.operation.call(asked.appliance, asked.origin, asked.token, request)
 
     def call_other(
-        self, asked: Asked, operation: Operation[Any, Any], names: str, **values: str
+        self, asked: CallContext, operation: Operation[Any, Any], names: str, **values: str
     ) -> OperationResult[Any]:
         """The answer of another operation about what was named: of the values given those in `names`, and `values`."""
         kept = {name: self.request.values[name] for name in names.split()}
         return operation.call(asked.appliance, asked.origin, asked.token, Request(values=kept | values))
 
-    def with_faults(self, *faults: Detail) -> "Given":
+    def with_faults(self, *faults: Detail) -> "ToolRequest":
         """The same with more found wrong with it."""
         return replace(self, request=replace(self.request, faults=(*self.request.faults, *faults)))
 
 
-def name_places(problem: Problem) -> None:
+def rename_places(problem: Problem) -> None:
     """Say where a fault lies as tools have it: in the one object of arguments, whatever the place in the REST call."""
-    problem.details = tuple(Detail(_argument(one.path), one.message) for one in problem.details)
+    problem.details = tuple(Detail(_to_argument_place(one.path), one.message) for one in problem.details)
 
 
-def _argument(place: str) -> str:
-    found = _PLACED.fullmatch(place)
-    return place if found is None else _pointer(_ARGUMENT.get(found[1], found[1]))
+def _to_argument_place(place: str) -> str:
+    found = _REST_PLACE.fullmatch(place)
+    return place if found is None else _argument_pointer(_ARGUMENT_OF_HEADER.get(found[1], found[1]))
 
 
-def _taken(
+def _read_values(
     offered: Mapping[str, Parameter], arguments: Mapping[str, Any], faults: list[Detail]
 ) -> Iterator[tuple[str, Any]]:
     """The values that were given and are as they should be; what is wrong with the others is added to `faults`.
@@ -144,27 +158,27 @@ def _taken(
         value = arguments.get(name)
         if value is None and not one.is_required:
             continue
-        fault = _fault(value, one.type) if name in arguments else "This is required."
+        fault = _find_fault(value, one.type) if name in arguments else "This is required."
         if fault is None:
             yield name, value
         else:
-            faults.append(Detail(_pointer(name), fault))
+            faults.append(Detail(_argument_pointer(name), fault))
 
 
-def _fault(value: Any, annotation: Any) -> str | None:
+def _find_fault(value: Any, annotation: Any) -> str | None:
     """What is wrong with a single value. JSON has types, so that 5 is no text and `"5"` no number."""
     if is_whole_number(annotation) and type(value) is not int:
         return "This must be a whole number."
-    if not _is_text(value):
-        return _NO_TEXT
+    if not _is_valid_text(value):
+        return _INVALID_TEXT
     try:
         convert(value, annotation)
     except msgspec.ValidationError as error:
-        return in_words(str(error), annotation)
+        return explain_type_error(str(error), annotation)
     return None
 
 
-def _faults_of(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
+def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
     """What is first found wrong with a body, which is told with what else is wrong."""
     try:
         convert_body(body, annotation)
@@ -173,12 +187,12 @@ def _faults_of(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
     return ()
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """A single value as it stands in a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _is_text(value: Any) -> bool:
+def _is_valid_text(value: Any) -> bool:
     """Whether every text in a JSON value is one: a lone surrogate is none in UTF-8."""
     left = [value]
     while left:
@@ -195,13 +209,169 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def _size(body: Mapping[str, Any]) -> int:
+def _json_size(body: Mapping[str, Any]) -> int:
     try:
         return len(msgspec.json.encode(body))
     except (TypeError, ValueError, RecursionError):  # what is no JSON is refused for what it is
         return 0
 
 
-def _pointer(name: str) -> str:
-    cut = name if len(name) <= _LONGEST_QUOTE else f"{name[:_LONGEST_QUOTE]}..."
+def _argument_pointer(name: str) -> str:
+    cut = name if len(name) <= _MAX_QUOTE else f"{name[:_MAX_QUOTE]}..."
     return "/" + cut.encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
+
+
+# --- JSON schemas (2020-12) of what tools take and give, made from the types of their operations ---
+#
+# Input is one flat object without references, so that every client understands it. Output is what `structuredContent`
+# holds; its `data` is the answer of the REST call, less what tools leave out.
+
+
+_REFERENCE = "#/$defs/"
+_TEMPLATE = _REFERENCE + "{name}"
+_STRING_SCHEMA = {"type": "string"}
+_OMITTED_KEYS = ("$ref", "title", "pattern")
+_OMITTED_OUTPUT_KEYS = ("title", "description")
+
+
+def input_schema(form: ToolInput) -> dict[str, Any]:
+    """What a tool takes."""
+    values = {name: one for name, one in form.values.items() if name not in _header_names(form)}
+    properties = {name: _parameter_schema(one, form) for name, one in values.items()}
+    properties |= {one.wire: _parameter_schema(one, form) for one in form.own_arguments}
+    needed = [name for name, one in form.values.items() if one.is_required and name not in form.defaults]
+    if form.all_accounts_operation is not None:
+        needed.remove(ACCOUNT_ARGUMENT.wire)
+        properties[ACCOUNT_ARGUMENT.wire]["description"] = tool.EVERYWHERE_HELP
+    if form.operation.body is not None:
+        fields, required = _body_schema(form.operation.body.type)
+        properties |= fields
+        needed += required
+    properties |= {name: _parameter_schema(form.values[name], form) for name in _header_names(form)}
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False) -> dict[str, Any]:
+    """What the structured content of a tool is whose operation answers with `result`.
+
+    `more`: schemas of fields that the tool adds to the data, an object. `is_cut`: the tool itself gives a whole list
+    page by page.
+    """
+    choices = body_types(result) or (result,)
+    found, components = msgspec.json.schema_components(choices, ref_template=_TEMPLATE)
+    data: dict[str, Any] = found[0] if len(found) == 1 else {"anyOf": list(found)}
+    components = {name: _shorten_schema(one) for name, one in components.items()}
+    if Message.__name__ in components:
+        _show_parts_of_bodies(components)
+    if more:
+        components[data["$ref"].removeprefix(_REFERENCE)]["properties"].update(more)
+    texts = {"type": "array", "items": _STRING_SCHEMA}
+    properties = {
+        "data": data,
+        "untrusted": texts,
+        "warnings": texts,
+    }
+    if is_cut:
+        properties["nextCursor"] = _STRING_SCHEMA | {
+            "description": "Where the list goes on: for the argument `cursor`."
+        }
+    schema = {"type": "object", "properties": properties, "required": ["data", "untrusted"]}
+    return schema | {"additionalProperties": False} | ({"$defs": components} if components else {})
+
+
+def _header_names(form: ToolInput) -> list[str]:
+    """What stands in a header of the REST call."""
+    return [name for name, one in form.values.items() if one.place == "header"]
+
+
+def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
+    schema = _add_description(one.wire, _inline_schema(one.type))
+    if one.wire in form.defaults:
+        value = form.defaults[one.wire]
+        return schema | {"default": int(value) if schema["type"] == "integer" else value}
+    return schema if one.is_required or one.default is None else schema | {"default": one.default}
+
+
+def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a body, those of every shape that it may have, and which of them every shape needs."""
+    shapes = [_inline_schema(shape) for shape in body_types(annotation)]
+    fields: dict[str, Any] = {}
+    for shape in reversed(shapes):  # a message first, then what may stand in place of one
+        fields = {name: _add_description(name, schema) for name, schema in shape["properties"].items()} | fields
+    if len(shapes) > 1 and "draftId" in fields:
+        fields["draftId"]["description"] = tool.SAVED_DRAFT_HELP
+    needed = [name for name in fields if all(name in shape.get("required", ()) for shape in shapes)]
+    return fields, needed
+
+
+def _add_description(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """What is said of it here where its type says nothing; of a key, what counts for whoever chooses one."""
+    known = tool.ARGUMENT_HELP.get(name)
+    is_silent = "description" not in schema or name in HEADERS
+    return schema | {"description": known} if is_silent and known is not None else schema
+
+
+def _inline_schema(annotation: Any) -> dict[str, Any]:
+    """The schema of a type, without references and null (an argument is left out instead).
+
+    Patterns stay out as well: they are checked here, and models that are held to a schema know few of them.
+    """
+    (schema,), components = msgspec.json.schema_components([annotation], ref_template=_TEMPLATE)
+    plain: dict[str, Any] = _without_null(_resolve_references(schema, components))
+    return plain
+
+
+def _resolve_references(schema: Any, components: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_resolve_references(one, components) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = components[schema["$ref"].removeprefix(_REFERENCE)] if "$ref" in schema else {}
+    found = {name: one for name, one in (named | schema).items() if name not in _OMITTED_KEYS}
+    if "enum" in found:
+        found = {"type": "string"} | found  # some clients look for a type beside it
+    return {
+        name: _resolve_properties(one, components) if name == "properties" else _resolve_references(one, components)
+        for name, one in found.items()
+    }
+
+
+def _resolve_properties(properties: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _resolve_references(one, components) for name, one in properties.items()}
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+    rest = {name: one for name, one in schema.items() if name != "anyOf"}
+    return choices[0] | rest if len(choices) == 1 else schema
+
+
+def _shorten_schema(schema: Any) -> Any:
+    """What a client needs to check an answer, and no more: every assistant reads it before it does anything."""
+    if isinstance(schema, list):
+        return [_shorten_schema(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _shorten_schema(one)
+        for name, one in schema.items()
+        if name not in _OMITTED_OUTPUT_KEYS or isinstance(one, dict)
+    }
+
+
+def _show_parts_of_bodies(components: dict[str, Any]) -> None:
+    """A message as tools show it: a part of its body, or none, and no header fields."""
+    (part,), parts = msgspec.json.schema_components([BodyPart], ref_template=_TEMPLATE)
+    components.update({name: _shorten_schema(one) for name, one in parts.items()})
+    components.pop("Body", None)
+    fields = components[Message.__name__]["properties"]
+    del fields["headers"]
+    fields["body"] = part
+    found = [components.pop(one["$ref"].removeprefix(_REFERENCE)) for one in fields["searchContext"]["anyOf"]]
+    states = sorted(state for one in found for state in one["properties"]["status"]["enum"])
+    fields["searchContext"] = {
+        "type": "object",
+        "properties": {"status": {"enum": states}, "excerpt": _STRING_SCHEMA},
+        "required": ["status"],
+        "additionalProperties": False,
+    }

@@ -1,17 +1,19 @@
-"""`mailbox-appliance mcp`: the protocol on standard input and output, its tools asked of a running appliance.
+"""`mailbox-appliance mcp`: MCP on standard input and output; a running appliance does the work.
 
     assistant <-> lines <-> the SDK's server, in either way of speaking <-> POST /mcp <-> the appliance
 
-Nothing of the catalogue is in this process, and no secret but the token that `post` shows.
+No tool runs in this process, and it knows no secret but the token that `post` sends.
 """
 
 import asyncio
 import json
+import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import anyio
@@ -22,47 +24,156 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from mailbox_appliance.mcp_server import messages, words
-from mailbox_appliance.mcp_server.handing_over import handed_over
-from mailbox_appliance.mcp_server.messages import Refused
-from mailbox_appliance.mcp_server.pipes import Writer, claimed, read_lines
+from mailbox_appliance.mcp_server import protocol, tool
+from mailbox_appliance.mcp_server.protocol import RpcError, run_in_thread
 from mailbox_appliance.version import __version__
+
+# --- Standard input and output as a wire for lines, with nothing else on it ---
+#
+# The SDK's own reads in a thread that nothing ends while the input stays open; so a signal could not end the process.
+
+
+_CHUNK = 64 * 1024
+_LINES_AHEAD = 4  # lines
+
+#: Stands for a line that is too long; it is no JSON.
+TOO_LONG = b"!"
+
+
+@contextmanager
+def claim_stdio() -> Iterator[tuple[int, int]]:
+    """Input and output, for the wire alone: whoever else reads finds nothing, and what they print goes to stderr."""
+    private = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # stderr is closed
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    try:
+        yield private
+    finally:
+        for number, kept in enumerate(private):
+            os.dup2(kept, number)
+
+
+async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
+    """The lines of a file, which are read in a thread of its own: a few at most before they are taken."""
+    loop, places = asyncio.get_running_loop(), threading.Semaphore(_LINES_AHEAD)
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            for line in split_lines(_read_chunks(fd), longest):
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+                places.acquire()
+            loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=read, name="mcp-input", daemon=True).start()
+    while (line := await lines.get()) is not None:
+        yield line
+        places.release()
+
+
+def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
+    """The lines in what is read, also the last one without an end; TOO_LONG for those of more than `longest` bytes."""
+    kept: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *ended, begun = chunk.split(b"\n")
+        for rest in ended:
+            yield b"".join((*kept, rest)) if size + len(rest) <= longest else TOO_LONG
+            kept, size = [], 0
+        size += len(begun)
+        if size > longest:
+            kept.clear()
+        else:
+            kept.append(begun)
+    if size:
+        yield b"".join(kept) if size <= longest else TOO_LONG
+
+
+class LineWriter:
+    """Writes lines in a thread of its own, so that who does not read holds up nothing but what is said to them."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._write, name="mcp-output", daemon=True).start()
+
+    async def write(self, line: bytes) -> None:
+        """Write a line. Raises OSError where nobody reads any more."""
+        await run_in_thread(lambda: _write_all(self._fd, line + b"\n"), self._work.put)
+
+    def _write(self) -> None:
+        while True:
+            self._work.get()()
+
+
+def _read_chunks(fd: int) -> Iterator[bytes]:
+    # Not through a buffered file: a thread that waits in one holds its lock when the process ends.
+    while chunk := _read_chunk(fd):
+        yield chunk
+
+
+def _read_chunk(fd: int) -> bytes:
+    try:
+        return os.read(fd, _CHUNK)
+    except OSError:  # a terminal that has gone
+        return b""
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+# --- `mailbox-appliance mcp`: the protocol on standard input and output, its tools asked of a running appliance ---
+#
+# assistant <-> lines <-> the SDK's server, in either way of speaking <-> POST /mcp <-> the appliance
+#
+# Nothing of the catalogue is in this process, and no secret but the token that `post` shows.
+
 
 #: Sends a message to the appliance, with these header fields; status and body. The last is what to do where the answer
 #: is lost. Where there is no answer, the status is 0 and the body an error object that says why.
 Post = Callable[[bytes, dict[str, str], str], tuple[int, bytes]]
 
 _HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
-_AT_ONCE = 16
-_LONGEST_LINE = 40 << 20  # bytes; the appliance takes 36 MiB
+_MAX_CONCURRENT = 16
+_MAX_LINE = 40 << 20  # bytes; the appliance takes 36 MiB
 #: Seconds in which what was asked is answered after the input has ended.
 _FINISH_WITHIN = 30.0
-_GLANCE = 0.02
-_REPEAT = "It may have been done all the same: repeat the call with the same idempotencyKey and the same arguments."
-_LOOK = "Whether it was done is not known: look before you repeat the call."
+_POLL_SECONDS = 0.02
+_REPEAT_ADVICE = (
+    "It may have been done all the same: repeat the call with the same idempotencyKey and the same arguments."
+)
+_CHECK_ADVICE = "Whether it was done is not known: look before you repeat the call."
 
 
 def serve(post: Post) -> int:
     """Serve until the input ends, or SIGTERM; the exit code. Raises KeyboardInterrupt, BrokenPipeError."""
-    with claimed() as (source, sink):
-        ended_by = asyncio.run(_until_told(speak(post, source, sink)))
+    with claim_stdio() as (source, sink):
+        ended_by = asyncio.run(_run_until_signal(serve_files(post, source, sink)))
     if ended_by is signal.SIGINT:
         raise KeyboardInterrupt
     return 0
 
 
-async def speak(post: Post, source: int, sink: int) -> None:
+async def serve_files(post: Post, source: int, sink: int) -> None:
     """Read messages from one file and answer them on the other, until the end. Raises BrokenPipeError."""
-    await _Session(post, source, sink).run()
+    await _StdioSession(post, source, sink).run()
 
 
-async def _until_told(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
+async def _run_until_signal(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
     """Go on until a signal; which one, where one came."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[signal.Signals] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, _note, told, number)
+            loop.add_signal_handler(number, _note_signal, told, number)
     serving = asyncio.ensure_future(speaking)
     await asyncio.wait((serving, told), return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
@@ -75,7 +186,7 @@ async def _until_told(speaking: Coroutine[Any, Any, None]) -> signal.Signals | N
 
 
 @dataclass
-class _Session:
+class _StdioSession:
     """One assistant."""
 
     post: Post
@@ -86,7 +197,7 @@ class _Session:
 
     async def run(self) -> None:
         """Raises BrokenPipeError where nobody reads."""
-        self._writer, self._call_slots = Writer(self.sink), asyncio.Semaphore(_AT_ONCE)
+        self._writer, self._call_slots = LineWriter(self.sink), asyncio.Semaphore(_MAX_CONCURRENT)
         come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
         server = self._create_server()
@@ -109,25 +220,25 @@ class _Session:
     async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         """Hand on what the assistant says; at the end what was asked is answered first."""
         async with come:
-            async with aclosing(read_lines(self.source, _LONGEST_LINE)) as lines:
+            async with aclosing(read_lines(self.source, _MAX_LINE)) as lines:
                 async for line in lines:
                     if (message := await self._read_message(line)) is not None:
                         await come.send(SessionMessage(message))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FINISH_WITHIN):
                     while self.pending:
-                        await asyncio.sleep(_GLANCE)
+                        await asyncio.sleep(_POLL_SECONDS)
 
     async def _read_message(self, line: bytes) -> types.JSONRPCMessage | None:
         if not line.strip():
             return None
         try:
-            messages.read(line)
+            protocol.read_message(line)
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            await self._write_error(Refused(messages.PARSE_ERROR, messages.UNREADABLE))
+            await self._write_error(RpcError(protocol.PARSE_ERROR, protocol.UNREADABLE))
             return None
-        except Refused as refused:
+        except RpcError as refused:
             await self._write_error(refused)
             return None
         if isinstance(message, types.JSONRPCRequest):
@@ -145,16 +256,16 @@ class _Session:
                 if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
                     self.pending.discard(message.id)
 
-    async def _write_error(self, refused: Refused) -> None:
+    async def _write_error(self, refused: RpcError) -> None:
         with suppress(OSError):  # the next answer will tell
             await self._writer.write(refused.to_json())
 
     def _create_server(self) -> "Server[Any]":
         return Server(
-            words.NAME,
+            tool.SERVER_NAME,
             version=__version__,
-            title=words.TITLE,
-            instructions=words.INSTRUCTIONS,
+            title=tool.SERVER_TITLE,
+            instructions=tool.INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
@@ -163,24 +274,24 @@ class _Session:
         cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
         answer = await self._call_appliance("tools/list", cursor, "Repeat it.")
         if "result" not in answer:
-            raise _refused(answer)
+            raise _to_mcp_error(answer)
         return types.ListToolsResult.model_validate(answer["result"])
 
     async def _call_tool(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
-        advice = _REPEAT if "idempotencyKey" in arguments else _LOOK
+        advice = _REPEAT_ADVICE if "idempotencyKey" in arguments else _CHECK_ADVICE
         answer = await self._call_appliance("tools/call", {"name": params.name, "arguments": arguments}, advice)
         if "result" in answer:
             return types.CallToolResult.model_validate(answer["result"])
         if isinstance(answer["error"].get("code"), int):
-            raise _refused(answer)
-        return _failed(_with_advice(answer["error"], advice))
+            raise _to_mcp_error(answer)
+        return _error_result(_add_advice(answer["error"], advice))
 
     async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> dict[str, Any]:
         """The answer of the appliance, with `result` or with `error`."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         async with self._call_slots:
-            status, payload = await handed_over(lambda: self.post(body, dict(_HEADERS), advice), _in_a_thread)
+            status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
         with suppress(ValueError, RecursionError):
             answer = json.loads(payload)
             if isinstance(answer, dict) and ("result" in answer or isinstance(answer.get("error"), dict)):
@@ -189,30 +300,30 @@ class _Session:
         return {"error": {"code": "unexpected_answer", "message": told}}
 
 
-def _note(told: "asyncio.Future[signal.Signals]", number: signal.Signals) -> None:
+def _note_signal(told: "asyncio.Future[signal.Signals]", number: signal.Signals) -> None:
     if not told.done():
         told.set_result(number)
 
 
-def _in_a_thread(work: Callable[[], None]) -> None:
+def _run_in_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="mcp-call", daemon=True).start()
 
 
-def _refused(answer: dict[str, Any]) -> MCPError:
+def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
     """An error of the protocol; one of the API (the token is not good any more, say) becomes one."""
     code, message = answer["error"].get("code"), str(answer["error"].get("message", ""))
     return MCPError(code=code if isinstance(code, int) else types.INTERNAL_ERROR, message=message)
 
 
-def _with_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
+def _add_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
     """Where nothing was sent at all, what to do is told here."""
     message = str(error.get("message", ""))
     if error.get("code") != "appliance_unreachable" or advice in message:
         return error
-    how = " with the same idempotencyKey" if advice is _REPEAT else ""
+    how = " with the same idempotencyKey" if advice is _REPEAT_ADVICE else ""
     return {**error, "message": f"{message} Nothing was done: repeat the call{how} once the appliance runs."}
 
 
-def _failed(error: dict[str, Any]) -> types.CallToolResult:
+def _error_result(error: dict[str, Any]) -> types.CallToolResult:
     text = json.dumps({"error": error}, ensure_ascii=False)
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)

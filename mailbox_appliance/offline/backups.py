@@ -8,7 +8,7 @@ from typing import Any
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.model.records import Progress
 from mailbox_appliance.offline.store import open_existing_store, require_backups, to_envelope, upgrade_warnings
-from mailbox_appliance.operations.backups import NewBackup, not_listed, page_of, warnings_of
+from mailbox_appliance.operations.backups import NewBackup, backup_page, backup_warnings, stray_warnings
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
@@ -24,14 +24,14 @@ def create(
         made = store.backups.create("manual", request.passphrase, progress)
         with store.database.transaction(durable=True):
             store.audit.record(Actor("local"), "backup.create", ("backup", made.id))
-    return to_envelope(made, (*upgrade_warnings(store.upgraded), *warnings_of(made)))
+    return to_envelope(made, (*upgrade_warnings(store.upgraded), *backup_warnings(made)))
 
 
 def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
     """The backups of a data directory, newest first; nothing is opened. Raises StoreUnusable where there is none."""
     require_backups(data_dir)
     return to_envelope(
-        page_of(backups.list_backups(data_dir), limit, cursor), not_listed(backups.list_unlisted(data_dir))
+        backup_page(backups.list_backups(data_dir), limit, cursor), stray_warnings(backups.list_unlisted(data_dir))
     )
 
 

@@ -12,8 +12,8 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.model.records import OperationResult
 from mailbox_appliance.offline.store import require_store, to_envelope, upgrade_warnings
 from mailbox_appliance.operations import https
-from mailbox_appliance.operations.caller import LOCAL, Caller
 from mailbox_appliance.operations.decoding import convert_body
+from mailbox_appliance.operations.operation import LOCAL, Caller
 from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
 from mailbox_appliance.store.key import find_key_file, load_passphrase
 from mailbox_appliance.tls.files import CertificateFiles
@@ -68,7 +68,7 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
     is_new = files.ensure(own_names(settings.load(data_dir / "config.toml")), now)
     found = read_facts(files)
     told = (_certificate_made_warning(data_dir, files),) if is_new else ()
-    return to_envelope(https.shown(found), (*told, *certificate_warnings(found, now)))
+    return to_envelope(https.to_certificate(found), (*told, *certificate_warnings(found, now)))
 
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:

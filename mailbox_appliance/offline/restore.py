@@ -26,7 +26,7 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.model.records import Progress
 from mailbox_appliance.offline.store import to_envelope, upgrade_warnings
-from mailbox_appliance.operations import configuration
+from mailbox_appliance.operations import settings
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
@@ -159,7 +159,7 @@ def restore(
             present.key,
             SystemClock(),
             passphrase=passphrase,
-            check_config=configuration.require_usable,
+            check_config=settings.require_usable_config,
             progress=progress,
         )
         if dry_run:

@@ -15,10 +15,10 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreNewer, StoreUnusable
 from mailbox_appliance.model.records import Progress
-from mailbox_appliance.operations.audit import verdict_of
+from mailbox_appliance.operations.audit import verify_audit_log
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.set_up import SetUp, add_first_admin
-from mailbox_appliance.operations.stores import StoreMigration, overview
+from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
+from mailbox_appliance.operations.store import StoreMigration, store_overview
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
@@ -95,7 +95,7 @@ def status(data_dir: Path) -> dict[str, Any]:
             migration = preview_upgrade(data_dir, key_file, load_passphrase(os.environ))
         except StoreUnusable as error:
             problem = error.message
-    answer = overview(
+    answer = store_overview(
         data_dir,
         key_file,
         settings.load(data_dir / "config.toml"),
@@ -228,4 +228,4 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
 def verify_audit_on_files(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
     """Look through the audit log; answers what the API does. Raises StoreUnusable."""
     with open_existing_store(data_dir, passphrase) as store:
-        return to_envelope(verdict_of(store), upgrade_warnings(store.upgraded))
+        return to_envelope(verify_audit_log(store), upgrade_warnings(store.upgraded))

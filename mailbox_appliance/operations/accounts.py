@@ -1,6 +1,10 @@
-"""Mailboxes: connecting one, seeing which there are, naming, reconnecting and removing one."""
+"""Mailboxes: finding servers, connecting, naming, sharing, reconnecting, removing.
 
-from typing import Annotated
+Administrators see every mailbox: its settings, and never its mail.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
@@ -10,7 +14,9 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import (
     AccountExists,
     Conflict,
+    Denied,
     Detail,
+    HttpsRequired,
     Invalid,
     NotFound,
     ProviderThrottled,
@@ -19,17 +25,18 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
-from mailbox_appliance.model.records import Account, Capability, Connection, Deleted, Endpoint, Input, Security
-from mailbox_appliance.operations.caller import Caller, require_still, require_still_owner
-from mailbox_appliance.operations.license import require_room_for_account
-from mailbox_appliance.operations.oauth_mailboxes import try_again
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.texts import Email, Name, refuse_controls
+from mailbox_appliance.model.records import Account, Capability, Connection, Deleted, Endpoint, Input, Security, Wire
+from mailbox_appliance.operations.licence import require_room_for_account
+from mailbox_appliance.operations.members import get_named_member, require_named_members
+from mailbox_appliance.operations.message_input import Email, Id, Name, refuse_control_characters
+from mailbox_appliance.operations.oauth import retry_login
+from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller, recheck_owner
+from mailbox_appliance.remote.discovery import autoconfig, discovery
 from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
+from mailbox_appliance.settings import BY_NAME, Settings
 
 # Faults that the one who typed the settings can mend; the others lie with the server or the network.
-_MENDABLE = {"login_refused": "username", "tls": "security", "forbidden_address": "host", "malformed": "port"}
+_FIELD_OF_FAULT = {"login_refused": "username", "tls": "security", "forbidden_address": "host", "malformed": "port"}
 
 _Host = Annotated[str, Meta(min_length=1, max_length=255)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
@@ -95,23 +102,25 @@ def get_account(appliance: Appliance, caller: Caller, account: Account) -> Accou
 @operation(access=Access.SESSION, asks_servers=True)
 def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Account:
     """Connect a mailbox. Both logins are tried before anything is saved."""
-    return connect(appliance, caller, caller.member.id, request)
+    return connect_account(appliance, caller, caller.member.id, request)
 
 
-def connect(appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount, *needed: Capability) -> Account:
+def connect_account(
+    appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount, *needed: Capability
+) -> Account:
     """Connect a mailbox of a member, who is there. Raises what tells of the settings, the servers, or a second one.
 
     Much may change while the servers are asked: whether the caller still may (`needed`), and the owner still can.
     """
-    _check_texts(request)
+    _check_name(request)
     store = appliance.store
     require_room_for_account(appliance)
     if store.accounts.exists(request.email, owner_id):
         raise AccountExists
-    connection = Connection(request.email, _endpoint(request.imap), _endpoint(request.smtp))
-    checked = _checked(appliance, caller, connection)
+    connection = Connection(request.email, _to_endpoint(request.imap), _to_endpoint(request.smtp))
+    checked = _check_connection(appliance, caller, connection)
     with store.database.transaction(durable=True):
-        permissions.require_unlimited(require_still(store, caller, *needed))
+        permissions.require_unlimited(recheck_caller(store, caller, *needed))
         require_room_for_account(appliance)
         _require_owner_for_new(appliance, owner_id)
         if store.accounts.exists(request.email, owner_id):
@@ -132,7 +141,7 @@ def update_account(appliance: Appliance, caller: Caller, account: Account, reque
     name = request.display_name
     if name is UNSET or name == account.display_name:
         return account
-    refuse_controls("/displayName", name)
+    refuse_control_characters("/displayName", name)
     store = appliance.store
     with store.database.transaction(durable=True):
         store.accounts.rename(account.id, name)
@@ -151,15 +160,15 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
     if account.provider != "imap":
         if request != Reconnection():
             raise Unsupported(reason="its provider is asked for access; sign in there again instead.")
-        return try_again(appliance, caller, account)
-    _check_servers(request.imap, request.smtp)
+        return retry_login(appliance, caller, account)
+    _check_security(request.imap, request.smtp)
     before = appliance.store.accounts.get_connection(account.id)
-    _keep_passwords(before, request)
-    after = Connection(before.email, _merged(before.imap, request.imap), _merged(before.smtp, request.smtp))
-    checked = _checked(appliance, caller, after)
+    _require_safe_passwords(before, request)
+    after = Connection(before.email, _merge_change(before.imap, request.imap), _merge_change(before.smtp, request.smtp))
+    checked = _check_connection(appliance, caller, after)
     appliance.sync.remove(account.id)  # what it still learns is of the server of before
     try:
-        _save(appliance, caller, account.id, before, after, checked)
+        _save_connection(appliance, caller, account.id, before, after, checked)
     except NotFound:  # removed meanwhile
         raise
     except BaseException:
@@ -176,7 +185,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
     appliance.sync.remove(account.id)
     try:
         with appliance.store.database.transaction(durable=True):
-            require_still_owner(appliance.store, caller, account.id)
+            recheck_owner(appliance.store, caller, account.id)
             appliance.store.deliveries.end_mailbox_deliveries(account.id)
             appliance.store.accounts.remove(account.id)
             appliance.store.audit.record(caller.actor, "account.delete", ("account", account.id))
@@ -198,7 +207,7 @@ def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
         raise Conflict(reason="The owner-to-be is suspended, or no member any more.")
 
 
-def _save(
+def _save_connection(
     appliance: Appliance,
     caller: Caller,
     account_id: str,
@@ -208,18 +217,18 @@ def _save(
 ) -> None:
     store = appliance.store
     with store.database.transaction(durable=True):
-        require_still_owner(store, caller, account_id)
+        recheck_owner(store, caller, account_id)
         if store.accounts.get_connection(account_id) != before:
             raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
         store.accounts.set_connection(account_id, after)
         store.accounts.set_capabilities(account_id, checked.capabilities)
-        if _mailbox_of(before.imap) != _mailbox_of(after.imap):
+        if _mailbox_identity(before.imap) != _mailbox_identity(after.imap):
             store.folders.forget_positions(account_id)
         store.schedule.pull_forward_mailbox(account_id, appliance.clock.now())
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
 
 
-def _keep_passwords(before: Connection, request: Reconnection) -> None:
+def _require_safe_passwords(before: Connection, request: Reconnection) -> None:
     """Raises Invalid where a stored password would be shown to another host than it was given for, or unprotected."""
     servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
     for name, (known, change) in servers.items():
@@ -231,23 +240,23 @@ def _keep_passwords(before: Connection, request: Reconnection) -> None:
             raise Invalid.at(f"/{name}/password", reason)
 
 
-def _mailbox_of(imap: Endpoint) -> tuple[str, int, str]:
+def _mailbox_identity(imap: Endpoint) -> tuple[str, int, str]:
     """What may be another mailbox where it differs: UIDs are not to be trusted then."""
     return imap.host.lower(), imap.port, imap.username
 
 
-def _endpoint(server: Server) -> Endpoint:
+def _to_endpoint(server: Server) -> Endpoint:
     return Endpoint(server.host.strip(), server.port, server.security, server.username, server.password)
 
 
-def _merged(before: Endpoint, change: ServerChange) -> Endpoint:
+def _merge_change(before: Endpoint, change: ServerChange) -> Endpoint:
     given = {name: value for name, value in asdict(change).items() if value is not UNSET}
     present = {name: getattr(before, name) for name in ("host", "port", "security", "username", "password")}
     merged = present | given
     return Endpoint(**(merged | {"host": merged["host"].strip()}))
 
 
-def _checked(appliance: Appliance, caller: Caller, connection: Connection) -> LoginCheckResult:
+def _check_connection(appliance: Appliance, caller: Caller, connection: Connection) -> LoginCheckResult:
     settings = appliance.settings
     # Members choose host and port: exact answers would show them what listens in networks that they cannot reach.
     hides_cause = caller.kind != "session" or caller.member.role != "admin"
@@ -257,9 +266,9 @@ def _checked(appliance: Appliance, caller: Caller, connection: Connection) -> Lo
             connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, hides_cause=hides_cause
         )
     except SignInFailed as failed:
-        mendable = [fault for fault in failed.faults if fault.kind in _MENDABLE]
+        mendable = [fault for fault in failed.faults if fault.kind in _FIELD_OF_FAULT]
         if mendable:
-            details = tuple(Detail(f"/{f.server}/{_MENDABLE[f.kind]}", f.reason) for f in mendable)
+            details = tuple(Detail(f"/{f.server}/{_FIELD_OF_FAULT[f.kind]}", f.reason) for f in mendable)
             raise Invalid(details=details, reason=mendable[0].reason) from failed
         details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
         if any(fault.kind == "throttled" for fault in failed.faults):
@@ -267,16 +276,221 @@ def _checked(appliance: Appliance, caller: Caller, connection: Connection) -> Lo
         raise Unavailable(details=details, reason=failed.faults[0].reason, retry_after=30) from failed
 
 
-def _check_texts(request: NewAccount) -> None:
+def _check_name(request: NewAccount) -> None:
     try:
         to_envelope_address(request.email)
     except ValueError as error:
         raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
-    refuse_controls("/displayName", request.display_name or "")
-    _check_servers(request.imap, request.smtp)
+    refuse_control_characters("/displayName", request.display_name or "")
+    _check_security(request.imap, request.smtp)
 
 
-def _check_servers(imap: Server | ServerChange, smtp: Server | ServerChange) -> None:
+def _check_security(imap: Server | ServerChange, smtp: Server | ServerChange) -> None:
     for name, server in (("imap", imap), ("smtp", smtp)):
         for field, text in (("host", server.host), ("username", server.username), ("password", server.password)):
-            refuse_controls(f"/{name}/{field}", text or "")
+            refuse_control_characters(f"/{name}/{field}", text or "")
+
+
+# --- Every mailbox as administrators see it: its settings, and never its mail ---
+
+
+class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):
+    """A mailbox reached by IMAP and SMTP, and the member who is to own it."""
+
+    owner_member_id: Id
+
+
+def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
+    permissions.require_unlimited(caller.required_credential)
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, tag="admin_accounts")
+def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
+    """Every mailbox, whoever owns it, the oldest first; an API key with `accountIds` sees these alone.
+
+    It shows their settings; their mail is for those who reach them.
+    """
+    scope = caller.required_credential.account_ids
+    return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
+
+
+@operation(
+    needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, asks_servers=True, tag="admin_accounts"
+)
+def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAccountOfMember) -> Account:
+    """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved.
+
+    Not with an API key that has `accountIds`: what it makes would lie beyond them.
+    """
+    owner = get_named_member(appliance.store, request.owner_member_id, "/ownerMemberId")
+    if owner.status != "active":
+        raise Conflict(reason="This member is suspended. Make the member active first.")
+    return connect_account(appliance, caller, owner.id, request, Capability.ADMIN_ACCOUNTS)
+
+
+# --- Who besides its owner reaches a mailbox. The owner decides; an administrator can only take access away ---
+#
+#     the owner, with a session ........ gives and takes
+#     who holds admin.accounts ......... takes, also from all but some; from elsewhere only by HTTPS (administration)
+#     whom the mailbox is granted to ... nothing
+#
+# It holds with the next request of everybody, under every credential, and for what they scheduled when it is due.
+#
+# Which of these a caller is shows only after the mailbox is reached, so `https_required` comes after 404 here.
+
+
+_MAX_SHARED_WITH = 1000
+
+
+class AccessList(Input, frozen=True, kw_only=True):
+    """Who reaches the mailbox besides its owner, whole: who is not named loses access."""
+
+    shared_with_all: Annotated[bool, Meta(description="Every member reaches it, whoever joins later, too.")]
+    member_ids: Annotated[
+        tuple[Id, ...],
+        Meta(max_length=_MAX_SHARED_WITH, description="The members it is granted to. The owner is passed over."),
+    ]
+
+
+def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `Allows`
+    """Raises Denied, or HttpsRequired for remote administration."""
+    if _acts_as_owner(caller, account):
+        return
+    if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
+        permissions.require_owner(account, caller.member.id)
+    permissions.require_capability(caller.capabilities, (Capability.ADMIN_ACCOUNTS,))
+    if not caller.origin.is_private:
+        raise HttpsRequired
+
+
+@operation(anywhere=Capability.ADMIN_ACCOUNTS, allows=_require_may_change_access, tag="sharing")
+def set_access(appliance: Appliance, caller: Caller, account: Account, request: AccessList) -> Account:
+    """Say who reaches a mailbox besides its owner. It holds with everybody's next request.
+
+    The owner needs a session. An administrator, or an API key with `admin.accounts`, whose ever it is, can only take
+    access away, which the owner is shown in their audit events.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        now = store.accounts.get(account.id)  # another request may have changed it meanwhile
+        wanted = frozenset(request.member_ids) - {now.owner_member_id}
+        if not _acts_as_owner(caller, now):
+            _refuse_new_access(now, request.shared_with_all, wanted)
+        if (request.shared_with_all, wanted) == (now.shared_with_all, frozenset(now.granted_member_ids)):
+            return now
+        known = {now.owner_member_id, *now.granted_member_ids}
+        places = ((f"/memberIds/{place}", each) for place, each in enumerate(request.member_ids) if each not in known)
+        require_named_members(store, places)
+        store.accounts.set_access(now.id, shared_with_all=request.shared_with_all, member_ids=wanted)
+        about = None if now.owner_member_id == caller.member.id else now.owner_member_id
+        store.audit.record(caller.actor, "account.access", ("account", now.id), about=about)
+        return store.accounts.get(now.id)
+
+
+def _acts_as_owner(caller: Caller, account: Account) -> bool:
+    return caller.kind == "session" and account.owner_member_id == caller.member.id
+
+
+def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
+    """Raises Denied where anybody would be given access: none of them is, where all had it and some keep it."""
+    if now.shared_with_all and not shared_with_all:
+        return
+    if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):
+        reason = "only its owner, with a session, gives access to a mailbox; administrators can take it away."
+        raise Denied(reason=reason, details=(Detail("owner", now.owner_member_id),))
+
+
+# --- Finding the servers of a mailbox from its address, before it is connected ---
+
+
+DiscoverySource = Annotated[
+    Literal["table", "srv", "autoconfig", "mx", "guess"],
+    Meta(
+        description="`table`: a large provider; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web"
+        " server, or a directory of providers; `mx`: who takes its mail; `guess`: hosts of usual names."
+    ),
+]
+_DIRECTORY_SETTING = "remote.autoconfig_directory"
+
+
+class Wanted(Input, frozen=True, kw_only=True):
+    """The mailbox whose servers are looked for."""
+
+    email: Email
+
+
+class FoundServer(Wire, frozen=True, kw_only=True):
+    """How one mail server is reached, and the user name it most likely wants."""
+
+    host: str
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    security: Literal["tls", "starttls"]
+    username: str
+
+
+class Candidate(Wire, frozen=True, kw_only=True):
+    """A way to the mailbox: what POST `/accounts` takes, but for the password.
+
+    `foundBy`: every source that says so, the most believed first. `provider`: by whose sign-in it is connected best
+    (POST `/accounts/oauth/{provider}`). `name` and `note`: who it is, where that is known, and what they want first.
+    """
+
+    source: DiscoverySource
+    found_by: tuple[DiscoverySource, ...]
+    provider: Literal["google", "outlook"] | None
+    name: str | None
+    note: str | None
+    imap: FoundServer
+    smtp: FoundServer
+
+
+class Said(Wire, frozen=True, kw_only=True):
+    """What a source said, in a sentence. `found`: it named a server."""
+
+    source: DiscoverySource
+    found: bool
+    outcome: str
+
+
+class Discovered(Wire, frozen=True, kw_only=True):
+    """The ways to a mailbox, the likeliest first; and what each source said."""
+
+    email: str
+    candidates: tuple[Candidate, ...]
+    sources: tuple[Said, ...]
+
+
+@operation(access=Access.SESSION, asks_servers=True, tag="discovery")
+def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovered:  # noqa: ARG001 - for every session
+    """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
+    found = discovery.discover(request.email, _discovery_means(appliance, appliance.settings))
+    said = (Said(source=one.source, found=one.servers is not None, outcome=one.message) for one in found.results)
+    candidates = tuple(map(_to_candidate, found.candidates))
+    return Discovered(email=request.email, candidates=candidates, sources=tuple(said))
+
+
+def _discovery_means(appliance: Appliance, settings: Settings) -> discovery.DiscoveryOptions:
+    directory = settings.text(_DIRECTORY_SETTING)
+    return discovery.DiscoveryOptions(
+        appliance.calls,
+        settings.text("remote.resolver"),
+        directory.rstrip("/") + "/" if directory else "",
+        directory != BY_NAME[_DIRECTORY_SETTING].default,
+        settings.text("remote.ca_file"),
+    )
+
+
+def _to_candidate(found: autoconfig.ServerCandidate) -> Candidate:
+    return Candidate(
+        source=found.source,
+        found_by=found.found_by,
+        provider=found.sign_in,
+        name=found.name,
+        note=found.note,
+        imap=_to_found_server(found.imap),
+        smtp=_to_found_server(found.smtp),
+    )
+
+
+def _to_found_server(server: autoconfig.DiscoveredServer) -> FoundServer:
+    return FoundServer(host=server.host, port=server.port, security=server.security, username=server.username)

@@ -10,19 +10,18 @@ from mailbox_appliance.mailbox import actions
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.records import Account, ActionResult, Capability, Input, MirroredFolder
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.operation import Caller, operation
 from mailbox_appliance.remote.errors import RemoteFault
 
-MOST_MESSAGES, MOST_LABELS = 100, 100
+MAX_MESSAGES, MAX_LABELS = 100, 100
 
-_NEEDS: dict[Action, Capability] = dict.fromkeys(get_args(Action), Capability.MAIL_ORGANIZE) | {
+_CAPABILITY_OF_ACTION: dict[Action, Capability] = dict.fromkeys(get_args(Action), Capability.MAIL_ORGANIZE) | {
     "trash": Capability.MAIL_TRASH,
     "untrash": Capability.MAIL_TRASH,
     "delete": Capability.MAIL_DELETE,
 }
-_LABELING: frozenset[Action] = frozenset({"addLabels", "removeLabels"})
-_OWN_ACTION = ("archive", "trash")
+_LABEL_ACTIONS: frozenset[Action] = frozenset({"addLabels", "removeLabels"})
+_ROLES_WITH_ACTION = ("archive", "trash")
 _Id = Annotated[str, Meta(min_length=1)]
 
 
@@ -31,7 +30,7 @@ class BulkAction(Input, frozen=True, kw_only=True):
 
     message_ids: Annotated[
         tuple[_Id, ...],
-        Meta(min_length=1, description=f"At most {MOST_MESSAGES} distinct ids; one given twice counts once."),
+        Meta(min_length=1, description=f"At most {MAX_MESSAGES} distinct ids; one given twice counts once."),
     ]
     action: Action
     folder: (
@@ -44,20 +43,20 @@ class BulkAction(Input, frozen=True, kw_only=True):
     labels: (
         Annotated[
             tuple[Annotated[str, Meta(min_length=1)], ...],
-            Meta(max_length=MOST_LABELS, description="For `addLabels` and `removeLabels`, at least one. Else ignored."),
+            Meta(max_length=MAX_LABELS, description="For `addLabels` and `removeLabels`, at least one. Else ignored."),
         ]
         | UnsetType
     ) = UNSET
 
 
-def _needs_of(body: object) -> Capability | None:
+def _needed_capability(body: object) -> Capability | None:
     action = body.get("action") if isinstance(body, dict) else None
-    return next((capability for known, capability in _NEEDS.items() if known == action), None)
+    return next((capability for known, capability in _CAPABILITY_OF_ACTION.items() if known == action), None)
 
 
 @operation(
     needs=(Capability.MAIL_ORGANIZE, Capability.MAIL_TRASH, Capability.MAIL_DELETE),
-    needs_of=_needs_of,
+    needs_of=_needed_capability,
     asks_servers=True,
 )
 def perform(appliance: Appliance, caller: Caller, account: Account, request: BulkAction) -> ActionResult:  # noqa: ARG001
@@ -71,29 +70,31 @@ def perform(appliance: Appliance, caller: Caller, account: Account, request: Bul
     2.3.2). Where they are Gmail's, `archive` takes a message out of the inbox, and `move` to a label adds that one too.
     """
     distinct = tuple(dict.fromkeys(request.message_ids))
-    if len(distinct) > MOST_MESSAGES:
-        raise Invalid.at("/messageIds", f"One request is about at most {MOST_MESSAGES} messages.")
-    wanted = MessageAction(request.action, distinct, _target(appliance, account, request), _labels(account, request))
+    if len(distinct) > MAX_MESSAGES:
+        raise Invalid.at("/messageIds", f"One request is about at most {MAX_MESSAGES} messages.")
+    wanted = MessageAction(
+        request.action, distinct, _find_target_folder(appliance, account, request), _read_labels(account, request)
+    )
     try:
         return actions.perform(appliance.connections, appliance.store, appliance.events, account.id, wanted)
     except RemoteFault as fault:
         raise problem_of(fault) from fault
 
 
-def _target(appliance: Appliance, account: Account, request: BulkAction) -> MirroredFolder | None:
+def _find_target_folder(appliance: Appliance, account: Account, request: BulkAction) -> MirroredFolder | None:
     if request.action != "move":
         return None
     if request.folder is UNSET:
         raise Invalid.at("/folder", "A move needs the folder to move to.")
     found = appliance.store.folders.find(account.id, request.folder)
     role = request.folder.lower() if found is None else found.role
-    if role in _OWN_ACTION:
+    if role in _ROLES_WITH_ACTION:
         raise Invalid.at("/folder", f"Use the action `{role}` instead of moving to this folder.")
     return found
 
 
-def _labels(account: Account, request: BulkAction) -> tuple[str, ...]:
-    if request.action not in _LABELING:
+def _read_labels(account: Account, request: BulkAction) -> tuple[str, ...]:
+    if request.action not in _LABEL_ACTIONS:
         return ()
     if not request.labels:
         raise Invalid.at("/labels", "This action needs at least one label.")

@@ -1,37 +1,148 @@
-"""API keys: those that members make for themselves, and what administrators do with everybody's."""
+"""API keys: members' own, everybody's for administrators, and what a key may do."""
 
-from collections.abc import Collection, Mapping
-from typing import Annotated
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid
-from mailbox_appliance.model.records import ApiKey, Capability, Deleted, KeyPermissions, OperationResult, Wire
-from mailbox_appliance.operations.caller import Caller, require_still
-from mailbox_appliance.operations.key_permissions import (
-    KeyChange,
-    changed_permissions,
-    first_permissions,
-    gives_administration,
+from mailbox_appliance.model.records import (
+    ADMIN_CAPABILITIES,
+    PROFILES,
+    ApiKey,
+    Capability,
+    Deleted,
+    Input,
+    KeyPermissions,
+    NamedProfile,
+    OperationResult,
+    Wire,
 )
-from mailbox_appliance.operations.license import require_verified
-from mailbox_appliance.operations.named import named
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.texts import Name, refuse_controls
+from mailbox_appliance.operations.licence import require_verified_license
+from mailbox_appliance.operations.members import get_named_member
+from mailbox_appliance.operations.message_input import Name, refuse_control_characters
+from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller
 from mailbox_appliance.permissions import KeyRights
 from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
-_LONGEST_ID = 200
-_ALL_MAIL = (
+# --- What a key is to be allowed: how what a request gives combines with what the key stores. Values to values ---
+
+
+AdminCapability = Literal["admin.accounts", "admin.members", "admin.api_keys", "admin.license", "admin.audit"]
+
+_Profile = Annotated[
+    NamedProfile,
+    Meta(description="`read-only`: mail.read; `read-write`: and drafts, organize, trash; `full`: all mail."),
+]
+_Supplemental = Annotated[
+    tuple[AdminCapability, ...],
+    Meta(max_length=5, description="What the key may do besides what its profile allows, listed behind that."),
+]
+_Custom = Annotated[
+    tuple[Capability, ...],
+    Meta(
+        min_length=1,
+        max_length=11,
+        description="Exactly this, in this order; goes with no profile and nothing supplemental.",
+    ),
+]
+_Scope = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
+    Meta(max_length=100, description="Ids of the mailboxes that it is limited to. null: all of its owner's; []: none."),
+]
+
+
+class KeyChange(Input, frozen=True, kw_only=True):
+    """What an API key may do from now on; what is left out stays."""
+
+    permission_profile: _Profile | UnsetType = UNSET
+    supplemental_capabilities: _Supplemental | UnsetType = UNSET
+    custom_capabilities: _Custom | UnsetType = UNSET
+    accounts: _Scope | UnsetType | None = UNSET
+
+
+def grants_administration(body: object) -> bool:
+    """Whether a decoded body gives a key a capability of administration, whatever else is right or wrong with it."""
+    asked = body if isinstance(body, dict) else {}
+    lists = (asked.get(name) for name in ("supplementalCapabilities", "customCapabilities"))
+    given = (one for each in lists if isinstance(each, list) for one in each)
+    return any(isinstance(one, str) and one in ADMIN_CAPABILITIES for one in given)
+
+
+def first_permissions(given: KeyChange) -> KeyPermissions:
+    """What a new key stores. Raises Invalid unless a profile or custom capabilities are given, and not both."""
+    if given.custom_capabilities is UNSET and given.permission_profile is UNSET:
+        raise Invalid.at("/permissionProfile", "Give `permissionProfile` or `customCapabilities`.")
+    return changed_permissions(KeyPermissions("read-only", ()), given)
+
+
+def changed_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
+    """What a key stores that stored `before`. Raises Invalid where a request says two things at once.
+
+    Custom capabilities replace everything. A profile keeps the supplemental capabilities unless they are given, also
+    those of a key that was custom.
+    """
+    _refuse_contradictions(before, given)
+    after = before
+    if given.custom_capabilities is not UNSET:
+        after = _custom_permissions(given.custom_capabilities)
+    elif given.permission_profile is not UNSET or given.supplemental_capabilities is not UNSET:
+        after = _profile_permissions(before, given)
+    return replace(after, account_ids=_merge_account_ids(before, given))
+
+
+def _refuse_contradictions(before: KeyPermissions, given: KeyChange) -> None:
+    if given.custom_capabilities is not UNSET:
+        beside = {
+            "/permissionProfile": given.permission_profile,
+            "/supplementalCapabilities": given.supplemental_capabilities,
+        }
+        reason = "`customCapabilities` replaces everything: leave this out."
+        if details := tuple(Detail(path, reason) for path, value in beside.items() if value is not UNSET):
+            raise Invalid(details=details, reason=reason)
+        return
+    is_lone = given.permission_profile is UNSET and given.supplemental_capabilities is not UNSET
+    if is_lone and before.profile == "custom":
+        reason = "This key has custom capabilities: give `permissionProfile` too, or all of it as `customCapabilities`."
+        raise Invalid.at("/supplementalCapabilities", reason)
+
+
+def _custom_permissions(capabilities: Iterable[Capability]) -> KeyPermissions:
+    held = _unique_capabilities(capabilities)
+    return KeyPermissions("custom", held, tuple(one for one in held if one in ADMIN_CAPABILITIES))
+
+
+def _profile_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
+    # A lone supplemental set on a custom key has been refused.
+    profile = before.profile if given.permission_profile is UNSET else given.permission_profile
+    added = before.supplemental if given.supplemental_capabilities is UNSET else given.supplemental_capabilities
+    supplemental = _unique_capabilities(map(Capability, added))
+    mail = () if profile == "custom" else PROFILES[profile]
+    return KeyPermissions(profile, _unique_capabilities((*mail, *supplemental)), supplemental)
+
+
+def _merge_account_ids(before: KeyPermissions, given: KeyChange) -> tuple[str, ...] | None:
+    if given.accounts is UNSET:
+        return before.account_ids
+    return None if given.accounts is None else tuple(dict.fromkeys(given.accounts))
+
+
+def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
+    """Each once, in the order that was given."""
+    return tuple(dict.fromkeys(capabilities))
+
+
+_MAX_KEY_ID = 200
+_ALL_MAIL_WARNING = (
     "With `admin.members`, whoever has this key can issue a password reset for any member who is not an administrator,"
     " and so read all their mail. Give it only to programs that you trust with that."
 )
-KeyId = Annotated[str, Meta(min_length=1, max_length=_LONGEST_ID)]
+KeyId = Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
 class NewKey(KeyChange, frozen=True, kw_only=True):
@@ -43,7 +154,7 @@ class NewKey(KeyChange, frozen=True, kw_only=True):
 class NewKeyOf(NewKey, frozen=True, kw_only=True):
     """An API key for a member."""
 
-    member_id: Annotated[str, Meta(min_length=1, max_length=_LONGEST_ID)]
+    member_id: Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
 class IssuedKey(Wire, frozen=True, kw_only=True):
@@ -53,9 +164,9 @@ class IssuedKey(Wire, frozen=True, kw_only=True):
     token: str
 
 
-def _key_is_there(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
+def _require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
     key_id = values.get("keyId", "")
-    if len(key_id) <= _LONGEST_ID:  # a longer one is a fault of the request
+    if len(key_id) <= _MAX_KEY_ID:  # a longer one is a fault of the request
         appliance.store.api_keys.get(key_id)
 
 
@@ -65,7 +176,7 @@ def list_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:
     return appliance.store.api_keys.list(caller.member.id)
 
 
-@operation(access=Access.SESSION, https_of=gives_administration)
+@operation(access=Access.SESSION, https_of=grants_administration)
 def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> OperationResult[IssuedKey]:
     """Make an API key of yours. Its token is shown this once.
 
@@ -99,7 +210,7 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Op
     return _create(appliance, caller, request.member_id, request, Capability.ADMIN_API_KEYS)
 
 
-@operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
+@operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_require_key_exists)
 def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> OperationResult[ApiKey]:
     """Change what an API key may do, or the mailboxes it is limited to; what is left out stays.
 
@@ -108,22 +219,22 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
     profile. `accounts`: null lifts the limit, [] leaves no mailbox. Nobody gives a key more than they hold themselves
     (403); what it has may stay.
     """
-    require_verified(appliance)
+    require_verified_license(appliance)
     store = appliance.store
     with store.database.transaction(durable=True):
         key = store.api_keys.get(key_id)
-        before = _stored(key)
+        before = _to_permissions(key)
         after = changed_permissions(before, request)
-        _require_grantable(store, require_still(store, caller, Capability.ADMIN_API_KEYS), key, after)
-        _require_reached(store, key.member_id, request)
+        _require_grantable(store, recheck_caller(store, caller, Capability.ADMIN_API_KEYS), key, after)
+        _require_reachable_accounts(store, key.member_id, request)
         if after == before:
             return OperationResult(key)
         store.audit.record(caller.actor, "api_key.update", ("api_key", key_id), about=key.member_id)
         added = set(after.capabilities) - set(before.capabilities)
-        return OperationResult(store.api_keys.set_permissions(key_id, after), _warnings(added))
+        return OperationResult(store.api_keys.set_permissions(key_id, after), _capability_warnings(added))
 
 
-@operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_key_is_there)
+@operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_require_key_exists)
 def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deleted:
     """Revoke anybody's API key: from now on nothing can be asked with it."""
     return _revoke(appliance, caller, key_id, None, Capability.ADMIN_API_KEYS)
@@ -134,27 +245,27 @@ def _create(
 ) -> OperationResult[IssuedKey]:
     store, given, token = appliance.store, first_permissions(request), new_token("mbxk")
     with store.database.transaction(durable=True):
-        found = require_still(store, caller, *needed)
-        maker = _shown_to(store, found)
-        after = _rights(given, is_made_by_owner=owner_id == maker)
+        found = recheck_caller(store, caller, *needed)
+        maker = _responsible_member(store, found)
+        after = _to_key_rights(given, is_made_by_owner=owner_id == maker)
         held = permissions.effective_capabilities(found)
         permissions.require_grantable(found, held, owner_id=owner_id, before=None, after=after)
-        refuse_controls("/name", request.name)
-        owner = named(store, owner_id, "/memberId")
+        refuse_control_characters("/name", request.name)
+        owner = get_named_member(store, owner_id, "/memberId")
         if owner_id != found.member.id:  # what it did would be told of the other one
             permissions.require_may_change_admins(found, owner.role)
-        _require_reached(store, owner_id, request)
+        _require_reachable_accounts(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
         store.audit.record(caller.actor, "api_key.create", ("api_key", key.id), about=owner_id)
-    return OperationResult(IssuedKey(api_key=key, token=token), _warnings(key.capabilities))
+    return OperationResult(IssuedKey(api_key=key, token=token), _capability_warnings(key.capabilities))
 
 
-def _warnings(granted: Collection[Capability]) -> tuple[str, ...]:
+def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
     """What capabilities amount to that one does not see from their names."""
-    return (_ALL_MAIL,) if Capability.ADMIN_MEMBERS in granted else ()
+    return (_ALL_MAIL_WARNING,) if Capability.ADMIN_MEMBERS in granted else ()
 
 
-def _shown_to(store: Store, found: FoundCredential) -> str:
+def _responsible_member(store: Store, found: FoundCredential) -> str:
     """The member who may be the one that asks: of a key that somebody else made for its owner, its maker."""
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
@@ -162,7 +273,7 @@ def _shown_to(store: Store, found: FoundCredential) -> str:
 def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | None, *needed: Capability) -> Deleted:
     store = appliance.store
     with store.database.transaction(durable=True):
-        require_still(store, caller, *needed)
+        recheck_caller(store, caller, *needed)
         key = store.api_keys.get(key_id, member_id)
         store.api_keys.revoke(key_id)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key_id), about=key.member_id)
@@ -175,12 +286,12 @@ def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after:
         found,
         permissions.effective_capabilities(found),
         owner_id=key.member_id,
-        before=_rights(_stored(key), is_made_by_owner=is_made_by_owner),
-        after=_rights(after, is_made_by_owner=is_made_by_owner),
+        before=_to_key_rights(_to_permissions(key), is_made_by_owner=is_made_by_owner),
+        after=_to_key_rights(after, is_made_by_owner=is_made_by_owner),
     )
 
 
-def _require_reached(store: Store, owner_id: str, request: KeyChange) -> None:
+def _require_reachable_accounts(store: Store, owner_id: str, request: KeyChange) -> None:
     """Raises Invalid where the key's owner does not reach one of the mailboxes that are given; names all of these."""
     if not request.accounts:
         return
@@ -191,10 +302,10 @@ def _require_reached(store: Store, owner_id: str, request: KeyChange) -> None:
         raise Invalid(details=tuple(Detail(f"/accounts/{place}", reason) for place in unknown), reason=reason)
 
 
-def _stored(key: ApiKey) -> KeyPermissions:
+def _to_permissions(key: ApiKey) -> KeyPermissions:
     return KeyPermissions(key.permission_profile, key.capabilities, key.supplemental_capabilities, key.account_ids)
 
 
-def _rights(stored: KeyPermissions, *, is_made_by_owner: bool) -> KeyRights:
+def _to_key_rights(stored: KeyPermissions, *, is_made_by_owner: bool) -> KeyRights:
     scope = None if stored.account_ids is None else frozenset(stored.account_ids)
     return KeyRights(frozenset(stored.capabilities), scope, is_made_by_owner)

@@ -8,10 +8,8 @@ from msgspec import Meta
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.model.records import AuditEvent, Capability, Page, Wire
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Cursor, Limit, operation
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
+from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation
 from mailbox_appliance.store.audit import ActByOther
 from mailbox_appliance.store.store import Store
 
@@ -20,10 +18,10 @@ Action = Annotated[
     str, Meta(min_length=1, max_length=100, description="An action, or all of its kind: `session`, `session.create`.")
 ]
 Outcome = Annotated[Literal["success", "failure", "denied"], Meta(description="Only what ended so.")]
-_LIST, _OWN_LIST = "audit", "own audit"
+_AUDIT_LIST, _OWN_AUDIT_LIST = "audit", "own audit"
 #: How long a member is told of what others did to them.
-TOLD_FOR = timedelta(days=7)
-_TOLD = {
+WARN_FOR = timedelta(days=7)
+_WARNING_TEXTS = {
     "password_reset.create": "{who} issued a password reset for you",
     "member.update": "{who} changed your name or email",
     "member.promote": "{who} made you an administrator",
@@ -69,7 +67,7 @@ def list_events(
     cursor: Cursor | None = None,
 ) -> Page[AuditEvent]:
     """The audit log, newest first: log-ins, failed ones too, and whatever changed who may do what."""
-    of = (_LIST, member_id, action, outcome)
+    of = (_AUDIT_LIST, member_id, action, outcome)
     before = decode_cursor(cursor, *of)
     items, more = appliance.store.audit.list(before, limit, about=member_id, action=action, outcome=outcome)
     return Page(items=items, next_cursor=encode_cursor(more, *of))
@@ -84,8 +82,8 @@ def list_own_events(
     It is what you did, and what was done to you and to your API keys, sessions and mailboxes.
     """
     member = caller.member.id
-    items, more = appliance.store.audit.list(decode_cursor(cursor, _OWN_LIST, member), limit, about=member)
-    return Page(items=items, next_cursor=encode_cursor(more, _OWN_LIST, member))
+    items, more = appliance.store.audit.list(decode_cursor(cursor, _OWN_AUDIT_LIST, member), limit, about=member)
+    return Page(items=items, next_cursor=encode_cursor(more, _OWN_AUDIT_LIST, member))
 
 
 @operation(needs=Capability.ADMIN_AUDIT, https=True)
@@ -96,10 +94,10 @@ def verify_events(appliance: Appliance, caller: Caller) -> AuditVerdict:  # noqa
     the log is kept apart. 100,000 rows take some three seconds. It is done once at a time: 429 `too_many_attempts` says
     when to ask again.
     """
-    return verdict_of(appliance.store)
+    return verify_audit_log(appliance.store)
 
 
-def verdict_of(store: Store) -> AuditVerdict:
+def verify_audit_log(store: Store) -> AuditVerdict:
     """What looking through the audit log of a store finds."""
     check = store.audit.verify()
     broken = check.broken
@@ -107,14 +105,18 @@ def verdict_of(store: Store) -> AuditVerdict:
     return AuditVerdict(ok=broken is None, count=check.count, first_broken=fault)
 
 
-def warnings_for(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
+def security_warnings(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
     """What others did to a member in the last days that they should know of: a sentence for each kind and day."""
     # To the hour, so that what was found serves many requests.
-    since = to_timestamp(clock.now() - TOLD_FOR)[:13]
-    return tuple(_sentence(deed) for deed in store.audit.list_acts_by_others(member_id, since) if deed.action in _TOLD)
+    since = to_timestamp(clock.now() - WARN_FOR)[:13]
+    return tuple(
+        _warning_text(deed)
+        for deed in store.audit.list_acts_by_others(member_id, since)
+        if deed.action in _WARNING_TEXTS
+    )
 
 
-def _sentence(deed: ActByOther) -> str:
+def _warning_text(deed: ActByOther) -> str:
     who = "The operator" if deed.by == "local" else "An administrator"
-    what = _TOLD[deed.action].format(who=who)
+    what = _WARNING_TEXTS[deed.action].format(who=who)
     return f"{what} on {deed.day} (UTC): see `audit list --mine`, or GET /api/v1/me/audit-events."

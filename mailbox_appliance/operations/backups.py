@@ -1,4 +1,7 @@
-"""Backups: made, listed, verified, and saved elsewhere. What lies in them is encrypted; see `store/container`."""
+"""Backups: made, listed, verified, downloaded and restored.
+
+What lies in them is encrypted; see `store/backup/container.py`.
+"""
 
 import os
 import zlib
@@ -10,26 +13,27 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp, to_millis
-from mailbox_appliance.errors import BackupNotSealed, NotFound
+from mailbox_appliance.errors import BackupNotSealed, Conflict, NotFound, StoreUnusable
 from mailbox_appliance.events import BackupFinished
-from mailbox_appliance.model.records import Backup, BackupSummary, Download, Input, OperationResult, Page
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Cursor, Limit, operation
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.model.records import Backup, BackupSummary, Download, Input, OperationResult, Page, Progress
+from mailbox_appliance.operations import settings
+from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
+from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation
 from mailbox_appliance.store.backup.backups import UnlistedFile
 from mailbox_appliance.store.backup.container import read_manifest
+from mailbox_appliance.store.restore.restore import PreparedRestore, prepare_restore
+from mailbox_appliance.store.restore.unpack import PresentKey
 
-_LIST = "backups"
-_PIECE = 128 * 1024
+_BACKUP_LIST = "backups"
+_READ_SIZE = 128 * 1024
 _MEDIA_TYPE = "application/octet-stream"
 #: Told with a backup that needs no passphrase.
-OPEN_TO_ALL = (
+UNSEALED_WARNING = (
     "Whoever has this file can open it: the store's key lies in it in plain. Keep it as safe as the store itself, or "
     "make one with a passphrase."
 )
 
-_STRAYS = {
+_STRAY_TEXTS = {
     "unusable": "{one.name} in the folder of backups is none, or not whole: `backup verify FILE` says why.",
     "copy": "{one.name} in the folder of backups is a copy of {one.copy_of}, which is listed.",
     "name": "{one.name} in the folder of backups has a name that is no UTF-8, here written with \\x: give it another.",
@@ -59,7 +63,7 @@ class OpenedBackup(Input, frozen=True, kw_only=True):
     passphrase: Passphrase | None = None
 
 
-_PLAINLY, _UNAIDED = NewBackup(), OpenedBackup()
+_DEFAULT_BACKUP, _WITHOUT_AID = NewBackup(), OpenedBackup()
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -75,11 +79,13 @@ def list_backups(
     listed: no backups or not whole, copies of one that is, or with a name that is no UTF-8.
     """
     kept = appliance.store.backups
-    return OperationResult(page_of(kept.list(), limit, cursor), not_listed(kept.list_unlisted()))
+    return OperationResult(backup_page(kept.list(), limit, cursor), stray_warnings(kept.list_unlisted()))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PLAINLY) -> OperationResult[Backup]:
+def create_backup(
+    appliance: Appliance, caller: Caller, request: NewBackup = _DEFAULT_BACKUP
+) -> OperationResult[Backup]:
     """Make a backup of everything, while serving; the answer comes when it is made, read back and found good.
 
     Without a passphrase it opens with the store's own key, which travels inside as the store keeps it. Where that is in
@@ -91,7 +97,7 @@ def create_backup(appliance: Appliance, caller: Caller, request: NewBackup = _PL
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
     appliance.events.publish(BackupFinished(made.id))
-    return OperationResult(made, warnings_of(made))
+    return OperationResult(made, backup_warnings(made))
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
@@ -102,11 +108,11 @@ def download_backup(appliance: Appliance, caller: Caller, backup_id: BackupId) -
     damaged at its beginning, or is none any more, it is said what is wrong with it, as `verify` does.
     """
     store = appliance.store
-    backup, file = _find(appliance, backup_id)
+    backup, file = _find_backup(appliance, backup_id)
     if not backup.passphrase_protected:
         raise BackupNotSealed
     try:
-        reading = FileReading(file.open("rb"))
+        reading = FileChunks(file.open("rb"))
     except FileNotFoundError as error:
         raise NotFound(what="backup") from error
     with store.database.transaction(durable=True):
@@ -119,7 +125,7 @@ def verify_backup(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001 - rights were checked
     backup_id: BackupId,
-    request: OpenedBackup = _UNAIDED,
+    request: OpenedBackup = _WITHOUT_AID,
 ) -> BackupSummary:
     """Read all of a backup, check the database in it, and tell what it holds; nothing is restored.
 
@@ -130,26 +136,26 @@ def verify_backup(
         return appliance.store.backups.verify(backup_id, request.passphrase, progress)
 
 
-def page_of(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page[Backup]:
+def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page[Backup]:
     """A page of these backups, newest first."""
-    before = decode_cursor(cursor, _LIST)
-    found = sorted(((_position(one), one) for one in backups), key=lambda each: each[0], reverse=True)
+    before = decode_cursor(cursor, _BACKUP_LIST)
+    found = sorted(((_sort_key(one), one) for one in backups), key=lambda each: each[0], reverse=True)
     following = [each for each in found if before is None or each[0] < before]
     more = following[limit - 1][0] if len(following) > limit else None
-    return Page(items=tuple(one for _, one in following[:limit]), next_cursor=encode_cursor(more, _LIST))
+    return Page(items=tuple(one for _, one in following[:limit]), next_cursor=encode_cursor(more, _BACKUP_LIST))
 
 
-def not_listed(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
+def stray_warnings(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
     """What is to be told of files in `backups/` that are not listed."""
-    return tuple(_STRAYS[one.why].format(one=one) for one in strays)
+    return tuple(_STRAY_TEXTS[one.why].format(one=one) for one in strays)
 
 
-def warnings_of(backup: Backup) -> tuple[str, ...]:
+def backup_warnings(backup: Backup) -> tuple[str, ...]:
     """What is to be told with a backup."""
-    return () if backup.passphrase_protected else (OPEN_TO_ALL,)
+    return () if backup.passphrase_protected else (UNSEALED_WARNING,)
 
 
-def _position(backup: Backup) -> int:
+def _sort_key(backup: Backup) -> int:
     """Where a backup stands among others: by its time, in milliseconds; of one moment by something that stays."""
     try:
         made = to_millis(from_timestamp(backup.created_at))
@@ -158,7 +164,7 @@ def _position(backup: Backup) -> int:
     return made << 16 | zlib.crc32(backup.id.encode()) & 0xFFFF
 
 
-def _find(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
+def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
     """A backup and its file. Raises NotFound, and for one that is damaged what is wrong with it."""
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
@@ -168,14 +174,14 @@ def _find(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
     return found, file
 
 
-class FileReading(Iterator[bytes]):
+class FileChunks(Iterator[bytes]):
     """A file as it is at this moment, piece by piece; what becomes of its name meanwhile changes nothing. Close it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.size = file, os.fstat(file.fileno()).st_size
 
     def __next__(self) -> bytes:
-        piece = b"" if self._file.closed else self._file.read(_PIECE)
+        piece = b"" if self._file.closed else self._file.read(_READ_SIZE)
         if not piece:
             self.close()
             raise StopIteration
@@ -184,3 +190,62 @@ class FileReading(Iterator[bytes]):
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+# --- Restoring a backup: verified and unpacked while serving; then the service starts again on what was restored ---
+
+
+class Restoration(Input, frozen=True, kw_only=True):
+    """What is to be restored. `dryRun`: only look whether it could be, and what is in it."""
+
+    backup_id: BackupId
+    passphrase: Passphrase | None = None
+    dry_run: bool = False
+
+
+@operation(access=Access.SESSION, role="admin", https=True, tag="restoring")
+def restore(appliance: Appliance, caller: Caller, request: Restoration) -> OperationResult[BackupSummary]:
+    """Put a backup in the place of what is there. What is replaced is kept as a backup of its own (`pre-restore`).
+
+    The backup is verified and unpacked first; with `dryRun` that is all, and the answer is 200. Else it is 202 with the
+    same summary: the service starts again on the restored store, within seconds, and answers 503 with `Retry-After`
+    meanwhile. Nothing is sent again and nothing revoked lives again: sends, idempotency keys, revocations and password
+    changes since the backup are carried over, and sessions are those of now. What the backup holds as being sent, or as
+    due by now, and nobody knows to be over becomes `uncertain`.
+
+    400: what is wrong with the backup, as where one is verified. 409: something else that takes long is under way,
+    there is not enough room, or the configuration in the backup cannot be used.
+    """
+    file = appliance.store.backups.find(request.backup_id)
+    with appliance.exclusive_work("A restore") as progress:
+        if request.dry_run:
+            return OperationResult(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
+        if appliance.start_restore is None:
+            raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
+        prepared = _prepare_restore(appliance, caller, file, request, progress)
+        appliance.start_restore(prepared, caller.actor)
+        appliance.exclusive_job.never_release()  # until this appliance is no more
+    return OperationResult(prepared.summary, status=202)
+
+
+def _prepare_restore(
+    appliance: Appliance, caller: Caller, file: Path, request: Restoration, progress: Progress
+) -> PreparedRestore:
+    store = appliance.store
+    try:
+        return prepare_restore(
+            store.folder,
+            file,
+            store.key_file,
+            PresentKey(store.key, store.key_file),
+            appliance.clock,
+            passphrase=request.passphrase,
+            check_config=settings.require_usable_config,
+            progress=progress,
+        )
+    except Exception as error:
+        with store.database.transaction(durable=True):
+            store.audit.record(caller.actor, "backup.restore", ("backup", request.backup_id), "failure")
+        if isinstance(error, StoreUnusable):  # the disk, the key file, or the store in the backup
+            raise Conflict(reason=f"The backup was not restored. {error.message}") from error
+        raise

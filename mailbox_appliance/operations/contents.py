@@ -1,20 +1,105 @@
-"""What is in a message: its body page by page, its attachments, its source. From the store; fetched where missing."""
+"""What is in a message: its body page by page, attachments and links to them, its source.
 
-from typing import Annotated
+From the store; fetched from the server where it is missing.
+"""
 
+import hashlib
+import hmac
+import threading
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from datetime import timedelta
+from html import escape
+from typing import Annotated, Literal
+
+import msgspec
 from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
+from mailbox_appliance.errors import LinkOver, MemberSuspended, SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.mail.html.analysis import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED, HiddenText, visible_text
+from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
+from mailbox_appliance.mail.parse import TEXT_TOO_LONG
 from mailbox_appliance.mailbox.attachments import PartRequest
-from mailbox_appliance.model.records import Account, BodyFormat, BodyPart, Capability, Download, OperationResult
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.readable import in_form
+from mailbox_appliance.model.decoding import decode_msgpack
+from mailbox_appliance.model.records import (
+    Account,
+    BodyFormat,
+    BodyPart,
+    Capability,
+    Download,
+    DownloadLink,
+    OperationResult,
+    StoredBody,
+)
+from mailbox_appliance.operations.operation import Access, Caller, operation
+from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability
+from mailbox_appliance.store.audit import Mac
+from mailbox_appliance.store.store import Store
+from mailbox_appliance.sync.html_readers import HtmlReaders
+
+# --- A body as it is read, with warnings of what was left out, or could not be told ---
+
+
+_LARGE_TEXT = 500_000  # characters from which on a text is kept till the next one: it is asked for page after page
+
+_cache_lock = threading.Lock()
+_cached_text: dict[bytes, tuple[str, HiddenText]] = {}
+
+
+def body_in_form(
+    stored: StoredBody, form: BodyFormat, readers: HtmlReaders, *, visible_only: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return a body in the form that is wanted, made from another one if the message lacks it, and warnings.
+
+    HTML that cannot be analyzed in time is replaced by the plain part, or by the text of its tags.
+    """
+    text, html = stored.text or "", stored.html
+    if form == "html" and not visible_only:
+        return html if html is not None else _text_to_html(text), ()
+    has_text = bool(text.strip())
+    left_out, warnings = HiddenText(), tuple[str, ...]()
+    if html is not None and (form != "text" or not has_text):
+        seen = readers.extract(html, form)
+        if seen.is_analyzed:
+            return seen.text, seen.hidden.warnings()
+        warnings = (UNANALYZED_PLAIN if has_text else UNANALYZED,)
+        if not (has_text or seen.is_whole):
+            warnings += (TEXT_TOO_LONG,)
+        text, left_out = (text, left_out) if has_text else (seen.text, seen.hidden)
+    shown, hidden = readable_text(text)
+    if form == "text" and html is not None and has_text:
+        warnings = _difference_warnings(readers.differs(text, html))
+    return _text_to_html(shown) if form == "html" else shown, (left_out + hidden).warnings() + warnings
+
+
+def readable_text(text: str) -> tuple[str, HiddenText]:
+    """Return what is seen of a text, and what was left out."""
+    if len(text) < _LARGE_TEXT:
+        return visible_text(text)
+    key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    with _cache_lock:
+        found = _cached_text.get(key)
+    if found is None:
+        found = visible_text(text)
+        with _cache_lock:
+            _cached_text.clear()
+            _cached_text[key] = found
+    return found
+
+
+def _difference_warnings(differs: bool | None) -> tuple[str, ...]:
+    return (UNCOMPARED,) if differs is None else (DIFFERENCE_WARNING,) if differs else ()
+
+
+def _text_to_html(text: str) -> str:
+    return f"<pre>{escape(text, quote=False)}</pre>" if text else ""
+
 
 BodyOffset = Annotated[int, Meta(ge=0, le=1 << 31, description="Where to begin: `nextOffset` of the page before.")]
 BodyLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="How many characters a page holds at most.")]
-Form = Annotated[BodyFormat, Meta(description="The form that the body is wanted in.")]
+BodyForm = Annotated[BodyFormat, Meta(description="The form that the body is wanted in.")]
 VisibleOnly = Annotated[
     bool,
     Meta(
@@ -28,7 +113,7 @@ _NOT_YET = "The body of this message is not here yet, and the mail server cannot
 @operation(needs=Capability.MAIL_READ)
 def get_source(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Download:  # noqa: ARG001
     """The message as it came, byte for byte (RFC 5322)."""
-    return _file(appliance, appliance.attachment_fetcher.request_source(account.id, message_id))
+    return _get_file(appliance, appliance.attachment_fetcher.request_source(account.id, message_id))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -44,7 +129,7 @@ def get_attachment(
     Its type and name are the sender's word. It comes as a file to be saved, whatever it is, and a browser runs nothing
     that is in it.
     """
-    return _file(appliance, appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id))
+    return _get_file(appliance, appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -53,7 +138,7 @@ def get_body(
     caller: Caller,  # noqa: ARG001
     account: Account,
     message_id: str,
-    format_: Form = "text",
+    format_: BodyForm = "text",
     offset: BodyOffset = 0,
     limit: BodyLimit = 20_000,
     visible_only: VisibleOnly = False,
@@ -71,13 +156,13 @@ def get_body(
     stored = appliance.store.messages.get_body(account.id, message_id)
     warnings: tuple[str, ...] = ()
     if not stored.is_there:
-        warnings = fill(appliance, account, message_id)
+        warnings = fetch_body(appliance, account, message_id)
         stored = appliance.store.messages.get_body(account.id, message_id)
-    content, told = in_form(stored, format_, appliance.html_readers, visible_only=visible_only)
-    return OperationResult(page_of(content, format_, offset, limit), warnings + told)
+    content, told = body_in_form(stored, format_, appliance.html_readers, visible_only=visible_only)
+    return OperationResult(body_page(content, format_, offset, limit), warnings + told)
 
 
-def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
+def fetch_body(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
     """Have the body of a message fetched, of which only the header is here; warnings where that cannot be done now."""
     with appliance.io_slot() as has_place:
         if has_place:
@@ -89,7 +174,7 @@ def fill(appliance: Appliance, account: Account, message_id: str) -> tuple[str, 
     return (_NOT_YET,)
 
 
-def page_of(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart:
+def body_page(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart:
     """Part of a body; empty beyond its end."""
     end = offset + limit
     return BodyPart(
@@ -101,9 +186,126 @@ def page_of(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart
     )
 
 
-def _file(appliance: Appliance, wanted: PartRequest) -> Download:
+def _get_file(appliance: Appliance, wanted: PartRequest) -> Download:
     found = appliance.attachment_fetcher.find(wanted)
     if found is not None:
         return found
     with appliance.require_io_slot():
         return appliance.attachment_fetcher.fetch(wanted)
+
+
+# --- The whole source of a message for what is made of it here: from the store, else fetched once from its server ---
+
+
+def read_source(appliance: Appliance, account: Account, message_id: str) -> bytes:
+    """The source of a message. Waits for the server where it is not here: have a waiting place, and no transaction.
+
+    Raises NotFound, SyncRequired, and what stands for a fault of the server's.
+    """
+    wanted: PartRequest = appliance.attachment_fetcher.request_source(account.id, message_id)
+    found = appliance.attachment_fetcher.find(wanted) or appliance.attachment_fetcher.fetch(wanted)
+    try:
+        return b"".join(found.chunks)
+    finally:
+        close = getattr(found.chunks, "close", None)
+        if close is not None:
+            close()
+
+
+# ---
+# Links to attachments for programs that hold no credential, such as one that an assistant tells to fetch a file.
+#
+# A link holds what it is for and when it ends, signed with a key of the store's: nothing is stored for it, it
+# survives a restart, and it is as good as the credential that asked for it, at the moment when somebody follows it.
+
+
+_LINK_LIFETIME = timedelta(minutes=5)
+_DOWNLOAD_PATH = "/api/v1/downloads/"
+_MAC_SIZE = 16  # bytes of the authentication code: 2^128 are not tried in 5 minutes
+_MAX_LINK_TOKEN = 1000  # characters; ids of earlier releases are longer than ours
+
+
+class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a link is for, on behalf of whom, and until when (milliseconds since 1970)."""
+
+    kind: Literal["session", "api_key"]
+    credential_id: str
+    account_id: str
+    message_id: str
+    attachment_id: str
+    expires: int
+
+
+@operation(needs=Capability.MAIL_READ, tag="downloads")
+def link_attachment(
+    appliance: Appliance, caller: Caller, account: Account, message_id: str, attachment_id: str
+) -> DownloadLink:
+    """Make a link by which whoever has it downloads this attachment, for 5 minutes and without a credential.
+
+    It ends earlier where the session or key ends that asks for it, or loses the right to read this mailbox.
+    """
+    listed = appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id)
+    expires = to_millis(appliance.clock.now() + _LINK_LIFETIME)
+    linked = _LinkTarget(
+        caller.required_credential.kind, caller.required_credential.id, account.id, message_id, attachment_id, expires
+    )
+    return DownloadLink(
+        url=appliance.url_for(is_local=caller.origin.is_local) + _DOWNLOAD_PATH + _sign_link(appliance.store, linked),
+        expires_at=to_timestamp(from_millis(expires)),
+        filename=listed.filename,
+        mime_type=listed.media_type,
+        size_bytes=listed.size,
+    )
+
+
+@operation(access=Access.ANYBODY, tag="downloads")
+def download(appliance: Appliance, caller: Caller, token: str) -> Download:
+    """The file that a download link stands for. The link is the credential: no other one is looked at.
+
+    Its type and name are the sender's word, so it comes as a file to be saved.
+    """
+    linked = _verify_link(appliance.store, token)
+    if linked is None or linked.expires <= to_millis(appliance.clock.now()):
+        raise LinkOver
+    found = appliance.store.credentials.find_live(linked.kind, linked.credential_id)
+    if found is None:
+        raise LinkOver
+    if found.member.status == "suspended":
+        raise MemberSuspended
+    capabilities = effective_capabilities(found)
+    account = require_account(appliance.store, found, linked.account_id)
+    require_capability(capabilities, (Capability.MAIL_READ,))
+    on_behalf = Caller(caller.origin, found, capabilities)
+    return get_attachment(appliance, on_behalf, account, linked.message_id, linked.attachment_id)
+
+
+def _sign_link(store: Store, linked: _LinkTarget) -> str:
+    content = msgspec.msgpack.encode(linked)
+    return _encode_token(_link_mac(store, content) + content)
+
+
+def _encode_token(token: bytes) -> str:
+    return urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def _verify_link(store: Store, token: str) -> _LinkTarget | None:
+    """What a token says; None for one that is not of this store."""
+    if len(token) > _MAX_LINK_TOKEN or not token.isascii():
+        return None
+    try:
+        raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except NotBase64:
+        return None
+    if _encode_token(raw) != token:  # padding, or what decoding passes over: one link is one text
+        return None
+    seal, content = raw[:_MAC_SIZE], raw[_MAC_SIZE:]
+    if not hmac.compare_digest(seal, _link_mac(store, content)):
+        return None
+    try:
+        return decode_msgpack(content, _LinkTarget)
+    except msgspec.ValidationError:  # of another release, just before an update
+        return None
+
+
+def _link_mac(store: Store, content: bytes) -> bytes:
+    return Mac(store.key.derive("download links")).digest(content)[:_MAC_SIZE]

@@ -1,32 +1,332 @@
-"""From what a door hands over to typed values; a fault names its place in the request."""
+"""From what a door hands over to typed values; a fault names its place in the request.
 
+Also canonical JSON (by which a retry is told from another request), bodies too large to hold, and cursors of lists.
+"""
+
+import base64
+import binascii
 import json
 import re
+import secrets
 import types
+import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
+from inspect import Parameter as PythonParameter
 from typing import Any, NoReturn, Union, get_args, get_origin
 
 import msgspec
+from msgspec import inspect
 
 from mailbox_appliance.errors import Detail, Invalid, InvalidJson
-from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.content import Base64Text, Content
 from mailbox_appliance.model.decoding import convert, decode_untyped_json
-from mailbox_appliance.operations.expectations import in_words, is_whole_number
-from mailbox_appliance.operations.large_json import LargeText, decode_large
+
+# ---
+# What a value must be, in words for people: the sentences of msgspec (0.19 to 0.22) are written for programmers.
+
+
+_KIND_NAMES = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "bytes": "base64 text",
+    "null": "null",
+}
+_OTHER_ERROR = "This is no value that is taken here."
+_PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
+_CHOICE = re.compile(r"Invalid (?:enum )?value .*", re.DOTALL)
+
+
+def _count_text(number: str, what: str) -> str:
+    return f"1 {what}" if number == "1" else f"{number} {'entries' if what == 'entry' else what + 's'}"
+
+
+def _kinds_text(found: re.Match[str]) -> str:
+    """`str | null`, and what was given instead."""
+    wanted = [_KIND_NAMES.get(kind.strip(), "") for kind in found[1].split("|")]
+    if not all(wanted):
+        return _OTHER_ERROR
+    given = _KIND_NAMES.get(found[2] or "", "")
+    if found[2] in ("int", "float"):
+        given = "a number with a fraction" if found[2] == "float" and _KIND_NAMES["int"] in wanted else "a number"
+    return f"This must be {' or '.join(wanted)}{given and f', not {given}'}."
+
+
+def _length_text(found: re.Match[str]) -> str:
+    kind, bound, number = found.groups()
+    least = bound == ">=" or "least" in bound
+    if least and number == "1":
+        return "This must not be empty."
+    what = {"str": "character", "bytes": "byte"}.get(kind, "entry")
+    return f"This must {'be' if what == 'character' else 'have'} at {'least' if least else 'most'} {_count_text(number, what)}."
+
+
+#: What msgspec says, and what people are told. The first that fits counts; of anything else only that it is wrong.
+_SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), told)
+    for pattern, told in (
+        (r"Expected `(str|array|object|bytes)` of length ([<>]=) (\d+)", _length_text),
+        (r"Expected `(array)` of (at least length|at most length) (\d+)(?:, got \d+)?", _length_text),
+        (
+            r"Expected `array` of length (\d+)(?:, got \d+)?",
+            lambda at: f"This must have {_count_text(at[1], 'entry')}.",
+        ),
+        (r"Expected `array` of length (\d+) to (\d+).*", lambda at: f"This must have {at[1]} to {at[2]} entries."),
+        (r"Expected `(?:int|float)` <= (.+)", lambda at: f"This must be at most {at[1]}."),
+        (r"Expected `(?:int|float)` >= (.+)", lambda at: f"This must be at least {at[1]}."),
+        (r"Expected `(?:int|float)` < (.+)", lambda at: f"This must be less than {at[1]}."),
+        (r"Expected `(?:int|float)` > (.+)", lambda at: f"This must be more than {at[1]}."),
+        (r"Expected `(?:int|float)` that's a multiple of (.+)", lambda at: f"This must be a multiple of {at[1]}."),
+        (r"Expected `([a-z| ]+)`(?:, got `(\w+)`)?", _kinds_text),
+        (r"Object missing required field `(.*)`", lambda at: f"The field `{at[1]}` is missing."),
+        (r"Object contains unknown field `(.*)`", lambda at: f"There is no field `{at[1]}` here."),
+        (r"(?:Integer value|Number) out of range", lambda _: "This number is too large or too small."),
+        (r"Invalid base64 encoded string", lambda _: "This must be base64 text (RFC 4648 4), with its padding."),
+    )
+)
+
+
+def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()) -> str:
+    """What a person is told where msgspec says `sentence` of what lies at `steps` in a value of this type."""
+    if pattern := _PATTERN.fullmatch(sentence):
+        return _expectations(annotation).get(pattern[1], "This has a character that is not allowed here.")
+    if _CHOICE.fullmatch(sentence):
+        choices = list(dict.fromkeys(_choices(_kinds_at([inspect.type_info(annotation)], steps))))
+        return f"This must be one of {', '.join(f'`{choice}`' for choice in choices)}." if choices else _OTHER_ERROR
+    return next((told(found) for pattern, told in _SENTENCES if (found := pattern.fullmatch(sentence))), _OTHER_ERROR)
+
+
+@cache
+def is_whole_number(annotation: Any) -> bool:
+    """Whether values of this type are whole numbers and nothing else, but for None."""
+    return all(
+        isinstance(kind, inspect.IntType | inspect.NoneType) for kind in _flatten_kinds([inspect.type_info(annotation)])
+    )
+
+
+def _flatten_kinds(kinds: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    """The kinds themselves: out of unions, without what is noted beside them."""
+    for kind in kinds:
+        if isinstance(kind, inspect.Metadata):
+            yield from _flatten_kinds([kind.type])
+        elif isinstance(kind, inspect.UnionType):
+            yield from _flatten_kinds(kind.types)
+        else:
+            yield kind
+
+
+def _kinds_at(kinds: Iterable[inspect.Type], steps: Iterable[str]) -> list[inspect.Type]:
+    found = list(_flatten_kinds(kinds))
+    for step in steps:
+        found = list(_flatten_kinds(inner for kind in found for inner in _step_into(kind, step)))
+    return found
+
+
+def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
+    """What may lie in a value of this kind under a field's name, a place in a list, or a key (`...`)."""
+    if isinstance(kind, inspect.StructType):
+        yield from (field.type for field in kind.fields if field.encode_name == step)
+    elif isinstance(kind, inspect.CollectionType):
+        yield kind.item_type
+    elif isinstance(kind, inspect.DictType):
+        yield kind.value_type
+
+
+def _choices(kinds: Iterable[inspect.Type]) -> Iterator[object]:
+    for kind in kinds:
+        if isinstance(kind, inspect.LiteralType):
+            yield from kind.values
+        elif isinstance(kind, inspect.EnumType):
+            yield from (one.value for one in kind.cls)
+
+
+@cache
+def _expectations(annotation: Any) -> dict[str, str]:
+    """For each pattern in a type, as msgspec quotes it: what is expected, in words (`expected` in Meta's `extra`)."""
+    found: dict[str, str] = {}
+    left: list[object] = [inspect.type_info(annotation)]
+    seen: set[type] = set()
+    while left:
+        one = left.pop()
+        if isinstance(one, inspect.Metadata) and isinstance(one.type, inspect.StrType) and one.extra:
+            found[repr(one.type.pattern)] = one.extra["expected"]
+        elif isinstance(one, inspect.StructType) and one.cls not in seen:
+            seen.add(one.cls)
+            left += one.fields
+        elif isinstance(one, inspect.Type | inspect.Field) and not isinstance(one, inspect.StructType):
+            left += _parts(one)
+    return found
+
+
+def _parts(one: inspect.Type | inspect.Field) -> Iterator[object]:
+    for name in one.__struct_fields__:
+        value = getattr(one, name)
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+# --- One value that an operation takes: its names, its type, and where it stands in a REST call ---
+
+
+#: Parameters that travel in a header of a REST call.
+HEADERS = {"idempotencyKey": "Idempotency-Key"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that an operation takes: its name on the wire and in Python, its type, and its default."""
+
+    wire: str
+    name: str
+    type: Any
+    default: Any = PythonParameter.empty
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a REST call, unless it is part of the path: in a header or in the query."""
+        return "header" if self.wire in HEADERS else "query"
+
+    @property
+    def pointer(self) -> str:
+        """How a fault names it: `header:Idempotency-Key`, `query:limit`."""
+        return value_pointer(self.place, self.wire)
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is PythonParameter.empty
+
+
+def wire_name(name: str) -> str:
+    """`idempotency_key` -> `idempotencyKey`."""
+    return msgspec.structs.fields(msgspec.defstruct("Name", [name], rename="camel"))[0].encode_name
+
+
+def value_pointer(place: str, wire: str) -> str:
+    """How a fault names a value: `header:Idempotency-Key`, `query:limit`."""
+    return f"{place}:{HEADERS.get(wire, wire) if place == 'header' else wire}"
+
+
+# --- JSON bodies that are too large to hold: long base64 texts stay where they are, and only the rest is decoded ---
+#
+# A body with files is a small object around long texts. Each long text is replaced by a short one before the JSON is
+# decoded. Afterwards the contents of attachments become `LargeText`; any other long text is put back as it was.
+
+
+_MIN_LONG = 4000
+_LONG_BASE64 = re.compile(rb'"[A-Za-z0-9+/=]{%d}' % _MIN_LONG)
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+
+
+class LargeText:
+    """A long text of the characters of base64, still in the body that it came in."""
+
+    def __init__(self, text: Content) -> None:
+        self.text = text
+
+    def decode(self) -> Content:
+        """The bytes that it stands for. Raises ValueError where it is not base64."""
+        return Base64Text(self.text)
+
+
+def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
+    """The value that a JSON text stands for, with `LargeText` as `content` of attachments.
+
+    `decode` reads the small text that is left. Raises InvalidJson.
+    """
+    texts: dict[str, LargeText] = {}
+    small = b"".join(_LongTextExtractor(body, texts).pieces())
+    try:
+        value = decode(small)
+    except InvalidJson:
+        return decode(body.read())  # which names the right place
+    left = texts.keys() - _put_into_attachments(value, texts)
+    return _restore_texts(value, {mark: texts[mark].text for mark in left}) if left else value
+
+
+class _LongTextExtractor:
+    """Reads a body once. `texts` gets what is replaced, by what stands for it."""
+
+    def __init__(self, body: Content, texts: dict[str, LargeText]) -> None:
+        self._body, self._texts = body, texts
+        self._mark = secrets.token_hex(16)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The small text."""
+        held, start, place = b"", None, 0  # `start`: of the long text we are in; `place`: of the first byte of `held`
+        for piece in self._body.pieces():
+            held += piece
+            while held:
+                if start is None:
+                    found = _LONG_BASE64.search(held)
+                    if found is None:
+                        kept = min(len(held), _MIN_LONG)
+                        yield held[: len(held) - kept]
+                        place, held = place + len(held) - kept, held[len(held) - kept :]
+                        break
+                    start = place + found.start() + 1
+                    yield held[: found.start() + 1]
+                    place, held = place + found.end(), held[found.end() :]
+                    continue
+                end = held.find(b'"')
+                text = held if end < 0 else held[:end]
+                if text.translate(None, _BASE64):  # an ordinary text after all
+                    yield self._body.part(start, place).read()
+                    start = None
+                elif end < 0:
+                    place, held = place + len(held), b""
+                else:
+                    yield self._stand_in(start, place + end)
+                    start, place, held = None, place + end, held[end:]
+        yield held if start is None else self._body.part(start, len(self._body)).read()
+
+    def _stand_in(self, start: int, end: int) -> bytes:
+        mark = f"{self._mark}{len(self._texts):08d}"
+        self._texts[mark] = LargeText(self._body.part(start, end))
+        return mark.encode()
+
+
+def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
+    """Put the texts where files are expected; answers which."""
+    attachments = value.get("attachments") if isinstance(value, dict) else None
+    placed = set[str]()
+    for attachment in attachments if isinstance(attachments, list) else ():
+        mark = attachment.get("content") if isinstance(attachment, dict) else None
+        if isinstance(mark, str) and mark in texts:
+            attachment["content"] = texts[mark]
+            placed.add(mark)
+    return placed
+
+
+def _restore_texts(value: Any, texts: dict[str, Content]) -> Any:
+    """The value with every other text as it was, wherever it stands."""
+    if isinstance(value, str):
+        for mark, text in texts.items():
+            if mark in value:
+                value = value.replace(mark, text.read().decode("ascii"))
+        return value
+    if isinstance(value, list):
+        return [_restore_texts(one, texts) for one in value]
+    if isinstance(value, dict):
+        return {_restore_texts(name, texts): _restore_texts(one, texts) for name, one in value.items()}
+    return value
+
 
 # Names in messages may be anything a client sent; the place of a fault is ours and has no backtick.
-_AT = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
+_AT_PLACE = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
 _NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
-_FILE = re.compile(rb'"[A-Za-z0-9+/=]{4000}')
-_NAMES_SOMETHING = re.compile(rb"\s*:")
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-_PIECE = 1 << 20
-_GOT_TEXT = ", got `str`"  # what stands in a query or a path is always a text
-_LONGEST_QUOTE = 200
+_LONG_BASE64_TEXT = re.compile(rb'"[A-Za-z0-9+/=]{4000}')
+_COLON = re.compile(rb"\s*:")
+_BASE64_PIECE = 1 << 20
+_GOT_STRING = ", got `str`"  # what stands in a query or a path is always a text
+_MAX_QUOTE = 200
 
 
 def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
@@ -55,7 +355,7 @@ def decode_json(body: bytes | Content) -> object:
     except UnicodeDecodeError as error:
         raise InvalidJson(reason="it is not UTF-8.", details=(Detail("", "Not UTF-8."),)) from error
     except msgspec.DecodeError as error:
-        reason = f"{_AT.sub('', str(error))}."
+        reason = f"{_AT_PLACE.sub('', str(error))}."
         raise InvalidJson(reason=reason, details=(Detail("", reason),)) from error
 
 
@@ -65,18 +365,18 @@ def _without_files(body: bytes) -> bytes:
     Never in one step over all of it: others would wait for that.
     """
     kept, start, place = [], 0, 0
-    while (found := _FILE.search(body, place)) is not None:
+    while (found := _LONG_BASE64_TEXT.search(body, place)) is not None:
         end = body.find(b'"', found.end())
         place = end if end > 0 else len(body)
-        if end > 0 and not _NAMES_SOMETHING.match(body, end + 1) and _is_base64(body, found.end(), end):
+        if end > 0 and not _COLON.match(body, end + 1) and _is_base64(body, found.end(), end):
             kept.append(body[start : found.start()] + b'""')
             start = place = end + 1
     return b"".join([*kept, body[start:]])
 
 
 def _is_base64(body: bytes, start: int, end: int) -> bool:
-    pieces = range(start, end, _PIECE)
-    return not any(body[place : min(place + _PIECE, end)].translate(None, _BASE64) for place in pieces)
+    pieces = range(start, end, _BASE64_PIECE)
+    return not any(body[place : min(place + _BASE64_PIECE, end)].translate(None, _BASE64) for place in pieces)
 
 
 def convert_body(raw: object, annotation: Any) -> Any:
@@ -85,12 +385,12 @@ def convert_body(raw: object, annotation: Any) -> Any:
     Raises Invalid, with a JSON pointer to the fault.
     """
     choices = body_types(annotation)
-    chosen = next((choice for choice in choices if _fits(raw, choice)), choices[-1])
+    chosen = next((choice for choice in choices if _fits_choice(raw, choice)), choices[-1])
     try:
         return convert(raw, chosen, custom=_convert_file)
     except msgspec.ValidationError as error:
         _refuse_mixed(raw, chosen, choices)
-        _refuse(error, chosen)
+        _raise_invalid(error, chosen)
     except RecursionError as error:
         raise InvalidJson(reason="it is nested too deeply.", details=(Detail("", "Nested too deeply."),)) from error
 
@@ -119,14 +419,14 @@ def convert_value(text: str, annotation: Any, name: str) -> Any:
     if is_whole_number(annotation) and not _WHOLE_NUMBER.fullmatch(text):
         raise Invalid.at(name, "This must be a whole number, in digits.")
     try:
-        return convert(text, _of_text(annotation), strict=False)
+        return convert(text, _is_text_type(annotation), strict=False)
     except msgspec.ValidationError as error:
-        sentence = str(error).removesuffix(_GOT_TEXT)
-        raise Invalid.at(name, in_words(sentence, annotation)) from error
+        sentence = str(error).removesuffix(_GOT_STRING)
+        raise Invalid.at(name, explain_type_error(sentence, annotation)) from error
 
 
 @cache
-def _of_text(annotation: Any) -> Any:
+def _is_text_type(annotation: Any) -> Any:
     if get_origin(annotation) not in (Union, types.UnionType):
         return annotation
     return Union[tuple(choice for choice in get_args(annotation) if choice is not types.NoneType)]  # noqa: UP007
@@ -135,57 +435,140 @@ def _of_text(annotation: Any) -> Any:
 def _require_unique(members: list[tuple[str, object]]) -> None:
     if len(dict(members)) < len(members):
         names = Counter(name for name, _ in members)
-        reason = f"name `{_cut(names.most_common(1)[0][0])}` stands twice in one object."
+        reason = f"name `{_shorten_quote(names.most_common(1)[0][0])}` stands twice in one object."
         raise InvalidJson(reason=f"the {reason}", details=(Detail("", f"The {reason}"),))
 
 
-def _fits(raw: object, choice: type[msgspec.Struct]) -> bool:
-    required = _required(choice)
+def _fits_choice(raw: object, choice: type[msgspec.Struct]) -> bool:
+    required = _required_fields(choice)
     return isinstance(raw, dict) and bool(required) and required <= raw.keys()
 
 
 def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
     """Raises Invalid where a field is given that belongs to another shape of the body than the one that was chosen."""
-    if not _fits(raw, chosen) or not isinstance(raw, dict):
+    if not _fits_choice(raw, chosen) or not isinstance(raw, dict):
         return
-    own, required = _fields(chosen), _required(chosen)
-    others = set[str]().union(*map(_fields, choices)).difference(own)
+    own, required = _field_names(chosen), _required_fields(chosen)
+    others = set[str]().union(*map(_field_names, choices)).difference(own)
     stray = next((name for name in raw if name in others), None)
     if stray is not None:
-        named, rest = _quoted(required), _quoted(own - required)
+        named, rest = _quote_names(required), _quote_names(own - required)
         beside = f", or with {rest}" if rest else ""
         raise Invalid.at(f"/{stray}", f"`{stray}` does not go with {named}: give {named} alone{beside}.")
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return " and ".join(f"`{name}`" for name in sorted(names))
 
 
 @cache
-def _fields(choice: type[msgspec.Struct]) -> frozenset[str]:
+def _field_names(choice: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(choice))
 
 
 @cache
-def _required(choice: type[msgspec.Struct]) -> frozenset[str]:
+def _required_fields(choice: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(choice) if field.required)
 
 
-def _refuse(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
+def _raise_invalid(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
     text = str(error)
-    at = _AT.search(text)
+    at = _AT_PLACE.search(text)
     pointer = _STEP.sub(lambda step: "/" + (step[1] or ""), at[1] if at else "")
-    sentence, steps = _AT.sub("", text), pointer.split("/")[1:]
+    sentence, steps = _AT_PLACE.sub("", text), pointer.split("/")[1:]
     if field := _NAMED_FIELD.fullmatch(sentence):
-        name = _cut(field[1])
+        name = _shorten_quote(field[1])
         pointer = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
         sentence = sentence.replace(field[1], name)
         told = getattr(annotation, "about_stray", None)
         if len(steps) == 0 and told is not None and (known := told(name)) is not None:
             raise Invalid.at(pointer, known) from error
-    raise Invalid.at(pointer, in_words(sentence, annotation, steps)) from error
+    raise Invalid.at(pointer, explain_type_error(sentence, annotation, steps)) from error
 
 
-def _cut(text: str) -> str:
+def _shorten_quote(text: str) -> str:
     """What a client sent is quoted, but not without end."""
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+    return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
+
+
+# --- Canonical JSON, by which a repeated request is told from another one ---
+
+
+_LONG_TEXT, _TEXT_PIECE = 1 << 20, 1 << 18  # characters
+#: Files lie no deeper in a body (`/attachments/0/content`); what is deeper is small, or is written in one step.
+_MAX_DEPTH = 4
+
+
+def canonical_json(value: object) -> Iterator[bytes]:
+    """A JSON value with sorted names and no spaces, in UTF-8.
+
+    In pieces, also of a single text that is long: what is done with all of it in one step, others wait for.
+    """
+    stand_in, long = secrets.token_hex(16), list[str | LargeText]()
+    short = _to_json(_replace_long_texts(value, stand_in, long, _MAX_DEPTH)).split(f'"{stand_in}"')
+    for text, following in zip(short, [*long, None], strict=True):
+        yield _encode(text)
+        if following is not None:
+            yield b'"'
+            yield from following.text.pieces() if isinstance(following, LargeText) else _encode_pieces(following)
+            yield b'"'
+
+
+def _encode_pieces(text: str) -> Iterator[bytes]:
+    return (_encode(_to_json(text[at : at + _TEXT_PIECE])[1:-1]) for at in range(0, len(text), _TEXT_PIECE))
+
+
+def _replace_long_texts(value: object, stand_in: str, long: list[str | LargeText], depth: int) -> object:
+    """The value with another text in place of each long one; these are added to `long`, as they will be written."""
+    if isinstance(value, LargeText) or (isinstance(value, str) and len(value) > _LONG_TEXT):
+        long.append(value)
+        return stand_in
+    if depth and isinstance(value, dict):
+        return {name: _replace_long_texts(value[name], stand_in, long, depth - 1) for name in sorted(value)}
+    if depth and isinstance(value, list):
+        return [_replace_long_texts(one, stand_in, long, depth - 1) for one in value]
+    return value
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+# --- Cursors: where a list goes on, as an opaque text that only that list takes ---
+
+
+_INVALID_CURSOR = "This is no cursor of a page; take `nextCursor` as it came."
+_FOREIGN_CURSOR = "This cursor is of another list; take `nextCursor` of this one, and leave its filters as they were."
+
+
+def encode_cursor(position: int | None, *of: object) -> str | None:
+    """The cursor of a position in the list that `of` names; None stays None, at the end of a list."""
+    if position is None:
+        return None
+    return base64.urlsafe_b64encode(f"{position}{_list_checksum(of)}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, *of: object) -> int | None:
+    """The position of a cursor. Raises Invalid for one that no list gave out, or another one than `of` names."""
+    if cursor is None:
+        return None
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
+        number, dot, mark = text.partition(".")
+        position = int(number)
+    except (binascii.Error, ValueError) as error:
+        raise Invalid.at("cursor", _INVALID_CURSOR) from error
+    if str(position) != number or abs(position) >= 1 << 62:
+        raise Invalid.at("cursor", _INVALID_CURSOR)
+    if dot + mark != _list_checksum(of):
+        raise Invalid.at("cursor", _FOREIGN_CURSOR)
+    return position
+
+
+def _list_checksum(of: tuple[object, ...]) -> str:
+    """What tells a list from others: a checksum against mistakes only, since what is reached is checked anew."""
+    return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

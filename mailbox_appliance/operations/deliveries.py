@@ -1,4 +1,4 @@
-"""What became of requests to send: looked up, listed, and decided by a person where there is doubt."""
+"""Deliveries: what became of requests to send, resolved where in doubt; and scheduled sends."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -12,6 +12,7 @@ from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.model.records import (
     Account,
     Capability,
+    Deleted,
     Delivery,
     DeliveryEntry,
     DeliveryStatus,
@@ -20,15 +21,14 @@ from mailbox_appliance.model.records import (
     Input,
     OperationResult,
     Page,
+    ScheduledSend,
 )
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Cursor, Limit, operation
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
+from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation
 from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
 from mailbox_appliance.store.deliveries import SentCopy
 
-_LIST, _WHOLE_LIST = "deliveries", "all deliveries"
+_DELIVERY_LIST, _ALL_DELIVERIES_LIST = "deliveries", "all deliveries"
 Status = Annotated[DeliveryStatus, Meta(description="Only those with this status.")]
 Mailbox = Annotated[str, Meta(description="Only those of this mailbox.")]
 
@@ -50,9 +50,9 @@ def list_deliveries(
 
     You see those of the same member, whichever session or API key made them, and every scheduled one.
     """
-    before = decode_cursor(cursor, account.id, _LIST)
+    before = decode_cursor(cursor, account.id, _DELIVERY_LIST)
     items, more = appliance.store.delivery_lists.list(account.id, caller.member.id, before=before, limit=limit)
-    return Page(items=items, next_cursor=encode_cursor(more, account.id, _LIST))
+    return Page(items=items, next_cursor=encode_cursor(more, account.id, _DELIVERY_LIST))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -84,10 +84,10 @@ def list_all_deliveries(
     if account_id is not None and account_id not in reached:
         raise NotFound(what="mailbox")
     wanted = reached if account_id is None else [account_id]
-    before = decode_cursor(cursor, _WHOLE_LIST, account_id, status)
+    before = decode_cursor(cursor, _ALL_DELIVERIES_LIST, account_id, status)
     timelines = appliance.store.delivery_timelines
     items, more = timelines.list(wanted, caller.member.id, status=status, before=before, limit=limit)
-    return Page(items=items, next_cursor=encode_cursor(more, _WHOLE_LIST, account_id, status))
+    return Page(items=items, next_cursor=encode_cursor(more, _ALL_DELIVERIES_LIST, account_id, status))
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -121,7 +121,9 @@ def resolve_delivery(
     filed in Sent as after any success. 409: it is not uncertain.
     """
     store = appliance.store
-    copy = _copy(appliance, store.deliveries.get_work(operation_id)) if request.outcome == "succeeded" else None
+    copy = (
+        _find_sent_copy(appliance, store.deliveries.get_work(operation_id)) if request.outcome == "succeeded" else None
+    )
     with store.database.transaction(durable=True):
         store.deliveries.resolve(operation_id, request.outcome, copy)
         store.audit.record(caller.actor, f"delivery.resolve_{request.outcome}", ("delivery", operation_id))
@@ -130,10 +132,57 @@ def resolve_delivery(
     return OperationResult(*store.delivery_lists.get(account.id, operation_id, sender))
 
 
-def _copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
+def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
     """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
     try:
         sent = find_sent_folder(appliance.store, work.account_id)
     except AllMailHidden:  # what somebody knows of the message does not depend on it
         return None
     return make_copy(work, sent) if sent is not None and work.status == "uncertain" and len(work.wire) else None
+
+
+# --- Scheduled sends: those that wait for their time, and how one is taken back ---
+
+
+_SCHEDULED_LIST = "scheduled"
+_DRAFT_LATER_WARNING = (
+    "The mail server could not be asked yet whether the message lies among the drafts. This is tried again by itself;"
+    " where it does not, it is put there."
+)
+
+
+@operation(needs=Capability.MAIL_READ, tag="scheduled")
+def list_scheduled(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    account: Account,
+    limit: Limit = 50,
+    cursor: Cursor | None = None,
+) -> Page[ScheduledSend]:
+    """The scheduled sends of a mailbox that are not over, whoever scheduled them, the soonest first."""
+    after = decode_cursor(cursor, account.id, _SCHEDULED_LIST)
+    items, more = appliance.store.delivery_lists.list_scheduled(account.id, after=after, limit=limit)
+    return Page(items=items, next_cursor=encode_cursor(more, account.id, _SCHEDULED_LIST))
+
+
+@operation(needs=Capability.MAIL_SEND, tag="scheduled")
+def cancel_scheduled(
+    appliance: Appliance, caller: Caller, account: Account, schedule_id: str
+) -> OperationResult[Deleted]:
+    """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
+
+    409: it is being sent, or was, or failed otherwise. One that is canceled already is answered alike. `warnings` tell
+    where the mail server could not be asked now; the draft follows then.
+    """
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        operation_id, is_new = store.deliveries.cancel(account.id, schedule_id)
+        if is_new:
+            store.audit.record(caller.actor, "schedule.cancel", ("schedule", schedule_id))
+    with appliance.io_slot() as has_place:
+        if has_place:
+            appliance.post_send_tasks.run_now(operation_id)
+    if is_new:
+        appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
+    is_left = bool(store.schedule.list_chores(operation_id))
+    return OperationResult(Deleted(id=schedule_id), (_DRAFT_LATER_WARNING,) if is_left else ())

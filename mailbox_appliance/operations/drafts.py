@@ -21,12 +21,9 @@ from mailbox_appliance.model.records import (
     Page,
 )
 from mailbox_appliance.operations import messages
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.given import DraftMessage
-from mailbox_appliance.operations.operation import MAIL_LIMIT, Cursor, Limit, operation
-from mailbox_appliance.operations.outgoing import composed, resolve_draft
-from mailbox_appliance.operations.prepared import thread_of
-from mailbox_appliance.operations.turns import deciding
+from mailbox_appliance.operations.message_input import DraftMessage
+from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, Cursor, Limit, operation
+from mailbox_appliance.operations.prepare import compose_message, decision_lock, find_thread, resolve_draft
 from mailbox_appliance.remote.errors import RemoteFault
 
 
@@ -60,9 +57,11 @@ def create_draft(
     first, since the draft may be there.
     """
     resolved = resolve_draft(appliance.store, account, message)
-    version, told = _version(appliance, resolved.outgoing)
+    version, told = _compose_version(appliance, resolved.outgoing)
     try:
-        draft_id = appliance.drafts.create(account.id, version, thread_of(appliance.store, account, resolved.outgoing))
+        draft_id = appliance.drafts.create(
+            account.id, version, find_thread(appliance.store, account, resolved.outgoing)
+        )
     except RemoteFault as fault:
         raise problem_of(fault) from fault
     found = get_draft(appliance, caller, account, draft_id)
@@ -84,8 +83,8 @@ def update_draft(
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
     resolved = resolve_draft(appliance.store, account, message)
-    version, told = _version(appliance, resolved.outgoing)
-    with _deciding(appliance, account, draft_id):
+    version, told = _compose_version(appliance, resolved.outgoing)
+    with _lock_draft(appliance, account, draft_id):
         warnings = appliance.drafts.replace(account.id, draft_id, version, may_delete=may_delete)
     found = get_draft(appliance, caller, account, draft_id)
     return OperationResult(found.data, (*resolved.warnings, *told, *found.warnings, *warnings))
@@ -97,15 +96,15 @@ def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_i
 
     `conflict`: it is being sent, or waits for its time to be sent; cancel the scheduled send first.
     """
-    with _deciding(appliance, account, draft_id):
+    with _lock_draft(appliance, account, draft_id):
         appliance.drafts.remove(account.id, draft_id, may_delete=Capability.MAIL_DELETE in caller.capabilities)
     return Deleted(id=draft_id)
 
 
 @contextmanager
-def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
+def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
     """Change a draft that nobody sends, and that nobody begins to send meanwhile. Raises DraftInUse, BeingDecided."""
-    with deciding(appliance, draft_id):
+    with decision_lock(appliance, draft_id):
         appliance.store.delivery_lists.require_free_draft(account.id, draft_id)
         try:
             yield
@@ -113,10 +112,10 @@ def _deciding(appliance: Appliance, account: Account, draft_id: str) -> Iterator
             raise problem_of(fault) from fault
 
 
-def _version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
+def _compose_version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
     """The draft as it is to be kept, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
-    made = composed(outgoing, now, reader)
+    made = compose_message(outgoing, now, reader)
     version = DraftVersion(with_bcc(made.wire, made.bcc_header), made.message_id, now)
     return version, (UNANALYZED_OUTGOING,) if reader.has_failed else ()
 

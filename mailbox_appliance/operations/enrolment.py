@@ -1,19 +1,88 @@
-"""A first password by invitation, and a new one by a password reset."""
+"""Getting in by a token that is good once: set-up, invitation, password reset, console link."""
 
-from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import Input
-from mailbox_appliance.operations.attempts import PER_ADDRESS, attempted, by_address, by_email
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.one_time import Token, Use, look_up, use_up
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.sessions import LoggedIn, begin_session, end_sessions
-from mailbox_appliance.operations.texts import DeviceName, Password, refuse_controls, refuse_weak
+import hmac
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from msgspec import Meta
+
+from mailbox_appliance.appliance import SETUP_CODE, Appliance
+from mailbox_appliance.errors import Conflict, InvalidToken, MemberSuspended
+from mailbox_appliance.model.records import Input, Member, Wire
+from mailbox_appliance.operations.message_input import (
+    DeviceName,
+    Email,
+    Name,
+    Password,
+    refuse_control_characters,
+    refuse_weak_password,
+)
+from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller
+from mailbox_appliance.operations.sessions import (
+    MAX_FAILURES_OF_SET_UP,
+    MAX_FAILURES_PER_ADDRESS,
+    LoggedIn,
+    LoginAttempt,
+    address_bucket,
+    begin_attempt,
+    begin_session,
+    email_bucket,
+    end_sessions,
+)
 from mailbox_appliance.security import passwords
+from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.credentials import TokenKind
 
-_INVITATION = Use("invitation", "member.enroll", "invitation")
-_RESET = Use("password_reset", "password_reset.redeem", "password reset")
+# --- Tokens that are good once, as those who come with one see it: whom it is for, and how it is used up ---
+
+
+# Longer than any that there is, so that a wrong one is told as such.
+Token = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+@dataclass(frozen=True)
+class TokenUse:
+    """What a token is for: its kind, the act in the audit log, and what a person calls it."""
+
+    kind: TokenKind
+    action: str
+    what: str
+
+
+def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse, token: str) -> Member:
+    """The member whom a token is for, which stays good. What is wrong counts as a failure.
+
+    Raises InvalidToken, and MemberSuspended for the right token of a suspended member.
+    """
+    member_id = appliance.store.one_time_tokens.find(use.kind, hash_token(token))
+    if member_id is None:
+        attempt.record_failure(use.action)
+        raise InvalidToken(what=use.what)
+    member = appliance.store.members.get(member_id)
+    if member.status == "suspended":
+        attempt.record_failure(use.action, ("member", member_id), "denied")
+        raise MemberSuspended
+    return member
+
+
+def redeem_token(appliance: Appliance, use: TokenUse, token: str) -> Member:
+    """The member whom a token is for; it is never good again. Inside a transaction.
+
+    Raises InvalidToken or MemberSuspended where that came about since it was looked up.
+    """
+    member_id = appliance.store.one_time_tokens.redeem(use.kind, hash_token(token))
+    if member_id is None:
+        raise InvalidToken(what=use.what)
+    member = appliance.store.members.get(member_id)
+    if member.status == "suspended":
+        raise MemberSuspended
+    return member
+
+
+_INVITATION = TokenUse("invitation", "member.enroll", "invitation")
+_RESET = TokenUse("password_reset", "password_reset.redeem", "password reset")
 
 
 class Redemption(Input, frozen=True, kw_only=True):
@@ -27,34 +96,151 @@ class Redemption(Input, frozen=True, kw_only=True):
 @operation(access=Access.ANYBODY, https=True)
 def enroll(appliance: Appliance, caller: Caller, request: Redemption) -> LoggedIn:
     """Choose a password with an invitation, and log in. A password that is refused does not use the invitation up."""
-    return _redeem(appliance, caller, request, _INVITATION)
+    return _redeem_password_token(appliance, caller, request, _INVITATION)
 
 
 @operation(access=Access.ANYBODY, https=True)
 def reset_password(appliance: Appliance, caller: Caller, request: Redemption) -> LoggedIn:
     """Choose a new password with a password reset, and log in. All your other sessions end."""
-    return _redeem(appliance, caller, request, _RESET)
+    return _redeem_password_token(appliance, caller, request, _RESET)
 
 
-def _redeem(appliance: Appliance, caller: Caller, request: Redemption, use: Use) -> LoggedIn:
-    refuse_controls("/deviceName", request.device_name)
+def _redeem_password_token(appliance: Appliance, caller: Caller, request: Redemption, use: TokenUse) -> LoggedIn:
+    refuse_control_characters("/deviceName", request.device_name)
     # Before the token is looked at: nobody learns by a password that is refused whether a token is good.
-    refuse_weak("/password", request.password)
-    with attempted(appliance, caller, {by_address(caller.origin): PER_ADDRESS}) as attempt:
-        member = look_up(appliance, attempt, use, request.token)
-        refuse_weak("/password", request.password, name=member.name, email=member.email)
+    refuse_weak_password("/password", request.password)
+    with begin_attempt(appliance, caller, {address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS}) as attempt:
+        member = find_token_member(appliance, attempt, use, request.token)
+        refuse_weak_password("/password", request.password, name=member.name, email=member.email)
         hashed = passwords.hash_password(request.password)
-        return _begin_anew(appliance, caller, request, use, hashed)
+        return _set_password_and_log_in(appliance, caller, request, use, hashed)
 
 
-def _begin_anew(appliance: Appliance, caller: Caller, request: Redemption, use: Use, hashed: str) -> LoggedIn:
+def _set_password_and_log_in(
+    appliance: Appliance, caller: Caller, request: Redemption, use: TokenUse, hashed: str
+) -> LoggedIn:
     """The token is used up, every other one withdrawn, the password set: what was before lets nobody in any more."""
     store, address = appliance.store, caller.origin.client_address
     with store.database.transaction(durable=True):
-        member = use_up(appliance, use, request.token)
+        member = redeem_token(appliance, use, request.token)
         store.one_time_tokens.revoke_all(member.id)
         store.members.set_password(member.id, hashed)
-        store.login_attempts.clear(by_email(member.email))
+        store.login_attempts.clear(email_bucket(member.email))
         answer = begin_session(appliance, member.id, request.device_name, address, by=use.action)
         end_sessions(appliance, Actor("session", answer.session.id, member.id, address), member.id, answer.session.id)
     return answer
+
+
+# --- Setting up: the first administrator, once ---
+
+
+class SetUp(Input, frozen=True, kw_only=True):
+    """The first administrator."""
+
+    setup_code: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: Name
+    email: Email
+    password: Password
+    device_name: DeviceName
+
+
+@operation(access=Access.LOCAL, tag="set_up")
+def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
+    """Make the first administrator. Works once, on the appliance's own computer, with the code that `serve` prints."""
+    if appliance.store.members.has_any():
+        raise _already_set_up()
+    file = appliance.folder / SETUP_CODE
+    code = file.read_text("ascii").strip() if file.exists() else ""
+    if not code or not hmac.compare_digest(request.setup_code.encode(), code.encode()):
+        # With 96 bits nobody finds it; the limit bounds what guesses write, and keeps out nobody who has the code.
+        with begin_attempt(appliance, caller, {"set-up": MAX_FAILURES_OF_SET_UP}) as attempt:
+            attempt.record_failure("setup")
+        raise InvalidToken(what="set-up code")
+    answer = add_first_admin(appliance, request, caller.actor)
+    file.unlink(missing_ok=True)
+    return answer
+
+
+def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> LoggedIn:
+    """The first administrator with a session; the code has been checked, or the caller owns the files."""
+    refuse_control_characters("/name", request.name)
+    refuse_control_characters("/deviceName", request.device_name)
+    refuse_weak_password("/password", request.password, name=request.name, email=request.email)
+    hashed = passwords.hash_password(request.password)
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        if store.members.has_any():  # asked again inside the transaction: of two at once one is first
+            raise _already_set_up()
+        member = store.members.add(name=request.name, email=request.email, role="admin", password_hash=hashed)
+        store.audit.record(actor, "setup", ("member", member.id))
+        return begin_session(appliance, member.id, request.device_name, actor.client_address)
+
+
+def _already_set_up() -> Conflict:
+    return Conflict(reason="This appliance is set up already. Log in instead.")
+
+
+# --- Links from a program that is logged in, such as the tray, into the console in a browser ---
+#
+# A link depends on the session that asked for it and ends with it. The session that it gives ends 90 days after the
+# password was typed.
+
+
+_CONSOLE_LINK_LIFETIME = timedelta(seconds=60)
+_CONSOLE_DEVICE_NAME = "Console"
+_CONSOLE_LINK = TokenUse("console_link", "console_link.redeem", "link into the console")
+
+
+class ConsoleLink(Wire, frozen=True, kw_only=True):
+    """An address that opens the console as you, once, until it expires. It is shown this once."""
+
+    url: str
+    expires_at: str
+
+
+class RedeemedLink(Input, frozen=True, kw_only=True):
+    """The token of a link into the console."""
+
+    token: Token
+
+
+@operation(access=Access.SESSION, https=True, tag="console_links")
+def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
+    """Make a link that opens the console as you: once, within a minute, and while your session lives."""
+    store, token = appliance.store, new_token("mbxc")
+    with store.database.transaction(durable=True):
+        recheck_caller(store, caller)
+        member_id, session_id = caller.member.id, caller.required_credential.id
+        expires_at = store.one_time_tokens.issue(
+            "console_link", member_id, hash_token(token), _CONSOLE_LINK_LIFETIME, session_id=session_id
+        )
+        store.audit.record(caller.actor, "console_link.create", ("member", member_id))
+    # No server is sent what stands behind the `#` (RFC 3986 3.5), and no log has it.
+    base = appliance.url_for(is_local=caller.origin.is_local)
+    return ConsoleLink(url=f"{base}/#console={token}", expires_at=expires_at)
+
+
+@operation(access=Access.ANYBODY, https=True, tag="console_links")
+def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedLink) -> LoggedIn:
+    """Log in with the token of a link into the console."""
+    with begin_attempt(appliance, caller, {address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS}) as attempt:
+        find_token_member(appliance, attempt, _CONSOLE_LINK, request.token)
+        with appliance.store.database.transaction(durable=True):
+            member = redeem_token(appliance, _CONSOLE_LINK, request.token)
+            return _begin_console_session(appliance, caller, member.id, _get_login_time(appliance, request.token))
+
+
+def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> LoggedIn:
+    """A session that ends no later than the one it came of may live."""
+    address = caller.origin.client_address
+    return begin_session(
+        appliance, member_id, _CONSOLE_DEVICE_NAME, address, by=_CONSOLE_LINK.action, logged_in_at=logged_in_at
+    )
+
+
+def _get_login_time(appliance: Appliance, token: str) -> str:
+    session_id = appliance.store.one_time_tokens.find_session_id(hash_token(token))
+    found = None if session_id is None else appliance.store.credentials.find_login_time(session_id)
+    if found is None:
+        raise InvalidToken(what=_CONSOLE_LINK.what)
+    return found

@@ -1,4 +1,4 @@
-"""Which folder of a mailbox plays which role, as its owner decides it."""
+"""The roles of a mailbox's folders, as its owner maps them; and the addresses that it may send as."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,24 +9,31 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
 from mailbox_appliance.mailbox.connections import problem_of
-from mailbox_appliance.model.records import Account, FolderRole, Input, MappedFolders, MirroredFolder, OperationResult
-from mailbox_appliance.operations.caller import Caller, require_still_owner
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.model.records import (
+    Account,
+    Capability,
+    FolderRole,
+    Input,
+    MappedFolders,
+    MirroredFolder,
+    OperationResult,
+    SenderAddress,
+)
+from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_owner
 from mailbox_appliance.remote.errors import RemoteFault
 
-_Path = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
-_DECIDED = "its provider decides which folder is for what."
+_FolderPath = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
+_PROVIDER_DECIDES = "its provider decides which folder is for what."
 
 
 class FolderMapping(Input, frozen=True, kw_only=True):
     """Folders by their path or id. One that is left out stays as it is; null leaves it to the server's word again."""
 
-    sent: _Path = UNSET
-    drafts: _Path = UNSET
-    trash: _Path = UNSET
-    archive: _Path = UNSET
-    spam: _Path = UNSET
+    sent: _FolderPath = UNSET
+    drafts: _FolderPath = UNSET
+    trash: _FolderPath = UNSET
+    archive: _FolderPath = UNSET
+    spam: _FolderPath = UNSET
 
 
 @operation(access=Access.SESSION, owner=True, asks_servers=True)
@@ -41,7 +48,7 @@ def map_folders(
     keeps its own.
     """
     if account.provider != "imap":
-        raise Unsupported(reason=_DECIDED)
+        raise Unsupported(reason=_PROVIDER_DECIDES)
     store = appliance.store
     try:
         with appliance.connections.borrow(account.id) as mailbox:
@@ -50,21 +57,21 @@ def map_folders(
         raise problem_of(fault) from fault
     store.folders.add_listed(account.id, listed)
     if any(folder.label is not None for folder in listed):
-        raise Unsupported(reason=_DECIDED)
-    wanted = _paths(mapping, store.folders.list(account.id))
+        raise Unsupported(reason=_PROVIDER_DECIDES)
+    wanted = _read_mapping(mapping, store.folders.list(account.id))
     _refuse_doubles(wanted, store.folders.get_user_mapping(account.id))
     before = store.accounts.get(account.id).folders
     with store.database.transaction(durable=True):
-        require_still_owner(store, caller, account.id)  # it may have taken the server long to answer
+        recheck_owner(store, caller, account.id)  # it may have taken the server long to answer
         store.folders.set_user_mapping(account.id, wanted)
         store.folders.add_listed(account.id, listed)
         store.audit.record(caller.actor, "account.folders", ("account", account.id))
     appliance.sync.wake(account.id, None)
     after = store.accounts.get(account.id).folders
-    return OperationResult(after, tuple(_bereft(before, after)))
+    return OperationResult(after, tuple(_lost_role_warnings(before, after)))
 
 
-def _bereft(before: MappedFolders, after: MappedFolders) -> Iterator[str]:
+def _lost_role_warnings(before: MappedFolders, after: MappedFolders) -> Iterator[str]:
     """What to know of each role that had a folder and has none now."""
     players = {getattr(after, role): role for role in after.__struct_fields__}
     for role in before.__struct_fields__:
@@ -74,12 +81,12 @@ def _bereft(before: MappedFolders, after: MappedFolders) -> Iterator[str]:
             yield f"No folder is for {role} any more{why}. Say which one is."
 
 
-def _paths(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
+def _read_mapping(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
     """The roles that were given, with the paths they go to. Raises NotFound for an unknown folder."""
-    known = {_plain(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
+    known = {_normalize_path(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
     wanted: dict[FolderRole, str | None] = {}
-    for role, given in _given(mapping).items():
-        folder = None if given is None else known.get(_plain(given))
+    for role, given in _given_roles(mapping).items():
+        folder = None if given is None else known.get(_normalize_path(given))
         if given is not None and folder is None:
             raise NotFound(what="folder", details=(Detail(f"/{role}", "There is no folder with this path or id."),))
         if folder is not None and folder.path.upper() == "INBOX":
@@ -88,7 +95,7 @@ def _paths(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[Fo
     return wanted
 
 
-def _given(mapping: FolderMapping) -> dict[FolderRole, str | None]:
+def _given_roles(mapping: FolderMapping) -> dict[FolderRole, str | None]:
     everything: dict[FolderRole, str | UnsetType | None] = {
         "sent": mapping.sent,
         "drafts": mapping.drafts,
@@ -111,5 +118,22 @@ def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[Fol
             raise Conflict(reason=f"That folder is mapped to {role} already; set {role} to null or another folder.")
 
 
-def _plain(path: str) -> str:
+def _normalize_path(path: str) -> str:
     return unicodedata.normalize("NFC", path)
+
+
+# --- What a mailbox may send as ---
+
+
+@operation(needs=Capability.MAIL_READ, tag="sender_addresses")
+def list_sender_addresses(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001
+    account: Account,
+) -> tuple[SenderAddress, ...]:
+    """The addresses that mail of a mailbox may be `from`: its own first, which is used where none is given.
+
+    Others are those that Google or Microsoft tell of it, as they told them last: they are asked when the mailbox is
+    connected, and every day.
+    """
+    return appliance.store.sender_addresses.list_of(account)

@@ -10,33 +10,36 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
 from mailbox_appliance.model.records import Input, OperationResult, Timestamp, Wire
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.certificates import import_certificate, is_lost, rotate_certificate
-from mailbox_appliance.operations.instance_settings import change, require_fitting
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.operation import Access, Caller, operation
+from mailbox_appliance.operations.settings import (
+    change_settings,
+    import_certificate,
+    is_certificate_lost,
+    require_valid_values,
+    rotate_certificate,
+)
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.inspect import CertificateFacts, certificate_warnings, read_facts
 
 #: Of a certificate with its chain, or of a key, as a text; they have some thousand.
-MOST_CHARACTERS = 64 * 1024
-_PINNED = (
+MAX_PEM_CHARACTERS = 64 * 1024
+_PINNED_WARNING = (
     "The certificate is another one now: clients that pinned the one before log in again, with"
     " `mailbox-appliance login URL --fingerprint {}`."
 )
-_UNTRUSTED = (
+_UNTRUSTED_WARNING = (
     "This computer does not trust who issued the certificate: other clients may not either. Either its chain is not"
     " complete (import the file with all of it), or the authority is a private one."
 )
 
 #: What a change names, and the setting.
 _SETTINGS = {"enabled": "server.https", "port": "server.https_port", "host": "server.https_host"}
-_UNLINKED = (
+_UNLINKED_WARNING = (
     "The files of the certificate were links, and are copies now: what renews the files that they led to is not"
     " followed any more."
 )
 
-Pem = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
+Pem = Annotated[str, Meta(max_length=MAX_PEM_CHARACTERS)]
 
 
 class Certificate(Wire, frozen=True, kw_only=True):
@@ -80,7 +83,7 @@ class NewCertificate(Input, frozen=True, kw_only=True):
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def get_https(appliance: Appliance, caller: Caller) -> OperationResult[Https]:  # noqa: ARG001 - rights were checked
     """Whether HTTPS is offered, where, and with which certificate; `warnings` tell what an operator should see to."""
-    return _answer(appliance)
+    return _https_answer(appliance)
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -92,15 +95,15 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
     """
     given = {setting: getattr(request, field) for field, setting in _SETTINGS.items()}
     changes = {setting: value for setting, value in given.items() if value is not UNSET}
-    require_fitting(changes, {setting: field for field, setting in _SETTINGS.items()})
+    require_valid_values(changes, {setting: field for field, setting in _SETTINGS.items()})
     with appliance.settings_lock:
-        was_lost = is_lost(appliance)
-        told = change(appliance, caller, changes)
+        was_lost = is_certificate_lost(appliance)
+        told = change_settings(appliance, caller, changes)
         if changes and appliance.https is not None and appliance.https.trouble is not None:
             appliance.https.apply()  # it was asked for before, and could not be done then
-        answer = _answer(appliance)
+        answer = _https_answer(appliance)
     if was_lost and answer.data.certificate is not None:
-        told = (*told, _PINNED.format(answer.data.certificate.fingerprint))
+        told = (*told, _PINNED_WARNING.format(answer.data.certificate.fingerprint))
     return OperationResult(answer.data, (*told, *answer.warnings))
 
 
@@ -112,7 +115,7 @@ def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificat
     """
     # Each character is a byte, so that what is no PEM can be told from what it is.
     texts = (text.encode("latin-1", "replace") for text in (request.certificate, request.private_key))
-    return _replaced(appliance, lambda: import_certificate(appliance, caller.actor, *texts))
+    return _replace_certificate(appliance, lambda: import_certificate(appliance, caller.actor, *texts))
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -126,21 +129,21 @@ def rotate(appliance: Appliance, caller: Caller) -> OperationResult[Https]:
         rotate_certificate(appliance, caller.actor)
         return ()
 
-    return _replaced(appliance, act)
+    return _replace_certificate(appliance, act)
 
 
-def _replaced(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[Https]:
+def _replace_certificate(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[Https]:
     with appliance.settings_lock:  # who asks is told of their own certificate, and not of the next one's
         before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
         with _as_conflict():
-            told = (*((_UNLINKED,) if had_links else ()), *act())
+            told = (*((_UNLINKED_WARNING,) if had_links else ()), *act())
         if appliance.https is not None and appliance.settings.flag("server.https"):
             with suppress(HttpsNotOffered):  # the certificate was replaced all the same; the answer tells of trouble
                 appliance.https.apply()
-        answer = _answer(appliance)
+        answer = _https_answer(appliance)
     found = answer.data.certificate
     if found is not None and before not in (None, found.fingerprint):
-        told = (*told, _PINNED.format(found.fingerprint))
+        told = (*told, _PINNED_WARNING.format(found.fingerprint))
     return OperationResult(answer.data, tuple(dict.fromkeys((*told, *answer.warnings))))
 
 
@@ -151,10 +154,10 @@ def _fingerprint(appliance: Appliance) -> str | None:
         return None
 
 
-def _answer(appliance: Appliance) -> OperationResult[Https]:
+def _https_answer(appliance: Appliance) -> OperationResult[Https]:
     listener, settings = appliance.https, appliance.settings
     trouble = None if listener is None else listener.trouble
-    certificate, warnings = _certificate(appliance, told=trouble is not None)
+    certificate, warnings = _describe_certificate(appliance, told=trouble is not None)
     answer = Https(
         enabled=settings.flag("server.https"),
         host=settings.text("server.https_host"),
@@ -165,25 +168,25 @@ def _answer(appliance: Appliance) -> OperationResult[Https]:
     return OperationResult(answer, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
 
 
-def _certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | None, tuple[str, ...]]:
+def _describe_certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | None, tuple[str, ...]]:
     """What the files hold, and what is to be said of them; while they do not fit, what clients see.
 
     `told`: the listener says itself why they do not.
     """
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
-        served = shown(seen)
+        served = to_certificate(seen)
     if not files.any_exists():
         return served, ()
     try:
         found = read_facts(files)
     except CertificateUnusable as problem:
         return served, () if told else (problem.message,)
-    untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED,)
-    return shown(found), (*certificate_warnings(found, appliance.clock.now()), *untrusted)
+    untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED_WARNING,)
+    return to_certificate(found), (*certificate_warnings(found, appliance.clock.now()), *untrusted)
 
 
-def shown(found: CertificateFacts) -> Certificate:
+def to_certificate(found: CertificateFacts) -> Certificate:
     """What a certificate says, as clients see it."""
     return Certificate(
         fingerprint=found.fingerprint,

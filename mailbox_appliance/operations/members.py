@@ -1,10 +1,10 @@
-"""Members, as administrators look after them: who there is, invited, changed, suspended, given a new password, removed.
+"""Members, as administrators look after them: invited, changed, suspended; and their sessions.
 
 An API key, whatever it holds, touches no administrator and makes none (`permissions.guard_admins`). Who is one is asked
 before the body is read, and again inside the transaction: somebody may be raised in between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Conflict, LetInByKey
+from mailbox_appliance.errors import Conflict, Detail, Invalid, LetInByKey, NotFound
 from mailbox_appliance.model.records import (
     Capability,
     Deleted,
@@ -23,27 +23,36 @@ from mailbox_appliance.model.records import (
     MemberStatus,
     OperationResult,
     Role,
+    Session,
     Wire,
 )
-from mailbox_appliance.operations.caller import Caller, require_still
-from mailbox_appliance.operations.license import require_room_for_member
-from mailbox_appliance.operations.operation import operation
+from mailbox_appliance.operations.licence import require_room_for_member
+from mailbox_appliance.operations.message_input import Email, Name, refuse_control_characters
+from mailbox_appliance.operations.operation import Caller, operation, recheck_caller
 from mailbox_appliance.operations.sessions import end_sessions
-from mailbox_appliance.operations.texts import Email, Name, refuse_controls
 from mailbox_appliance.security.tokens import hash_token, new_token
+from mailbox_appliance.store.store import Store
+
+# ---
+# Members, as administrators look after them: who there is, invited, changed, suspended, given a new password,
+# removed.
+#
+# An API key, whatever it holds, touches no administrator and makes none (`permissions.guard_admins`). Who is one is
+# asked before the body is read, and again inside the transaction: somebody may be raised in between.
+
 
 # What it is called that somebody becomes this.
-_ACTS: Mapping[Role | MemberStatus, str] = {
+_ACTION_OF_CHANGE: Mapping[Role | MemberStatus, str] = {
     "admin": "member.promote",
     "member": "member.demote",
     "suspended": "member.suspend",
     "active": "member.activate",
 }
-_AWAITED = (
+_LAST_ADMIN_WARNING = (
     "Nobody who has a password can administrate now. {email} must open their link and choose one by {until}, else"
     " nobody ever can."
 )
-INVITATION_LIVES_FOR, RESET_LIVES_FOR = timedelta(days=7), timedelta(hours=24)
+INVITATION_LIFETIME, RESET_LIFETIME = timedelta(days=7), timedelta(hours=24)
 
 
 class NewMember(Input, frozen=True, kw_only=True):
@@ -70,24 +79,24 @@ class InvitedMember(Wire, frozen=True, kw_only=True):
     invitation: IssuedInvitation
 
 
-def is_there(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
+def require_member_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
     """Raises NotFound unless the member whom a request names is there."""
     appliance.store.members.get(values.get("memberId", ""))
 
 
-def may_touch(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
+def require_may_change_member(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
     """Raises NotFound as `is_there`, and Denied where an API key is about to touch an administrator."""
     member = appliance.store.members.get(values.get("memberId", ""))
     permissions.require_may_change_admins(caller.required_credential, member.role)
 
 
-def touched(appliance: Appliance, caller: Caller, member_id: str) -> Member:
+def get_changeable_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:
     """The member as they are now. Inside a transaction.
 
     Raises NotFound, and Denied where an API key must not touch them; where the caller may not any more, as
     `require_still` does.
     """
-    require_still(appliance.store, caller, Capability.ADMIN_MEMBERS)
+    recheck_caller(appliance.store, caller, Capability.ADMIN_MEMBERS)
     member = appliance.store.members.get(member_id)
     permissions.require_may_change_admins(caller.required_credential, member.role)
     return member
@@ -108,10 +117,10 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
     is for no more members.
     """
     permissions.require_may_change_admins(caller.required_credential, request.role)
-    refuse_controls("/name", request.name)
+    refuse_control_characters("/name", request.name)
     store = appliance.store
     with store.database.transaction(durable=True):
-        require_still(store, caller, Capability.ADMIN_MEMBERS)
+        recheck_caller(store, caller, Capability.ADMIN_MEMBERS)
         require_room_for_member(appliance)
         member = store.members.add(name=request.name, email=request.email, role=request.role, password_hash=None)
         store.audit.record(caller.actor, "member.create", ("member", member.id))
@@ -119,13 +128,13 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
         return InvitedMember(member=store.members.get(member.id), invitation=invitation)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=is_there)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_member_exists)
 def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:  # noqa: ARG001
     """One member. `invitation` tells until when an invitation is good that waits to be taken up."""
     return appliance.store.members.get(member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
 def update_member(
     appliance: Appliance, caller: Caller, member_id: str, request: MemberChange
 ) -> OperationResult[Member]:
@@ -139,10 +148,10 @@ def update_member(
     whose password was set with a link that an API key was shown.
     """
     if request.name is not UNSET:
-        refuse_controls("/name", request.name)
+        refuse_control_characters("/name", request.name)
     store = appliance.store
     with store.database.transaction(durable=True):
-        before = touched(appliance, caller, member_id)
+        before = get_changeable_member(appliance, caller, member_id)
         if request.role is not UNSET:
             permissions.require_may_change_admins(caller.required_credential, request.role)
         if (
@@ -151,11 +160,11 @@ def update_member(
             and store.one_time_tokens.is_password_known_to_key(member_id)
         ):
             raise LetInByKey
-        change = {name: value for name, value in _given(request).items() if value != getattr(before, name)}
+        change = {name: value for name, value in _given_fields(request).items() if value != getattr(before, name)}
         if not change:
             return OperationResult(before)
         store.members.update(member_id, **change)
-        for action in _acts(change):
+        for action in _audit_actions(change):
             store.audit.record(caller.actor, action, ("member", member_id))
         if change.get("status") == "suspended":
             end_sessions(appliance, caller.actor, member_id)
@@ -164,10 +173,10 @@ def update_member(
             store.one_time_tokens.revoke_shown_to_keys(member_id)
         if change.get("role") == "member":
             _revoke_made_for_others(appliance, caller, member_id)
-        return OperationResult(store.members.get(member_id), _warnings(appliance))
+        return OperationResult(store.members.get(member_id), _last_admin_warnings(appliance))
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
 def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
     """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
 
@@ -176,7 +185,7 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
     """
     store = appliance.store
     with store.database.transaction(durable=True):
-        touched(appliance, caller, member_id)
+        get_changeable_member(appliance, caller, member_id)
         end_sessions(appliance, caller.actor, member_id)
         _revoke_made_for_others(appliance, caller, member_id)
         store.members.remove(member_id)
@@ -184,7 +193,7 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
     return Deleted(id=member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
 def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     """Invite a member who has not enrolled yet once more: good once, for 7 days; an earlier invitation stops working.
 
@@ -192,14 +201,14 @@ def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> Issue
     """
     store = appliance.store
     with store.database.transaction(durable=True):
-        touched(appliance, caller, member_id)
+        get_changeable_member(appliance, caller, member_id)
         if store.members.get_password_hash(member_id) is not None:
             reason = "This member has enrolled already. To let them in again, issue a password reset instead."
             raise Conflict(reason=reason)
         return _invite(appliance, caller, member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=may_touch)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
 def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     """Let a member choose a new password: the token is good once, for 24 hours; an earlier reset stops working.
 
@@ -207,12 +216,12 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
     """
     store, token = appliance.store, new_token("mbxr")
     with store.database.transaction(durable=True):
-        touched(appliance, caller, member_id)
+        get_changeable_member(appliance, caller, member_id)
         expires_at = store.one_time_tokens.issue(
-            "password_reset", member_id, hash_token(token), RESET_LIVES_FOR, by_key=_by_key(caller)
+            "password_reset", member_id, hash_token(token), RESET_LIFETIME, by_key=_by_key(caller)
         )
         store.audit.record(caller.actor, "password_reset.create", ("member", member_id))
-    return _issued(appliance, "reset", token, expires_at)
+    return _to_issued_invitation(appliance, "reset", token, expires_at)
 
 
 def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
@@ -223,19 +232,19 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key.id), about=key.member_id)
 
 
-def _warnings(appliance: Appliance) -> tuple[str, ...]:
+def _last_admin_warnings(appliance: Appliance) -> tuple[str, ...]:
     """Whom everything depends on, where the last administrator with a password has gone with a change."""
     awaited = appliance.store.members.find_awaited_admin()
-    return () if awaited is None else (_AWAITED.format(email=awaited[0], until=awaited[1]),)
+    return () if awaited is None else (_LAST_ADMIN_WARNING.format(email=awaited[0], until=awaited[1]),)
 
 
-def _acts(change: Mapping[str, Any]) -> tuple[str, ...]:
+def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
     """What the audit log calls a change: one act for the role, one for the status, one for name and email."""
-    acts = [_ACTS[change[name]] for name in ("role", "status") if name in change]
+    acts = [_ACTION_OF_CHANGE[change[name]] for name in ("role", "status") if name in change]
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 
 
-def _given(request: MemberChange) -> dict[str, Any]:
+def _given_fields(request: MemberChange) -> dict[str, Any]:
     given = msgspec.structs.asdict(request)
     return {name: value for name, value in given.items() if value is not UNSET}
 
@@ -243,16 +252,82 @@ def _given(request: MemberChange) -> dict[str, Any]:
 def _invite(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     store, token = appliance.store, new_token("mbxi")
     expires_at = store.one_time_tokens.issue(
-        "invitation", member_id, hash_token(token), INVITATION_LIVES_FOR, by_key=_by_key(caller)
+        "invitation", member_id, hash_token(token), INVITATION_LIFETIME, by_key=_by_key(caller)
     )
     store.audit.record(caller.actor, "invitation.create", ("member", member_id))
-    return _issued(appliance, "enroll", token, expires_at)
+    return _to_issued_invitation(appliance, "enroll", token, expires_at)
 
 
 def _by_key(caller: Caller) -> bool:
     return caller.kind == "api_key"
 
 
-def _issued(appliance: Appliance, what: str, token: str, expires_at: str) -> IssuedInvitation:
+def _to_issued_invitation(appliance: Appliance, what: str, token: str, expires_at: str) -> IssuedInvitation:
     # In the fragment, which browsers send to no server.
     return IssuedInvitation(token=token, url=f"{appliance.public_url}/#{what}={token}", expires_at=expires_at)
+
+
+# --- Where other members are logged in, as administrators see and end it ---
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_member_exists, tag="member_sessions")
+def list_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> tuple[Session, ...]:
+    """The sessions of a member, the last used first."""
+    return appliance.store.credentials.list_sessions(member_id, caller.required_credential.id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_member_exists, tag="member_sessions")
+def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Session:
+    """One session of a member."""
+    return appliance.store.credentials.get_session(member_id, session_id, caller.required_credential.id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member, tag="member_sessions")
+def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
+    """End every session of a member, at once. `id` is the member's."""
+    with appliance.store.database.transaction(durable=True):
+        get_changeable_member(appliance, caller, member_id)
+        end_sessions(appliance, caller.actor, member_id)
+    return Deleted(id=member_id)
+
+
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member, tag="member_sessions")
+def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Deleted:
+    """End a session of a member, at once."""
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        get_changeable_member(appliance, caller, member_id)
+        store.credentials.remove_session(member_id, session_id)
+        store.audit.record(caller.actor, "session.revoke", ("session", session_id), about=member_id)
+    return Deleted(id=session_id)
+
+
+# --- Members that a body names by their ids, and that must be there ---
+
+
+_UNKNOWN_MEMBER = "There is no member with this id."
+
+
+def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
+    """The member with this id. Raises Invalid, with the place where it stands."""
+    try:
+        return store.members.get(member_id)
+    except NotFound as error:
+        raise Invalid.at(pointer, _UNKNOWN_MEMBER) from error
+
+
+def require_named_members(store: Store, member_ids: Iterable[tuple[str, str]]) -> None:
+    """Raises Invalid with every place, of (place, id), where somebody is named who is no member."""
+    unknown = tuple(
+        Detail(place, _UNKNOWN_MEMBER) for place, member_id in member_ids if not _member_exists(store, member_id)
+    )
+    if unknown:
+        raise Invalid(details=unknown, reason=_UNKNOWN_MEMBER)
+
+
+def _member_exists(store: Store, member_id: str) -> bool:
+    try:
+        store.members.get(member_id)
+    except NotFound:
+        return False
+    return True

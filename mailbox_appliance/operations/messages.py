@@ -1,12 +1,17 @@
-"""Reading mail: always from the store, never from the network."""
+"""Reading mail: folders, labels, filtered lists, messages, threads.
 
-from collections.abc import Iterator, Sequence
+Always from the store, never from the network.
+"""
 
-from msgspec import UNSET
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, TypeVar
+
+from msgspec import UNSET, Meta
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import NotFound
+from mailbox_appliance.errors import Invalid, NotFound
+from mailbox_appliance.mail import search
 from mailbox_appliance.model.records import (
     Account,
     Body,
@@ -17,12 +22,125 @@ from mailbox_appliance.model.records import (
     MessageFilter,
     OperationResult,
     Page,
+    SearchedField,
+    SearchTerm,
     Thread,
 )
-from mailbox_appliance.operations import contents, filters
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import Cursor, Limit, operation
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations import contents
+from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
+from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operation
+
+# --- Which messages a list is to show: the single values that every list of messages takes, as one filter ---
+
+
+T = TypeVar("T")
+
+#: Words of a query that a warning names.
+_MAX_NAMED = 10
+
+FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A folder's id, role, path or name.")]
+Query = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=1000,
+        description=(
+            'Words, "phrases" and beg* that are all to be found, and from: to: subject: before: after: is:unread'
+            " is:read is:starred has:attachment label:. Anything else with a colon is looked for as it stands, and so"
+            " are -word, OR, AND and NOT."
+        ),
+    ),
+]
+TextFilter = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=1000,
+        description="Keeps the messages that have all these words, and says in `searchContext` where the text stands.",
+    ),
+]
+Unread = Annotated[bool, Meta(description="Only what has not been read; false: only what has.")]
+Starred = Annotated[bool, Meta(description="Only what is starred; false: only what is not.")]
+HasAttachment = Annotated[
+    bool, Meta(description="Only what has an attachment, not counting inline images; or has none.")
+]
+PersonFilter = Annotated[
+    str,
+    Meta(min_length=1, max_length=1000, description="Words of a name or an address, which stand one after the other."),
+]
+SubjectFilter = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Words of the subject, which stand one after the other.")
+]
+DateFilter = Annotated[str, Meta(max_length=40, description="A date or a date-time, UTC; compared with `date`.")]
+
+
+def read_filter(
+    *,
+    q: str | None,
+    text: str | None,
+    unread: bool | None,
+    starred: bool | None,
+    has_attachment: bool | None,
+    from_: str | None,
+    to: str | None,
+    subject: str | None,
+    after: str | None,
+    before: str | None,
+) -> MessageFilter:
+    """The filter: all of it must hold. `after` includes its moment, `before` does not. Raises Invalid.
+
+    A blank `q` or `text` is refused: it would select everything, and it is a variable that was never set.
+    """
+    named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
+    marked = MessageFilter(
+        terms=tuple(SearchTerm(given, field) for field, given in named if given is not None),
+        unread=unread,
+        starred=starred,
+        has_attachment=has_attachment,
+        after=_read_value("after", after, search.parse_moment),
+        before=_read_value("before", before, search.parse_moment),
+    )
+    typed = _read_value("q", _require_not_blank("q", q), search.parse_query) or MessageFilter()
+    sought = _read_value("text", _require_not_blank("text", text), _read_text) or MessageFilter()
+    return search.combine_filters((search.without_signs(marked), typed, sought))
+
+
+def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
+    """What the one who asks should know of the filter."""
+    if wanted.is_impossible:
+        yield "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
+
+
+def query_warnings(q: str | None) -> Iterator[str]:
+    """What of a query was not taken as its writer probably meant it."""
+    there_are = " ".join(f"{key}:" for key in search.known_keys())
+    for key in search.misread_keys(q or ""):
+        yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
+    if chosen := search.misread_words(q or ""):
+        named = ", ".join(chosen[:_MAX_NAMED]) + (" and others" if len(chosen) > _MAX_NAMED else "")
+        yield f"{named}: searched as text. All of a query must hold, and nothing can be left out by - or NOT."
+
+
+def _require_not_blank(name: str, given: str | None) -> str | None:
+    if given is not None and not given.strip():
+        raise Invalid.at(name, "This must not be empty.")
+    return given
+
+
+def _read_text(text: str) -> MessageFilter:
+    count = len(search.split_words(text))
+    if count > search.MOST_TERMS:
+        raise ValueError(f"A text holds at most {search.MOST_TERMS} words.")
+    return MessageFilter(text=text, is_impossible=count == 0)
+
+
+def _read_value(name: str, given: str | None, reader: Callable[[str], T]) -> T | None:
+    if given is None:
+        return None
+    try:
+        return reader(given)
+    except ValueError as error:
+        raise Invalid.at(name, str(error)) from error
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -42,17 +160,17 @@ def list_messages(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001
     account: Account,
-    folder: filters.FolderName | None = None,
-    q: filters.Query | None = None,
-    text: filters.Text | None = None,
-    unread: filters.Unread | None = None,
-    starred: filters.Starred | None = None,
-    has_attachment: filters.HasAttachment | None = None,
-    from_: filters.Person | None = None,
-    to: filters.Person | None = None,
-    subject: filters.Subject | None = None,
-    after: filters.Moment | None = None,
-    before: filters.Moment | None = None,
+    folder: FolderName | None = None,
+    q: Query | None = None,
+    text: TextFilter | None = None,
+    unread: Unread | None = None,
+    starred: Starred | None = None,
+    has_attachment: HasAttachment | None = None,
+    from_: PersonFilter | None = None,
+    to: PersonFilter | None = None,
+    subject: SubjectFilter | None = None,
+    after: DateFilter | None = None,
+    before: DateFilter | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> OperationResult[Page[Message]]:
@@ -62,7 +180,7 @@ def list_messages(
     shows the Date field, which the sender writes and which may be wrong: `after` and `before` go by it, the order
     does not.
     """
-    wanted = filters.read(
+    wanted = read_filter(
         q=q,
         text=text,
         unread=unread,
@@ -74,25 +192,25 @@ def list_messages(
         after=after,
         before=before,
     )
-    warnings = (*first_sync_warnings(appliance, account), *filters.misread(q))
-    return _page(appliance, (account,), wanted, folder, cursor, limit, warnings, account.id)
+    warnings = (*first_sync_warnings(appliance, account), *query_warnings(q))
+    return _list_page(appliance, (account,), wanted, folder, cursor, limit, warnings, account.id)
 
 
 @operation(needs=Capability.MAIL_READ)
 def list_all_messages(
     appliance: Appliance,
     caller: Caller,
-    folder: filters.FolderName | None = None,
-    q: filters.Query | None = None,
-    text: filters.Text | None = None,
-    unread: filters.Unread | None = None,
-    starred: filters.Starred | None = None,
-    has_attachment: filters.HasAttachment | None = None,
-    from_: filters.Person | None = None,
-    to: filters.Person | None = None,
-    subject: filters.Subject | None = None,
-    after: filters.Moment | None = None,
-    before: filters.Moment | None = None,
+    folder: FolderName | None = None,
+    q: Query | None = None,
+    text: TextFilter | None = None,
+    unread: Unread | None = None,
+    starred: Starred | None = None,
+    has_attachment: HasAttachment | None = None,
+    from_: PersonFilter | None = None,
+    to: PersonFilter | None = None,
+    subject: SubjectFilter | None = None,
+    after: DateFilter | None = None,
+    before: DateFilter | None = None,
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> OperationResult[Page[Message]]:
@@ -101,7 +219,7 @@ def list_all_messages(
     A folder is looked for in each mailbox, by its role, path or name. The order is that in which the servers received
     the messages; `after` and `before` go by `date`, which the sender wrote.
     """
-    wanted = filters.read(
+    wanted = read_filter(
         q=q,
         text=text,
         unread=unread,
@@ -116,9 +234,9 @@ def list_all_messages(
     accounts = permissions.reachable_accounts(appliance.store, caller.required_credential)
     incomplete = sum(account.last_sync_at is None for account in accounts)
     first = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
-    warnings = (*first, *filters.misread(q))
+    warnings = (*first, *query_warnings(q))
     # Not bound to the mailboxes: one that is connected while somebody turns the pages breaks nothing.
-    return _page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
+    return _list_page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -126,7 +244,7 @@ def get_message(appliance: Appliance, caller: Caller, account: Account, message_
     """A whole message, with its body and header fields; a body that is not here yet is fetched now."""
     message, warnings = appliance.store.messages.get(account.id, message_id)
     if message.body in (UNSET, Body()) and not appliance.store.messages.get_body(account.id, message_id).is_there:
-        missing = contents.fill(appliance, account, message_id)
+        missing = contents.fetch_body(appliance, account, message_id)
         message, warnings = appliance.store.messages.get(account.id, message_id)
         warnings += missing
     return OperationResult(message, warnings)
@@ -152,7 +270,7 @@ def get_thread(
     return Thread(id=thread_id, subject=subject, messages=page)
 
 
-def _page(
+def _list_page(
     appliance: Appliance,
     accounts: Sequence[Account],
     wanted: MessageFilter,
@@ -173,7 +291,7 @@ def _page(
     items, more = appliance.store.messages.list(
         ids, wanted, folders=folders, before=position, limit=limit, reader=appliance.html_readers.for_request()
     )
-    warnings = (*warnings, *filters.warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
+    warnings = (*warnings, *filter_warnings(wanted), *_backlog_warnings(appliance, ids, wanted))
     return OperationResult(Page(items=items, next_cursor=encode_cursor(more, name, folder, wanted)), warnings)
 
 

@@ -1,30 +1,267 @@
-"""What an operation is: a function whose signature is the contract, and the checks that every door gets with it.
+"""What an operation is: a function whose signature is the contract, and the checks around it.
 
-    reach (401, 403 session, 404) -> rights (403) -> input (400) -> the function
+    HTTPS (403) -> who asks (401) -> session (403) -> reach (404) -> rights (403) -> input (400) -> the function
 
 The parameters after `appliance` and `caller` are what the caller gives: a mailbox (`Account`, named by `accountId`), a
-body (a struct, or a choice of structs), and single values (path, query, header, flag or tool argument, as the door
-likes).
+body (a struct, or a choice of structs), and single values (path, query, header, flag or tool argument).
 """
 
 import hashlib
+import hmac
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from enum import Enum
+from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
+from mailbox_appliance.errors import (
+    Detail,
+    HttpsRequired,
+    Invalid,
+    LocalOnly,
+    MemberSuspended,
+    Problem,
+    SessionRequired,
+    TooBusy,
+    TooLarge,
+    Unauthenticated,
+    WrongMedia,
+)
 from mailbox_appliance.events import LargeWorkEnded
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Account, Capability, OperationResult, Role
-from mailbox_appliance.operations.caller import Caller, Origin
-from mailbox_appliance.operations.canonical import canonical
-from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
-from mailbox_appliance.operations.parameter import Parameter, pointer, wire_name
-from mailbox_appliance.operations.rights import Access, Allows, Permits, Rights
+from mailbox_appliance.model.records import Account, Capability, Member, OperationResult, Role
+from mailbox_appliance.operations.decoding import (
+    Parameter,
+    body_types,
+    canonical_json,
+    convert_body,
+    convert_value,
+    decode_json,
+    value_pointer,
+    wire_name,
+)
+from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability, require_owner
+from mailbox_appliance.security import tokens
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.credentials import FoundCredential
+from mailbox_appliance.store.store import Store
+
+# --- Who asks: found out once, under every door, from a bearer token and where the request came from ---
+
+
+# Tokens of earlier releases are shorter; nothing of ours is longer than this.
+_MAX_TOKEN_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a request came from: the peer's address, whether that is this computer, and whether nobody could listen."""
+
+    client_address: str | None
+    is_local: bool
+    is_secure: bool
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody in between reads along."""
+        return self.is_local or self.is_secure
+
+
+LOCAL = Origin(None, is_local=True, is_secure=True)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks. Without a credential it may be anybody, or the operator of this computer, who is no member."""
+
+    origin: Origin
+    credential: FoundCredential | None = None
+    capabilities: frozenset[Capability] = frozenset()
+    is_operator: bool = False
+
+    @property
+    def member(self) -> Member:
+        """The member behind the credential. Raises Unauthenticated where there is none."""
+        return self.required_credential.member
+
+    @property
+    def required_credential(self) -> FoundCredential:
+        """The credential. Raises Unauthenticated where there is none."""
+        if self.credential is None:
+            raise Unauthenticated
+        return self.credential
+
+    @property
+    def kind(self) -> Literal["anonymous", "session", "api_key"]:
+        """What the request was made with."""
+        return "anonymous" if self.credential is None else self.credential.kind
+
+    @property
+    def actor(self) -> Actor:
+        """The caller as the audit log names it."""
+        address = self.origin.client_address
+        if self.credential is None:
+            return Actor("local" if self.origin.is_local else "system", client_address=address)
+        return Actor(self.credential.kind, self.credential.id, self.credential.member.id, address)
+
+
+def is_operator(secret: str | None, token: str | None, origin: Origin) -> bool:
+    """Whether a bearer token is the secret of this run, shown on this computer: whoever may read `run.json` has it."""
+    if secret is None or not token or not origin.is_local:
+        return False
+    return hmac.compare_digest(secret.encode(), token.encode("utf-8", "surrogatepass"))
+
+
+def identify(store: Store, token: str | None, origin: Origin) -> Caller:
+    """The caller that a bearer token stands for.
+
+    Raises Unauthenticated without a token or for one that is no longer good, MemberSuspended for a suspended member's.
+    """
+    if not token or len(token) > _MAX_TOKEN_LENGTH:
+        raise Unauthenticated
+    # A mistyped or cut token is told by its checksum, without asking the store.
+    if token[:4] in tokens.KINDS and not tokens.is_well_formed(token):
+        raise Unauthenticated
+    found = store.credentials.find(tokens.hash_token(token))
+    if found is None:
+        raise Unauthenticated
+    if found.member.status == "suspended":
+        raise MemberSuspended
+    return Caller(origin, found, effective_capabilities(found))
+
+
+def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCredential:
+    """Ask again, inside the transaction that saves, whether the caller may: much can happen while a request waits.
+
+    Answers the credential as it is now. Raises Unauthenticated where the session or key has ended since it was looked
+    at, MemberSuspended, and Denied where none of the capabilities is held any more.
+    """
+    found = store.credentials.find_current(caller.required_credential)
+    if found is None:
+        raise Unauthenticated
+    if found.member.status == "suspended":
+        raise MemberSuspended
+    require_capability(effective_capabilities(found), needed)
+    return found
+
+
+def recheck_owner(store: Store, caller: Caller, account_id: str) -> None:
+    """The same, and whether the mailbox is the caller's own. Raises NotFound where it is not reached any more, too."""
+    found = recheck_caller(store, caller)
+    require_owner(require_account(store, found, account_id), found.member.id)
+
+
+# --- Who may ask for an operation: one declaration, checked in one order under every door ---
+#
+# host and HTTPS (403) -> who asks (401) -> session (403) -> reach (404) -> capability, role, owner (403)
+
+
+#: Raises NotFound or Denied where the caller may not do this to what a request's single values name: in a mailbox...
+AccountCheck = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
+#: ... and elsewhere, such as to a member.
+RequestCheck = Callable[[Appliance, Caller, Mapping[str, str]], None]
+
+
+class Access(Enum):
+    """What a caller must come with."""
+
+    ANYBODY = "anybody"
+    LOCAL = "local"
+    CREDENTIAL = "credential"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What is asked of a caller.
+
+    `needs`: one of these capabilities. `needs_of`: which of them a decoded body asks for. `role`: only members of this
+    role. `owner`: only the mailbox's owner. `anywhere`: who holds this reaches every mailbox here, which must then not
+    show any mail. `allows`, `permits`: where it depends on what the request names. `https`: remotely only by HTTPS.
+    `https_of`: whether a decoded body asks for what is so guarded. `operator`: whoever holds the secret of this run may
+    as well, on this computer; nothing else is asked of them.
+    """
+
+    access: Access = Access.CREDENTIAL
+    needs: tuple[Capability, ...] = ()
+    needs_of: Callable[[object], Capability | None] | None = None
+    https_of: Callable[[object], bool] | None = None
+    role: Role | None = None
+    owner: bool = False
+    any_mailbox_with: Capability | None = None
+    check_account: AccountCheck | None = None
+    check_request: RequestCheck | None = None
+    https: bool = False
+    operator: bool = False
+
+    def identify(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
+        """The caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
+        if self.https and not origin.is_private:
+            raise HttpsRequired
+        if self.access is Access.LOCAL and not origin.is_local:
+            raise LocalOnly(details=(Detail("role", "operator on this computer"),))
+        if self.access in (Access.ANYBODY, Access.LOCAL):
+            return Caller(origin)
+        if self.operator and is_operator(appliance.operator_secret, token, origin):
+            return Caller(origin, is_operator=True)
+        caller = identify(appliance.store, token, origin)
+        if self.access is Access.SESSION and caller.required_credential.kind != "session":
+            raise SessionRequired
+        return caller
+
+    def get_account(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
+        """The mailbox that a request names. Raises NotFound."""
+        everywhere = self.any_mailbox_with is not None and self.any_mailbox_with in caller.capabilities
+        return permissions.require_account(
+            appliance.store, caller.required_credential, account_id, everywhere=everywhere
+        )
+
+    def check(
+        self,
+        appliance: Appliance,
+        caller: Caller,
+        account: Account | None,
+        values: Mapping[str, str],
+        body: Callable[[], object],
+    ) -> None:
+        """Raises Denied, HttpsRequired or NotFound unless the caller may; `body`: what can be read of it, else None."""
+        if caller.is_operator:
+            return
+        if self.https_of is not None and not caller.origin.is_private and self.https_of(body()):
+            raise HttpsRequired
+        self.require_capability(caller, body)
+        if self.role is not None:
+            permissions.require_role(caller.member, self.role)
+        if self.check_request is not None:
+            self.check_request(appliance, caller, values)
+        if account is not None:
+            self._check_account(appliance, caller, account, values)
+
+    def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
+        """Raises Denied, naming the capability that is missing: the one that the body asks for, where it tells."""
+        asked = None if self.needs_of is None else self.needs_of(body())
+        permissions.require_capability(caller.capabilities, self.needs if asked is None else (asked,))
+
+    def _check_account(self, appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
+        if self.owner:
+            permissions.require_owner(account, caller.member.id)
+        if self.check_account is not None:
+            self.check_account(appliance, caller, account, values)
+
+
+# ---
+# What an operation is: a function whose signature is the contract, and the checks that every door gets with it.
+#
+# reach (401, 403 session, 404) -> rights (403) -> input (400) -> the function
+#
+# The parameters after `appliance` and `caller` are what the caller gives: a mailbox (`Account`, named by
+# `accountId`), a body (a struct, or a choice of structs), and single values (path, query, header, flag or tool
+# argument, as the door likes).
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -103,7 +340,7 @@ class Operation(Generic[P, R]):
             self._read_values(request, given)
             return self._run(appliance, caller, given)
         except Invalid as problem:
-            _place(problem, request.places)
+            _locate_details(problem, request.places)
             raise
         finally:
             if isinstance(request.body, Content):
@@ -114,7 +351,7 @@ class Operation(Generic[P, R]):
         method, _, template = (self.fingerprint_route or "").partition(" ")
         path = template.format(**values)
         digest = hashlib.sha256(f"{method}\n{path}\n".encode("utf-8", "surrogatepass"))
-        for piece in canonical(body):
+        for piece in canonical_json(body):
             digest.update(piece)
         return RequestHash(digest.hexdigest())
 
@@ -189,8 +426,8 @@ def operation(
     role: Role | None = None,
     owner: bool = False,
     anywhere: Capability | None = None,
-    allows: Allows | None = None,
-    permits: Permits | None = None,
+    allows: AccountCheck | None = None,
+    permits: RequestCheck | None = None,
     https: bool = False,
     operator: bool = False,
     asks_servers: bool = False,
@@ -215,10 +452,10 @@ def _result_type(annotation: Any) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is OperationResult else annotation
 
 
-def _place(problem: Invalid, places: Mapping[str, str]) -> None:
+def _locate_details(problem: Invalid, places: Mapping[str, str]) -> None:
     """Say of single values where they stood: `cursor` -> `query:cursor`. Pointers into the body stay as they are."""
     problem.details = tuple(
-        Detail(pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
+        Detail(value_pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
     )
 
 

@@ -22,15 +22,13 @@ from mailbox_appliance.model.records import (
     Phase,
     SendPreview,
 )
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.forwarding import forwarding
-from mailbox_appliance.operations.given import Forward, InlineMessage, SavedDraft
-from mailbox_appliance.operations.operation import MAIL_LIMIT, IdempotencyKey, RequestHash, operation
-from mailbox_appliance.operations.prepared import Prepared, preparing, quotas
+from mailbox_appliance.operations.message_input import Forward, InlineMessage, SavedDraft
+from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, IdempotencyKey, RequestHash, operation
+from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas
 from mailbox_appliance.remote.errors import RemoteFault
 
 #: Seconds that an answer waits for the draft that was sent to be gone.
-_DRAFT_GONE_WITHIN = 5.0
+_DRAFT_REMOVAL_SECONDS = 5.0
 
 
 @operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
@@ -46,9 +44,9 @@ def preview(
     For a `draftId` or a `replyToMessageId` it shows sender, recipients, subject and files also to who has no
     `mail.read`, since that is what they are about to send or to keep as a draft; never a text.
     """
-    with preparing(appliance, caller, account, message) as prepared:
+    with prepare_message(appliance, caller, account, message) as prepared:
         shown = preview_of(account.id, prepared.message)
-    return OperationResult(shown, (*prepared.warnings, *_refusals(appliance, caller, account, prepared)))
+    return OperationResult(shown, (*prepared.warnings, *_preview_warnings(appliance, caller, account, prepared)))
 
 
 @operation(needs=Capability.MAIL_SEND, body_limit=MAIL_LIMIT, stands_for="POST /api/v1/accounts/{accountId}/send")
@@ -79,8 +77,8 @@ def send(
     while bulk actions do, which changes nothing of what is sent. Keys that were used before there were delivery
     operations answer as they did then, for 24 hours, with `Idempotency-Replayed: true`.
     """
-    preparation = preparing(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
-    return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
+    preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
+    return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
 @operation(
@@ -105,17 +103,19 @@ def forward(
     Attachments count against the same limits as those of a send: where they are too large, set `includeAttachments` to
     false.
     """
-    preparation = forwarding(appliance, account, message_id, request, (caller.required_credential.id, idempotency_key))
-    return _hand_in(appliance, caller, account, idempotency_key, request_hash, preparation)
+    preparation = prepare_forward(
+        appliance, account, message_id, request, (caller.required_credential.id, idempotency_key)
+    )
+    return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
 
 
-def _hand_in(
+def _submit(
     appliance: Appliance,
     caller: Caller,
     account: Account,
     key: str,
     request_hash: str,
-    preparation: AbstractContextManager[Prepared],
+    preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySend]:
     """The operation of this key: the one that there is, whatever became of drafts and quotas since, or a new one."""
     store, credential = appliance.store, caller.required_credential
@@ -126,7 +126,9 @@ def _hand_in(
     if accepted is None:
         try:
             with preparation as prepared:
-                accepted = store.deliveries.accept(_new(appliance, caller, account, key, request_hash, prepared))
+                accepted = store.deliveries.accept(
+                    _new_delivery(appliance, caller, account, key, request_hash, prepared)
+                )
                 # Of two requests with one key each has composed a message, and one of them is sent.
                 row = prepared.message.row if accepted.is_new else None
         except Problem:
@@ -135,14 +137,14 @@ def _hand_in(
             if accepted is None:
                 raise
         if accepted.is_new:
-            _announce(appliance, accepted.delivery)
+            _publish_accepted(appliance, accepted.delivery)
     if accepted.is_shown:
         return OperationResult(accepted.delivery, accepted.warnings)
-    return _wait(appliance, caller, accepted, row)
+    return _wait_for_outcome(appliance, caller, accepted, row)
 
 
-def _new(
-    appliance: Appliance, caller: Caller, account: Account, key: str, request_hash: str, prepared: Prepared
+def _new_delivery(
+    appliance: Appliance, caller: Caller, account: Account, key: str, request_hash: str, prepared: PreparedMessage
 ) -> NewDelivery:
     return NewDelivery(
         account_id=account.id,
@@ -160,17 +162,17 @@ def _new(
         to=prepared.to,
         subject=prepared.subject,
         warnings=prepared.warnings,
-        quotas=quotas(appliance.settings),
+        quotas=sending_quotas(appliance.settings),
     )
 
 
-def _announce(appliance: Appliance, delivery: Delivery) -> None:
+def _publish_accepted(appliance: Appliance, delivery: Delivery) -> None:
     appliance.events.publish(DeliveryPhaseEntered(delivery.operation_id, Phase.ACCEPTED))
     if delivery.kind == "scheduled":
         appliance.events.publish(DeliveryScheduled(delivery.operation_id, delivery.account_id))
 
 
-def _wait(
+def _wait_for_outcome(
     appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
 ) -> OperationResult[Delivery | LegacySend]:
     """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way.
@@ -183,7 +185,7 @@ def _wait(
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id, row)
         until = time.monotonic() + (appliance.settings.number("sending.answer_within") if has_place else 0)
         ticket.wait(until - time.monotonic())
-        _see_draft_gone(appliance, operation_id, until - time.monotonic())
+        _wait_for_draft_removal(appliance, operation_id, until - time.monotonic())
     if ticket.problem is None and deliveries.mark_shown(operation_id):
         return OperationResult(
             *appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id)
@@ -193,7 +195,7 @@ def _wait(
     raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)
 
 
-def _see_draft_gone(appliance: Appliance, operation_id: str, seconds: float) -> None:
+def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: float) -> None:
     """Have the draft that was sent removed, so that who reads `succeeded` finds it no more; it changes no answer.
 
     What takes longer goes on by itself, and what fails is tried again by the timer.
@@ -204,10 +206,12 @@ def _see_draft_gone(appliance: Appliance, operation_id: str, seconds: float) -> 
         call = appliance.calls.start("imap", partial(appliance.post_send_tasks.remove_draft_now, operation_id))
     except (RemoteFault, RuntimeError):  # the appliance is stopped, or no thread is to be had
         return
-    wait((call,), min(seconds, _DRAFT_GONE_WITHIN))
+    wait((call,), min(seconds, _DRAFT_REMOVAL_SECONDS))
 
 
-def _refusals(appliance: Appliance, caller: Caller, account: Account, prepared: Prepared) -> Iterator[str]:
+def _preview_warnings(
+    appliance: Appliance, caller: Caller, account: Account, prepared: PreparedMessage
+) -> Iterator[str]:
     """What stands in the way of a send by this caller, beside the message itself."""
     if Capability.MAIL_SEND not in caller.capabilities:
         yield f"{Capability.MAIL_SEND} is missing: this credential may preview this message and not send it."
@@ -218,6 +222,6 @@ def _refusals(appliance: Appliance, caller: Caller, account: Account, prepared: 
         yield "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
     try:
         lists = appliance.store.delivery_lists
-        lists.require_quotas(account.id, caller.required_credential.id, quotas(appliance.settings))
+        lists.require_quotas(account.id, caller.required_credential.id, sending_quotas(appliance.settings))
     except QuotaReached as reached:
         yield reached.message

@@ -1,7 +1,17 @@
-"""Logging in and out, and the sessions that come of it."""
+"""Logging in and out: sessions, one's own name and password, and the limits on failed attempts."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.errors import InvalidCredentials, MemberSuspended, NotFound
+from mailbox_appliance.errors import InvalidCredentials, LogInsBusy, MemberSuspended, NotFound, Throttled, WrongPassword
+from mailbox_appliance.metrics import Counters
 from mailbox_appliance.model.records import (
     Capability,
     Credential,
@@ -12,15 +22,99 @@ from mailbox_appliance.model.records import (
     Session,
     Wire,
 )
-from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, Attempt, attempted, by_address, by_email
-from mailbox_appliance.operations.audit import warnings_for
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
-from mailbox_appliance.operations.texts import DeviceName, Email, Password, refuse_controls
+from mailbox_appliance.operations.audit import security_warnings
+from mailbox_appliance.operations.message_input import (
+    DeviceName,
+    Email,
+    Name,
+    Password,
+    refuse_control_characters,
+    refuse_weak_password,
+)
+from mailbox_appliance.operations.operation import Access, Caller, Origin, operation, recheck_caller
 from mailbox_appliance.security import passwords
 from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.store.members import email_key
+
+# --- Attempts to get in: how often they may fail, and how many are looked at at once, whichever way they come ---
+#
+# limits (two reads, 429)  ->  a place (429)  ->  its turn  ->  room for a failure  ->  hashing  ->  the outcome
+#
+# A refusal writes nothing. A failure is in the store, with its row in the audit log, before anybody is told.
+
+
+MAX_FAILURES_PER_EMAIL = 5
+MAX_FAILURES_PER_ADDRESS = 30
+#: Of the current password, by those who have a session already.
+MAX_FAILURES_PER_MEMBER = 5
+MAX_FAILURES_OF_SET_UP = 30
+#: Counted under this name, by reason.
+LOGIN_FAILURES_METRIC = "login_failures"
+
+# Attempts at one thing are looked at one after another: each outcome is known before the next one is counted. Only who
+# has a place waits here, so few workers ever do.
+_ATTEMPT_LOCKS = tuple(threading.Lock() for _ in range(64))
+
+
+@dataclass(frozen=True)
+class LoginAttempt:
+    """One attempt that is being looked at."""
+
+    appliance: Appliance
+    caller: Caller
+    limits: Mapping[str, int]
+
+    def record_failure(
+        self,
+        action: str,
+        target: tuple[str, str] | None = None,
+        outcome: Literal["failure", "denied"] = "failure",
+    ) -> None:
+        """Count it, and say so in the audit log. Call it before the answer that tells."""
+        store = self.appliance.store
+        with store.database.transaction():
+            store.login_attempts.record_failure(self.limits.keys())
+            store.audit.record(self.caller.actor, action, target, outcome)
+        self.appliance.counters.increment(LOGIN_FAILURES_METRIC, reason="suspended" if outcome == "denied" else "wrong")
+
+
+@contextmanager
+def begin_attempt(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -> Iterator[LoginAttempt]:
+    """An attempt that counts in these buckets if it fails; its turn is that of the first. Raises Throttled."""
+    attempts = appliance.store.login_attempts
+    turn = _ATTEMPT_LOCKS[hash(next(iter(limits))) % len(_ATTEMPT_LOCKS)]
+    with ExitStack() as held:
+        with _count_refusals(appliance.counters):
+            attempts.require_room(limits)
+            held.enter_context(appliance.hashing_slot(is_local=caller.origin.is_local))
+            held.enter_context(turn)
+            held.enter_context(attempts.reserve(limits))
+        yield LoginAttempt(appliance, caller, limits)
+
+
+@contextmanager
+def _count_refusals(meters: Counters) -> Iterator[None]:
+    try:
+        yield
+    except Throttled as refusal:
+        meters.increment(LOGIN_FAILURES_METRIC, reason="busy" if isinstance(refusal, LogInsBusy) else "throttled")
+        raise
+
+
+def email_bucket(email: str) -> str:
+    """What attempts at a member are counted under: the email as members are found by it."""
+    return f"email:{email_key(email)}"
+
+
+def address_bucket(origin: Origin) -> str:
+    """What attempts from an address are counted under: this computer apart, IPv6 by /64, which one has."""
+    if origin.is_local or origin.client_address is None:
+        return "address:local"
+    address = ip_address(origin.client_address.split("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return f"address:{IPv6Address(int(address) >> 64 << 64)}/64"
+    return f"address:{getattr(address, 'ipv4_mapped', None) or address}"
 
 
 class LogIn(Input, frozen=True, kw_only=True):
@@ -49,11 +143,14 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
 @operation(access=Access.ANYBODY, https=True)
 def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> OperationResult[LoggedIn]:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
-    refuse_controls("/deviceName", request.device_name)
-    limits = {by_email(request.email): PER_EMAIL, by_address(caller.origin): PER_ADDRESS}
-    with attempted(appliance, caller, limits) as attempt:
+    refuse_control_characters("/deviceName", request.device_name)
+    limits = {
+        email_bucket(request.email): MAX_FAILURES_PER_EMAIL,
+        address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS,
+    }
+    with begin_attempt(appliance, caller, limits) as attempt:
         logged_in = _try_log_in(appliance, attempt, request)
-    return OperationResult(logged_in, warnings_for(appliance.store, appliance.clock, logged_in.member.id))
+    return OperationResult(logged_in, security_warnings(appliance.store, appliance.clock, logged_in.member.id))
 
 
 @operation()
@@ -68,7 +165,7 @@ def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[WhoAmI]:
     listed = Capability if found.kind == "session" else found.capabilities
     capabilities = tuple(capability for capability in listed if capability in caller.capabilities)
     credential = Credential(kind=found.kind, id=found.id, capabilities=capabilities, account_ids=accounts)
-    warnings = warnings_for(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()
+    warnings = security_warnings(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()
     return OperationResult(WhoAmI(member=found.member, credential=credential), warnings)
 
 
@@ -125,7 +222,7 @@ def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str |
         appliance.store.audit.record(actor, "session.revoke", ("session", ended), about=about)
 
 
-def require_password(appliance: Appliance, member_id: str, hashed: str) -> None:
+def require_unchanged_password(appliance: Appliance, member_id: str, hashed: str) -> None:
     """Raises InvalidCredentials where the password is another one since it was looked at. Inside a transaction."""
     try:
         is_same = appliance.store.members.get_password_hash(member_id) == hashed
@@ -135,20 +232,20 @@ def require_password(appliance: Appliance, member_id: str, hashed: str) -> None:
         raise InvalidCredentials
 
 
-def _try_log_in(appliance: Appliance, attempt: Attempt, request: LogIn) -> LoggedIn:
+def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> LoggedIn:
     store = appliance.store
-    member_id, hashed = _known(appliance, attempt, request)
+    member_id, hashed = _check_login(appliance, attempt, request)
     rehashed = passwords.hash_password(request.password) if passwords.needs_rehash(hashed) else None
     with store.database.transaction(durable=True):
-        require_password(appliance, member_id, hashed)
+        require_unchanged_password(appliance, member_id, hashed)
         if store.members.get(member_id).status == "suspended":
             raise MemberSuspended
-        store.login_attempts.clear(by_email(request.email))
+        store.login_attempts.clear(email_bucket(request.email))
         address = attempt.caller.origin.client_address
         return begin_session(appliance, member_id, request.device_name, address, rehashed=rehashed)
 
 
-def _known(appliance: Appliance, attempt: Attempt, request: LogIn) -> tuple[str, str]:
+def _check_login(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> tuple[str, str]:
     """The member's id and the hash that the password fits. Raises InvalidCredentials, MemberSuspended."""
     members = appliance.store.members
     found = members.find_with_password(request.email)
@@ -170,3 +267,71 @@ def _end_session(appliance: Appliance, caller: Caller, session_id: str) -> None:
     with appliance.store.database.transaction(durable=True):
         appliance.store.credentials.remove_session(caller.member.id, session_id)
         appliance.store.audit.record(caller.actor, "session.revoke", ("session", session_id))
+
+
+# --- What members change about themselves: their name and their password ---
+
+
+class ProfileChange(Input, frozen=True, kw_only=True):
+    """What is to be changed; what is left out stays."""
+
+    name: Name | UnsetType = UNSET
+
+
+class PasswordChange(Input, frozen=True, kw_only=True):
+    """The password of now, and the one of later."""
+
+    current_password: Password
+    new_password: Password
+
+
+@operation(access=Access.SESSION, tag="profile")
+def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> Member:
+    """Change your name."""
+    store, me = appliance.store, caller.member.id
+    if isinstance(request.name, UnsetType):
+        return store.members.get(me)
+    refuse_control_characters("/name", request.name)
+    with store.database.transaction(durable=True):
+        recheck_caller(store, caller)
+        if store.members.get(me).name == request.name:
+            return store.members.get(me)
+        store.audit.record(caller.actor, "member.update", ("member", me))
+        return store.members.update(me, name=request.name)
+
+
+@operation(access=Access.SESSION, https=True, tag="profile")
+def change_password(appliance: Appliance, caller: Caller, request: PasswordChange) -> None:
+    """Change your password. Your other sessions end. After 5 wrong current passwords in 15 minutes: 429."""
+    me = caller.member
+    refuse_weak_password("/newPassword", request.new_password, name=me.name, email=me.email)
+    with begin_attempt(appliance, caller, {_member_bucket(me): MAX_FAILURES_PER_MEMBER}) as attempt:
+        hashed = _require_current_password(appliance, attempt, me, request.current_password)
+        made = passwords.hash_password(request.new_password)
+        _replace_password(appliance, caller, hashed, made)
+
+
+def _require_current_password(appliance: Appliance, attempt: LoginAttempt, me: Member, password: str) -> str:
+    """The hash that the current password fits. Raises WrongPassword."""
+    hashed = appliance.store.members.get_password_hash(me.id)
+    if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
+        attempt.record_failure("password.change", ("member", me.id))
+        raise WrongPassword
+    return hashed
+
+
+def _replace_password(appliance: Appliance, caller: Caller, before: str, after: str) -> None:
+    store, me = appliance.store, caller.member.id
+    with store.database.transaction(durable=True):
+        recheck_caller(store, caller)
+        require_unchanged_password(appliance, me, before)
+        store.members.set_password(me, after)
+        # A reset that somebody else asked for would open again what was closed here.
+        store.one_time_tokens.revoke_all(me)
+        store.login_attempts.clear(_member_bucket(caller.member))
+        store.audit.record(caller.actor, "password.change", ("member", me))
+        end_sessions(appliance, caller.actor, me, caller.required_credential.id)
+
+
+def _member_bucket(member: Member) -> str:
+    return f"password:{member.id}"

@@ -1,16 +1,18 @@
-"""What this appliance is and how it is doing."""
+"""What this appliance is and how it is doing: version, store, warnings, and the numbers of its charts."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.records import AccountStatus, Capability, Count, OperationResult, Timestamp, Wire
-from mailbox_appliance.operations.caller import Caller
-from mailbox_appliance.operations.operation import operation
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.store import files
 from mailbox_appliance.store.exclusive_job import ExclusiveJob
 from mailbox_appliance.store.files import DATABASE_FILE
@@ -49,17 +51,17 @@ class StoreStatus(Wire, frozen=True, kw_only=True):
     progress: StoreProgress | UnsetType = UNSET
 
 
-HELD = (
+HELD_WARNING = (
     "Scheduled sends are held until an administrator lets them go: `scheduled release`, or PATCH /admin/settings with"
     " `sending.hold_scheduled` false. What waits for more than 24 hours ends as `expired`."
 )
-UNFIT = (
+UNFIT_CONFIG_WARNING = (
     "config.toml could not be taken up when it was last read, and the next start would fail: the log says why. Mend it,"
     " and reload (`systemctl reload`, or SIGHUP)."
 )
 
 Trace = Annotated[str, Meta(description="The `file` of `lastCrash` in `GET /status`.")]
-SUPERSEDED = (
+SUPERSEDED_WARNING = (
     "The program was replaced while it ran, as by the package of another release, or removed: end the appliance and"
     " start it anew, since parts of it that it has not needed so far may be missing."
 )
@@ -127,7 +129,7 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
         deliveries=DeliveryCounts(**store.delivery_lists.count_open({a.id for a in accounts})),
         last_crash=UNSET if crash is None else crash,
     )
-    return OperationResult(status, tuple(warnings(appliance, crash)))
+    return OperationResult(status, tuple(operator_warnings(appliance, crash)))
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
@@ -143,7 +145,7 @@ def _is_administrator(caller: Caller) -> bool:
     return caller.kind == "session" and caller.member.role == "admin"
 
 
-def warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
+def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
     """What an operator should see to, each as a sentence. Every member may read it: it tells of no files' places.
 
     `crash`: one that is told as well, for those who may know of it.
@@ -157,13 +159,13 @@ def warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
     )
     yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
     if processes.is_bundle_replaced():
-        yield SUPERSEDED
+        yield SUPERSEDED_WARNING
     if appliance.settings.is_file_invalid:
-        yield UNFIT
+        yield UNFIT_CONFIG_WARNING
     if waiting := appliance.settings.waiting:
         yield f"What config.toml says of {', '.join(waiting)} counts from the next start on."
     if appliance.settings.flag("sending.hold_scheduled"):
-        yield HELD
+        yield HELD_WARNING
     if crash is not None:
         yield crashes.warning(crash)
 
@@ -174,11 +176,90 @@ def _store_status(appliance: Appliance) -> StoreStatus:
         format=format_5.NUMBER,
         size_bytes=store.size_bytes,
         free_bytes=store.free_bytes,
-        progress=progress_of(appliance.exclusive_job),
+        progress=store_progress(appliance.exclusive_job),
     )
 
 
-def progress_of(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
+def store_progress(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
     """How far the long work on the store is, while there is some."""
     now = long_work.current
     return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)
+
+
+# --- How much was sent and how much came, over the last hours: the numbers of a chart ---
+
+
+Hours = Annotated[int, msgspec.Meta(ge=1, le=168, description="How many hours back: up to a week.")]
+#: Up to so many hours -> the seconds of a step; beyond the last, six hours.
+_STEPS = ((6, 300), (48, 3600))
+_MAX_STEP = 21_600
+
+
+class DeliveriesInStep(Wire, frozen=True, kw_only=True):
+    """Deliveries accepted in a step, by what became of them until now; `other`: queued, or being sent."""
+
+    at: Timestamp
+    succeeded: Count
+    failed: Count
+    uncertain: Count
+    other: Count
+
+
+class ArrivalsInStep(Wire, frozen=True, kw_only=True):
+    """Messages that the mail servers received in a step."""
+
+    at: Timestamp
+    messages: Count
+
+
+class History(Wire, frozen=True, kw_only=True):
+    """What happened from `from` to `to`, in steps of so many seconds; each step is named by its beginning."""
+
+    from_: Timestamp = msgspec.field(name="from")
+    to: Timestamp
+    step_seconds: int
+    deliveries: tuple[DeliveriesInStep, ...]
+    arrived: tuple[ArrivalsInStep, ...]
+
+
+@operation(needs=Capability.MAIL_READ, tag="history")
+def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> History:
+    """Deliveries and messages that came, over the last hours, in the mailboxes that you reach.
+
+    Of deliveries those count that you see in lists of them. Messages count when the mail server received them, and
+    as long as they are there; what was sent from here and drafts do not. Steps are 5 minutes long (up to 6 hours), an
+    hour (up to 48), or 6 hours; the last one is not over yet.
+    """
+    step = next((seconds for most, seconds in _STEPS if hours <= most), _MAX_STEP)
+    since, until = _whole_steps(appliance.clock.now(), hours * 3600, step)
+    accounts = json.dumps([a.id for a in permissions.reachable_accounts(appliance.store, caller.required_credential)])
+    sent = appliance.store.history.count_deliveries(accounts, caller.member.id, since, step)
+    came = appliance.store.history.count_arrivals(accounts, since, until, step)
+    times = [
+        to_timestamp(since + timedelta(seconds=step * n)) for n in range(int((until - since).total_seconds()) // step)
+    ]
+    return History(
+        from_=times[0],
+        to=to_timestamp(until),
+        step_seconds=step,
+        deliveries=tuple(_to_step_counts(at, sent.get(index, {})) for index, at in enumerate(times)),
+        arrived=tuple(ArrivalsInStep(at=at, messages=came.get(index, 0)) for index, at in enumerate(times)),
+    )
+
+
+def _whole_steps(now: datetime, seconds: int, step: int) -> tuple[datetime, datetime]:
+    """Whole steps, by the clock in UTC; now is in the last one."""
+    end = int(now.timestamp()) // step * step + step
+    length = -(-seconds // step) * step
+    return datetime.fromtimestamp(end - length, UTC), datetime.fromtimestamp(end, UTC)
+
+
+def _to_step_counts(at: str, found: Mapping[str, int]) -> DeliveriesInStep:
+    other = found.get("queued", 0) + found.get("sending", 0)
+    return DeliveriesInStep(
+        at=at,
+        succeeded=found.get("succeeded", 0),
+        failed=found.get("failed", 0),
+        uncertain=found.get("uncertain", 0),
+        other=other,
+    )

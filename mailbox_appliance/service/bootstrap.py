@@ -10,7 +10,7 @@ from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.model.records import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
-from mailbox_appliance.operations import configuration
+from mailbox_appliance.operations import settings
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.files import failures_as_unusable, write_private
 from mailbox_appliance.store.open_file import DirectoryLock
@@ -47,7 +47,7 @@ class Bootstrap:
 
     def load_settings(self) -> Settings:
         """The settings as they are now. Raises BadSetting."""
-        return configuration.load(self.data_dir / "config.toml", self.flags)
+        return settings.load_settings(self.data_dir / "config.toml", self.flags)
 
     def open(self, options: Settings, progress: Progress | None = None) -> Appliance:
         """The appliance, on a directory that nobody has; `progress` is told of an upgrade. Raises StoreUnusable."""

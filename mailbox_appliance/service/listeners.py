@@ -17,17 +17,15 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import HttpsNotOffered, Problem
-from mailbox_appliance.operations.certificates import ensure_certificate
+from mailbox_appliance.operations.settings import ensure_certificate
 from mailbox_appliance.settings import Settings, host_for_url
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.tls import inspect
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.inspect import CertificateFacts, LoadedCertificate, load_certificate
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.group import Group
-from mailbox_appliance.web.ports import AddressInUse, CannotListen
-from mailbox_appliance.web.proxies import proxies_of
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.http import trusted_proxies
+from mailbox_appliance.web.server.server import AddressInUse, CannotListen, HttpServer, ListenerGroup
 
 # ---
 # The HTTPS listener: it opens, moves and closes, and what is under way on the one from before is still answered.
@@ -58,7 +56,7 @@ class OpenListener:
     """A listener that is open, and what it was opened for."""
 
     asked: ListenAddress
-    group: Group
+    group: ListenerGroup
 
     @property
     def port(self) -> int:
@@ -73,7 +71,7 @@ class OpenListener:
 class HttpsListener:
     """At most one listener. One thread at a time changes it; any may look at `offer`."""
 
-    def __init__(self, listeners: Listeners) -> None:
+    def __init__(self, listeners: HttpServer) -> None:
         self._listeners = listeners
         self.current: OpenListener | None = None
 
@@ -316,7 +314,7 @@ class ServiceListeners:
 
     def _apply_host_settings(self) -> None:
         self._app.use_hosts(_allowed_hosts(self._appliance.settings))
-        self._app.proxies = proxies_of(self._appliance.settings)
+        self._app.proxies = trusted_proxies(self._appliance.settings)
 
     def _set_strict_transport(self) -> None:
         is_real = (certificate := self.certificate) is not None and certificate.trusted
@@ -335,10 +333,10 @@ class ServiceListeners:
         return found
 
 
-def _open_listeners(app: App, appliance: Appliance) -> Listeners:
+def _open_listeners(app: App, appliance: Appliance) -> HttpServer:
     settings = appliance.settings
     host, port = settings.text("server.host"), settings.number("server.port")
-    return Listeners(
+    return HttpServer(
         app,
         [(one, port) for one in ((host,) if host else _LOOPBACK)],
         workers=settings.number("server.workers"),

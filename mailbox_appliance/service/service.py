@@ -23,7 +23,7 @@ from mailbox_appliance import logs
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import HttpsNotOffered, Stopping, StoreUnusable
-from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.service import signals
 from mailbox_appliance.service.bootstrap import Bootstrap, ensure_setup_code, tune_garbage_collector
 from mailbox_appliance.service.listeners import ServiceListeners
@@ -58,7 +58,7 @@ class Service:
     def __init__(self, opening: Bootstrap, appliance: Appliance) -> None:
         """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
         self._bootstrap = opening
-        self._assistants = Door()
+        self._assistants = McpEndpoint()
         self._app = App(appliance, assistants=self._assistants)
         self.listening = ServiceListeners(self._app, appliance)
         self._lock = appliance.store.lock

@@ -1,38 +1,235 @@
-"""What a click does. Each click has a thread of its own, so that none keeps the menu waiting; what is under way is not
-begun a second time. What came of it is told where nothing else shows it, in the words of the API where it has some.
-"""
+"""What the menu items do, each in a thread of its own; and opening the console, folders and terminals."""
 
 import logging
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mailbox_appliance.client.errors import INTERNAL, Failure
+from mailbox_appliance.client.errors import INTERNAL, NETWORK, Failure
 from mailbox_appliance.client.http import ApiRequest
 from mailbox_appliance.client.local import RunningAppliance
 from mailbox_appliance.clock import SystemClock
-from mailbox_appliance.system import processes
-from mailbox_appliance.tray import console, notices, service
+from mailbox_appliance.system import ownership, processes
+from mailbox_appliance.tray import notifications, owner, service
 from mailbox_appliance.tray.autostart import Autostart
-from mailbox_appliance.tray.notices import Notice
-from mailbox_appliance.tray.opening import Opening
-from mailbox_appliance.tray.restarts import MOST, WITHIN, Restarts
-from mailbox_appliance.tray.rows import Action
-from mailbox_appliance.tray.service import Service
-from mailbox_appliance.tray.state import State
-from mailbox_appliance.tray.watching import Watcher
+from mailbox_appliance.tray.notifications import Notice
+from mailbox_appliance.tray.service import MAX_RESTARTS, RESTART_WINDOW, RestartLimit, ServiceProcess
+from mailbox_appliance.tray.state import TrayState
+from mailbox_appliance.tray.view import Action
+from mailbox_appliance.tray.watcher import ApplianceWatcher
+
+# ---
+# Where the console is opened: signed in by a link that is good once, where there is a log-in; else at its door.
+
+
+def console_url(data_dir: Path, place: str = "") -> str:
+    """The address of a page of the console, where whoever is not signed in is asked to. Raises Failure."""
+    return f"{owner.owner_url(data_dir)}/{place and '#' + place}"
+
+
+def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> str:
+    """An address that shows a page of the console at once, within a minute; the door, where no log-in opens it.
+
+    Raises Failure where nothing answers. To be opened at once and told nobody: it lets in whoever has it.
+    """
+    closed = console_url(data_dir, place)
+    watcher.poll()  # which finds the log-in, where it is new
+    try:
+        answer = watcher.client().call(ApiRequest("POST", "/auth/console-links", timeout=10))
+        return f"{answer['data']['url']}{place and '&to=' + place}"
+    except Failure as failure:
+        if failure.exit_code == NETWORK:
+            raise
+    except (KeyError, TypeError):
+        pass
+    return closed
+
+
+# --- What of others is opened from the menu: a browser, a folder, a terminal; and what is put into the clipboard ---
+#
+# Nothing of it is waited for longer than it takes to see that it has begun, and none is left as a zombie. What cannot
+# be opened is told by False: there may be no browser, and no clipboard, on a bare desktop.
+
+
+#: Seconds after which what was started and goes on counts as opened.
+_BEGINS_WITHIN = 3.0
+_BROWSERS = (
+    ("xdg-open",),
+    ("gio", "open"),
+    ("x-www-browser",),
+    ("sensible-browser",),
+    ("firefox",),
+    ("chromium",),
+    ("google-chrome",),
+)
+_FILES = (("xdg-open",), ("gio", "open"))
+#: Terminals, and what stands before the command in each.
+_TERMINALS = (
+    ("xdg-terminal-exec",),
+    ("x-terminal-emulator", "-e"),
+    ("gnome-terminal", "--"),
+    ("konsole", "-e"),
+    ("xfce4-terminal", "-x"),
+    ("mate-terminal", "-x"),
+    ("ptyxis", "--"),
+    ("kgx", "--"),
+    ("foot",),
+    ("kitty",),
+    ("alacritty", "-e"),
+    ("xterm", "-e"),
+)
+#: A variable without which there is none -> clipboards that read what is to lie in them.
+_CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+)
+_CLIPBOARD_OF: dict[str, tuple[str, ...]] = {"darwin": ("pbcopy",), "win32": ("clip",)}
+_AND_STAY = '"$@"; printf "\\nPress Enter to close this window. "; read -r _'
+_IN_TERMINAL = 'on run told\ntell application "Terminal"\nactivate\ndo script (item 1 of told)\nend tell\nend run'
+
+
+@dataclass(frozen=True)
+class DesktopLauncher:
+    """Opens things as the desktop of this environment does."""
+
+    environment: Mapping[str, str]
+    platform: str = sys.platform
+
+    def open_browser(self, address: Callable[[], str]) -> bool:
+        """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers.
+
+        It is asked for anew for each that is tried: one that has failed may have used a link that is good once.
+        """
+        named = [_browser_command(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
+        return self._try_viewers(named, address) or self._show_in_any(_BROWSERS, address)
+
+    def open_folder(self, folder: Path) -> bool:
+        """Show a folder."""
+        return self._show_in_any(_FILES, lambda: str(folder))
+
+    def open_file(self, file: Path) -> bool:
+        """Show a text file."""
+        return self._show_in_any(_FILES, lambda: str(file))
+
+    def open_terminal(self, command: Sequence[str]) -> bool:
+        """Run a command of ours in a terminal, which stays until somebody has read it."""
+        if self.platform == "win32":
+            # With /s it is the outer quotes that cmd takes away, and no others.
+            line = f'cmd /s /k "{" ".join(map(_quote_for_cmd, command))}"'
+            return self._start_and_check(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
+        if self.platform == "darwin":
+            return self._start_any([("osascript", "-e", _IN_TERMINAL, shlex.join(command))])
+        staying = ("sh", "-c", _AND_STAY, "sh", *command)
+        named = [(name, "-e")] if (name := self.environment.get("TERMINAL")) else []
+        return self._start_any([(*terminal, *staying) for terminal in (*named, *_TERMINALS)])
+
+    def copy_to_clipboard(self, text: str) -> bool:
+        """Put a text into the clipboard."""
+        named = _CLIPBOARD_OF.get(self.platform)
+        ways = [named] if named else [command for name, command in _CLIPBOARDS if self.environment.get(name)]
+        return any(self._send_text(command, text) for command in ways)
+
+    def _show_in_any(self, ways: Sequence[tuple[str, ...]], what: Callable[[], str]) -> bool:
+        if self.platform == "win32":
+            return _open_with_windows(what())
+        return self._try_viewers([("open",)] if self.platform == "darwin" else ways, what)
+
+    def _try_viewers(self, ways: Sequence[Sequence[str]], what: Callable[[], str]) -> bool:
+        return any(self._start_and_check(_with_target(way, what())) for way in ways if self._is_there(way))
+
+    def _is_there(self, way: Sequence[str]) -> bool:
+        return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
+
+    def _start_any(self, commands: Sequence[Sequence[str]]) -> bool:
+        """Start the first of these programs that is there and does not refuse."""
+        return any(self._start_and_check(command) for command in commands if command)
+
+    def _start_and_check(self, command: Sequence[str], creationflags: int = 0) -> bool:
+        child = self._start_program(command, subprocess.DEVNULL, creationflags)
+        if child is None:
+            return False
+        try:
+            return child.wait(_BEGINS_WITHIN) == 0
+        except subprocess.TimeoutExpired:
+            threading.Thread(target=child.wait, name=f"child-{child.pid}", daemon=True).start()
+            return True
+
+    def _send_text(self, command: Sequence[str], text: str) -> bool:
+        child = self._start_program(command, subprocess.PIPE)
+        if child is None:
+            return False
+        try:
+            child.communicate(text.encode(), _BEGINS_WITHIN)
+        except (subprocess.TimeoutExpired, OSError):
+            child.kill()
+            child.wait()
+        return child.returncode == 0
+
+    def _start_program(
+        self, command: Sequence[str], stdin: int, creationflags: int = 0
+    ) -> "subprocess.Popen[bytes] | None":
+        """A program of others in a session of its own, which no Ctrl-C of ours reaches; None where it is not there."""
+        with suppress(OSError):
+            return subprocess.Popen(
+                command,
+                env=processes.foreign_environment(self.environment),
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=self.platform != "win32",
+                creationflags=creationflags,
+                umask=ownership.original_umask(),
+            )
+        return None
+
+
+def show_in_browser(address: str, environment: Mapping[str, str]) -> bool:
+    """Show an address in a browser, for a command that has one to show; False where there is none."""
+    return DesktopLauncher(environment).open_browser(lambda: address)
+
+
+def _browser_command(part: str) -> list[str]:
+    """A command of BROWSER; none where its quotes do not close."""
+    try:
+        return [word for word in shlex.split(part) if word != "&"]
+    except ValueError:
+        return []
+
+
+def _quote_for_cmd(argument: str) -> str:
+    """A path or a word for cmd, which obeys an & outside of quotes; a backslash before the last quote is doubled."""
+    ending = argument[len(argument.rstrip("\\")) :]
+    return f'"{argument}{ending}"'
+
+
+def _with_target(way: Sequence[str], what: str) -> list[str]:
+    """A command with what it is to show: in the place of `%s`, else behind it."""
+    return [word.replace("%s", what) for word in way] if any("%s" in word for word in way) else [*way, what]
+
+
+def _open_with_windows(what: str) -> bool:
+    if sys.platform == "win32":
+        with suppress(OSError):
+            os.startfile(what)  # noqa: S606 - an address or a folder of ours
+            return True
+    return False
+
 
 log = logging.getLogger(__name__)
 
 #: Seconds that a backup may take without a word.
-_BACKUP_WITHIN = 6 * 3600.0
+_BACKUP_SECONDS = 6 * 3600.0
 #: How it is told that something could not be done.
 _FAILED = {
     Action.START: "The appliance did not start",
@@ -43,7 +240,7 @@ _FAILED = {
     Action.SWITCH_START_AT_LOGIN: "Start at login stays as it was",
 }
 #: Where the console is opened.
-_PLACES = {
+_CONSOLE_PAGES = {
     Action.OPEN_CONSOLE: "",
     Action.SET_UP: "",
     Action.SHOW_MAILBOXES: "/mailboxes",
@@ -56,7 +253,7 @@ class Tray(Protocol):
     """What an action knows of the tray around it."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> TrayState:
         """What was seen last."""
 
     def show_notice(self, notice: Notice) -> None:
@@ -70,23 +267,23 @@ class Tray(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class TrayParts:
     """What the actions act on."""
 
     data_dir: Path
-    watcher: Watcher
-    service: Service
-    opening: Opening
+    watcher: ApplianceWatcher
+    service: ServiceProcess
+    opening: DesktopLauncher
     autostart: Autostart | None
 
 
 class Actions:
     """The clicks of one tray."""
 
-    def __init__(self, tray: Tray, parts: Parts) -> None:
+    def __init__(self, tray: Tray, parts: TrayParts) -> None:
         self._tray, self._parts = tray, parts
         self._acts: Mapping[Action, Callable[[], None]] = {
-            **{action: partial(self._open_console, place) for action, place in _PLACES.items()},
+            **{action: partial(self._open_console, place) for action, place in _CONSOLE_PAGES.items()},
             Action.LOG_IN: self._log_in,
             Action.UNLOCK: parts.watcher.retry_keychain,
             Action.BACK_UP: self._back_up,
@@ -100,7 +297,7 @@ class Actions:
             Action.STOP: parts.service.stop,
             Action.QUIT: self._quit,
         }
-        self._restarts = Restarts(SystemClock())
+        self._restarts = RestartLimit(SystemClock())
         parts.service.on_crash = partial(self.start, Action.RESTART)
         self._changing = threading.Lock()
         self._running: frozenset[Action] = frozenset()
@@ -159,8 +356,8 @@ class Actions:
 
     def _open_console(self, place: str) -> None:
         parts = self._parts
-        if not parts.opening.open_browser(partial(console.link, parts.data_dir, parts.watcher, place)):
-            self._show_notice("No browser could be opened", f"The console is at {console.door(parts.data_dir, place)}")
+        if not parts.opening.open_browser(partial(console_link, parts.data_dir, parts.watcher, place)):
+            self._show_notice("No browser could be opened", f"The console is at {console_url(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
         """In a terminal: a password is typed where nothing of ours is drawn that others could imitate."""
@@ -196,13 +393,13 @@ class Actions:
     # --- what is changed ---
 
     def _back_up(self) -> None:
-        request = ApiRequest("POST", "/admin/backups", body={}, timeout=_BACKUP_WITHIN, advice="The log tells more.")
+        request = ApiRequest("POST", "/admin/backups", body={}, timeout=_BACKUP_SECONDS, advice="The log tells more.")
         try:
             self._parts.watcher.client().call(request)
         except Failure as failure:
-            self._tray.show_notice(notices.not_backed_up(failure.message))
+            self._tray.show_notice(notifications.backup_failed(failure.message))
         else:
-            self._tray.show_notice(notices.backed_up())
+            self._tray.show_notice(notifications.backup_made())
 
     def _switch_https(self) -> None:
         https = self._tray.state.https
@@ -246,7 +443,7 @@ class Actions:
             except Failure as failure:
                 if failure.code != service.CRASHED:
                     raise
-        often = f"It crashed more than {MOST} times in {WITHIN / 60:.0f} minutes"
+        often = f"It crashed more than {MAX_RESTARTS} times in {RESTART_WINDOW / 60:.0f} minutes"
         self.not_started = f"{often}. Report the traces in the log folder."
         raise Failure(service.CRASHED, self.not_started, INTERNAL)
 

@@ -1,19 +1,56 @@
-"""Start at login: the tray is started for this user, and it starts the appliance. No administrator is needed for it.
+"""Start at login on Linux, macOS and Windows; it needs no administrator rights.
 
 There is one for each user, as one tray is enough to look at: it is for the data directory that was named when it was
 switched on, or for the usual one.
 """
 
+import contextlib
+import errno
+import importlib
 import itertools
+import os
+import plistlib
+import re
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import default_data_dir
-from mailbox_appliance.system import processes
-from mailbox_appliance.tray.login_items import LoginItem, LoginItems
+from mailbox_appliance.system import files, ownership, processes
+
+# --- What a system starts for a user who logs in, as the tray knows it, whichever system keeps it ---
+
+
+@dataclass(frozen=True)
+class LoginItem:
+    """What stands there: a command, and whether it is started; a settings app can switch it off and leave it there."""
+
+    command: tuple[str, ...]
+    is_on: bool
+
+
+class LoginItems(Protocol):
+    """Where a system keeps ours, one for each user. What the system refuses is an OSError."""
+
+    @property
+    def location(self) -> str:
+        """Where it lies, as a person would look for it."""
+
+    def find(self) -> LoginItem | None:
+        """Ours, if it is there and the system could read it."""
+
+    def write(self, command: Sequence[str]) -> None:
+        """Have this started from the next log-in on, whatever stood there and however it was switched off."""
+
+    def remove(self) -> None:
+        """Have nothing started; nothing there is as good."""
+
 
 _DATA_DIR = "--data-dir"
 
@@ -42,7 +79,9 @@ class Autostart:
     @property
     def is_ours(self) -> bool:
         """Whether it starts for the data directory of this one, and not for another."""
-        return self.is_enabled and _meant(_data_dir_of(tuple(self.command))) == _meant(self._data_dir)
+        return self.is_enabled and _resolve_data_dir(_data_dir_of(tuple(self.command))) == _resolve_data_dir(
+            self._data_dir
+        )
 
     @property
     def command(self) -> list[str]:
@@ -54,7 +93,7 @@ class Autostart:
     def missing_program(self) -> str | None:
         """The program that is to be started, where it is gone."""
         found = self._items.find()
-        return None if found is None or not found.is_on or _is_there(found) else "".join(found.command[:1])
+        return None if found is None or not found.is_on or _program_exists(found) else "".join(found.command[:1])
 
     def enable(self) -> None:
         """Start it from the next log-in on."""
@@ -65,7 +104,7 @@ class Autostart:
         try:
             self._items.remove()
         except OSError as error:
-            raise _refused("off", self.location, error) from error
+            raise _cannot_change_failure("off", self.location, error) from error
 
     def refresh(self) -> bool:
         """Name this program where the one that stands there is gone, as after a move; whether that was so.
@@ -85,32 +124,27 @@ class Autostart:
         try:
             self._items.write(command)
         except OSError as error:
-            raise _refused("on", self.location, error) from error
+            raise _cannot_change_failure("on", self.location, error) from error
 
 
 def for_this_system(
     environment: Mapping[str, str], data_dir: Path | None = None, platform: str = sys.platform
 ) -> Autostart | None:
     """Start at login as this system has it, for a data directory if one is named; None for a user without a home."""
-    items = _items(environment, platform)
+    items = _login_items(environment, platform)
     if items is None:
         return None
     own = processes.own_command()
-    own[0] = _without_window(own[0], platform)
+    own[0] = _without_console_window(own[0], platform)
     return Autostart(items, tuple(own), str(data_dir.absolute()) if data_dir else None)
 
 
-def _items(environment: Mapping[str, str], platform: str) -> LoginItems | None:
+def _login_items(environment: Mapping[str, str], platform: str) -> LoginItems | None:
     if platform == "win32":
-        from mailbox_appliance.tray.run_key import RunKey, registry
-
-        return RunKey(registry())
+        return RunKey(load_registry())
     home = _home(environment)
     if platform == "darwin":
-        from mailbox_appliance.tray.launch_agent import LaunchAgent
-
         return LaunchAgent(home) if home else None
-    from mailbox_appliance.tray.desktop_entry import DesktopEntry, config_folder
 
     folder = config_folder(environment, home)
     return DesktopEntry(folder) if folder else None
@@ -129,7 +163,7 @@ def _home(environment: Mapping[str, str]) -> Path | None:
 _SILENT = {"python.exe": "pythonw.exe", "mailbox-appliance.exe": "mailbox-appliance-tray.exe"}
 
 
-def _without_window(own: str, platform: str) -> str:
+def _without_console_window(own: str, platform: str) -> str:
     name = _SILENT.get(Path(own).name.lower()) if platform == "win32" else None
     return str(Path(own).with_name(name)) if name and Path(own).with_name(name).is_file() else own
 
@@ -139,7 +173,7 @@ def _data_dir_of(command: tuple[str, ...]) -> str | None:
     return next((value for option, value in itertools.pairwise(command) if option == _DATA_DIR), None)
 
 
-def _meant(data_dir: str | None) -> Path | None:
+def _resolve_data_dir(data_dir: str | None) -> Path | None:
     if data_dir is not None:
         return Path(data_dir).absolute()
     try:
@@ -148,14 +182,292 @@ def _meant(data_dir: str | None) -> Path | None:
         return None
 
 
-def _is_there(item: LoginItem) -> bool:
+def _program_exists(item: LoginItem) -> bool:
     try:
         return Path(item.command[0]).is_file()
     except (OSError, IndexError):
         return False  # What this user may not even see is not started either.
 
 
-def _refused(wanted: str, place: str, error: OSError) -> Failure:
+def _cannot_change_failure(wanted: str, place: str, error: OSError) -> Failure:
     why = (error.strerror or type(error).__name__).removesuffix(".")
     told = f"Start at login cannot be switched {wanted}: {place}: {why}."
     return Failure("autostart_refused", told, INTERNAL)
+
+
+# --- Start at login on a Linux desktop: `autostart/mailbox-appliance.desktop` (XDG Desktop Application Autostart) ---
+
+
+_NAME = "mailbox-appliance.desktop"
+_LARGEST = 64 * 1024
+_GROUP = "[Desktop Entry]"
+_ENTRY = """\
+[Desktop Entry]
+Type=Application
+Name=Mailbox Appliance
+Comment=Your mailboxes in one encrypted file
+Icon=mailbox-appliance
+TryExec={}
+Exec={}
+Terminal=false
+StartupNotify=false
+X-GNOME-Autostart-enabled=true
+"""
+#: Desktop Entry Specification, "Possible value types": what a string value writes with a backslash.
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_MEANT = {"\\": "\\", "n": "\n", "t": "\t", "r": "\r", "s": " "}
+_UNDER_QUOTES = '"`$\\'
+#: Starts a program that the desktop would not find under its name.
+_BY_ANOTHER = "/usr/bin/env"
+
+
+def config_folder(environment: Mapping[str, str], home: Path | None) -> Path | None:
+    """The user's configuration folder; a relative one counts as none (XDG Base Directory Specification)."""
+    named = Path(environment.get("XDG_CONFIG_HOME", ""))
+    if named.is_absolute():
+        return named
+    return home / ".config" if home else None
+
+
+def exec_line(command: Sequence[str]) -> str:
+    """A command as the value of `Exec`; it is not quoted as for a shell, and `%` begins a code of the desktop's.
+
+    Seen in practice: GLib looks for the program before it reads the codes, so one with `%` in its path is not found.
+    """
+    if "%" in command[0]:
+        command = (_BY_ANOTHER, *command)
+    return _escape(" ".join(_quote_argument(argument) for argument in command))
+
+
+def _quote_argument(argument: str) -> str:
+    # Desktop Entry Specification, "The Exec key".
+    marked = "".join(f"\\{one}" if one in _UNDER_QUOTES else one for one in argument)
+    return '"' + marked.replace("%", "%%") + '"'
+
+
+def _escape(text: str) -> str:
+    return "".join(_ESCAPES.get(one, one) for one in text)
+
+
+def command_from_exec_line(line: str) -> tuple[str, ...]:
+    """The command that a value of `Exec` stands for; none where its quotes do not close."""
+    text = re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[0]), line)
+    found = tuple(_split_exec_line(text))
+    return found[1:] if found[:1] == (_BY_ANOTHER,) else found
+
+
+def _split_exec_line(text: str) -> Iterator[str]:
+    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)', text, re.DOTALL):
+        unmarked = re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL) if quoted else plain
+        yield unmarked.replace("%%", "%")
+
+
+class DesktopEntry:
+    """The entry of this user."""
+
+    def __init__(self, config_folder: Path) -> None:
+        self._file = config_folder / "autostart" / _NAME
+
+    @property
+    def location(self) -> str:
+        """The path of the file."""
+        return str(self._file)
+
+    def find(self) -> LoginItem | None:
+        """What stands in the file; a settings app switches it off by one of two keys, and leaves the file."""
+        try:
+            text = files.read_regular(self._file, _LARGEST).decode("utf-8", "surrogateescape")
+        except OSError:
+            return None
+        keys = _parse_keys(text)
+        off = keys.get("Hidden") == "true" or keys.get("X-GNOME-Autostart-enabled") == "false"
+        command = command_from_exec_line(keys.get("Exec", ""))
+        return LoginItem(command, is_on=bool(command) and not off)
+
+    def write(self, command: Sequence[str]) -> None:
+        """Replace the file whole; behind a link, the file that is meant."""
+        ownership.make_folder(self._file.parent)
+        # Where the program is gone, as with its package, the desktop starts nothing and complains of nothing.
+        entry = _ENTRY.format(_escape(command[0]), exec_line(command))
+        write_desktop_file(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self._file.unlink(missing_ok=True)
+
+
+def _parse_keys(text: str) -> dict[str, str]:
+    """Keys and values of the group that counts."""
+    _, _, rest = f"\n{text}".partition(f"\n{_GROUP}\n")
+    rows = rest.partition("\n[")[0].splitlines()
+    pairs = (row.partition("=") for row in rows if "=" in row and not row.startswith("#"))
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def write_desktop_file(file: Path, content: bytes) -> None:
+    """Write a file that others may read, so that whoever reads meanwhile sees the old one or the new one."""
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+# --- Start at login on macOS: a property list in `~/Library/LaunchAgents` (launchd.plist(5)) ---
+
+
+LABEL = "org.mailboxappliance.tray"
+
+
+class LaunchAgent:
+    """The agent of this user. It counts from the next log-in on.
+
+    `launchctl` is not asked to load or unload it: the one would start a second tray at once, and the other would end
+    the tray in which somebody has just switched it off.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+    @property
+    def location(self) -> str:
+        """The path of the file."""
+        return str(self._file)
+
+    def find(self) -> LoginItem | None:
+        """What stands in the file."""
+        try:
+            values: Any = plistlib.loads(files.read_regular(self._file, _LARGEST))
+            command = tuple(str(argument) for argument in values["ProgramArguments"])
+            return LoginItem(command, is_on=values.get("RunAtLoad") is True and values.get("Disabled") is not True)
+        except FileNotFoundError:
+            return None
+        except Exception:  # noqa: BLE001 - whatever a damaged file makes plistlib raise, launchd starts nothing from it
+            return None
+
+    def write(self, command: Sequence[str]) -> None:
+        """Replace the file whole. No `KeepAlive`: who quits the tray means it."""
+        values = {
+            "Label": LABEL,
+            "ProgramArguments": list(command),
+            "RunAtLoad": True,
+            "ProcessType": "Interactive",
+            # Only where there is a desktop, not for somebody who logs in over SSH.
+            "LimitLoadToSessionType": "Aqua",
+        }
+        self._file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_desktop_file(self._file.resolve(), plistlib.dumps(values))
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self._file.unlink(missing_ok=True)
+
+
+# --- Start at login on Windows: a value below the `Run` key of the user, which needs no administrator ---
+
+
+NAME = "MailboxAppliance"
+RUN = r"Software\Microsoft\Windows\CurrentVersion\Run"
+#: Where Task Manager and Settings note what was switched off: the first byte of the value of the same name is odd.
+APPROVED = r"Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
+#: "Run and RunOnce Registry Keys": a command line is no longer than this.
+LONGEST = 260
+
+
+class Registry(Protocol):
+    """What is used of the module `winreg`."""
+
+    HKEY_CURRENT_USER: int
+    KEY_READ: int
+    KEY_SET_VALUE: int
+    REG_SZ: int
+
+    def OpenKey(self, key: Any, sub_key: str, reserved: int, access: int) -> AbstractContextManager[Any]: ...  # noqa: N802
+    def CreateKey(self, key: Any, sub_key: str) -> AbstractContextManager[Any]: ...  # noqa: N802
+    def QueryValueEx(self, key: Any, name: str) -> tuple[Any, int]: ...  # noqa: N802
+    def SetValueEx(self, key: Any, name: str, reserved: int, type: int, value: Any) -> None: ...  # noqa: N802, A002
+    def DeleteValue(self, key: Any, name: str) -> None: ...  # noqa: N802
+
+
+def load_registry() -> Registry:
+    """The registry of this computer."""
+    found: Registry = importlib.import_module("winreg")
+    return found
+
+
+class RunKey:
+    """The value of this user."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    @property
+    def location(self) -> str:
+        """Key and value, as the registry editor writes them."""
+        return rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
+
+    def find(self) -> LoginItem | None:
+        """What stands there, unless it is no text."""
+        line = self._value(RUN)
+        if not isinstance(line, str):
+            return None
+        approved = self._value(APPROVED)
+        is_off = isinstance(approved, bytes) and bool(approved[:1]) and approved[0] % 2 == 1
+        return LoginItem(split_command_line(line), is_on=not is_off)
+
+    def write(self, command: Sequence[str]) -> None:
+        """Set the value, and forget that it was switched off."""
+        line = subprocess.list2cmdline(command)
+        if len(line) > LONGEST:
+            raise OSError(errno.ENAMETOOLONG, f"Windows starts no command line longer than {LONGEST} characters")
+        reg = self._registry
+        with reg.CreateKey(reg.HKEY_CURRENT_USER, RUN) as key:
+            reg.SetValueEx(key, NAME, 0, reg.REG_SZ, line)
+        self._delete(APPROVED)
+
+    def remove(self) -> None:
+        """Delete the value, and what was noted of it."""
+        self._delete(RUN)
+        self._delete(APPROVED)
+
+    def _value(self, key: str) -> object:
+        reg = self._registry
+        try:
+            with reg.OpenKey(reg.HKEY_CURRENT_USER, key, 0, reg.KEY_READ) as opened:
+                return reg.QueryValueEx(opened, NAME)[0]
+        except OSError:
+            return None
+
+    def _delete(self, key: str) -> None:
+        reg = self._registry
+        with (
+            contextlib.suppress(FileNotFoundError),
+            reg.OpenKey(reg.HKEY_CURRENT_USER, key, 0, reg.KEY_SET_VALUE) as opened,
+        ):
+            reg.DeleteValue(opened, NAME)
+
+
+def split_command_line(line: str) -> tuple[str, ...]:
+    """A command line of Windows as its arguments: the inverse of `subprocess.list2cmdline`."""
+    found: list[str] = []
+    is_quoted = is_begun = False
+    for token in re.finditer(r'(\\*)"|[ \t]+|[^" \t\\]+|\\+', line):
+        text, slashes = token[0], token[1]
+        if slashes is None and text.isspace() and not is_quoted:
+            is_begun = False
+            continue
+        if slashes is not None:
+            # Two backslashes before a quotation mark are one, and one more makes the mark a plain one.
+            is_plain = len(slashes) % 2 == 1
+            text, is_quoted = "\\" * (len(slashes) // 2) + '"' * is_plain, is_quoted ^ (not is_plain)
+        if not is_begun:
+            found.append("")
+        found[-1] += text
+        is_begun = True
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""The tray as a process: the icon has the main thread, one thread looks, and each click has one of its own.
+"""The tray process: one for each data directory, with the icon in the main thread.
 
 What ends it     and what becomes of the service
 Quit             it is stopped, unless systemd keeps it
@@ -10,33 +10,192 @@ no more tray     it goes on
 
 import logging
 import os
+import signal
+import socket
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from mailbox_appliance import logs
+from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import RunningAppliance, default_data_dir, find_running
 from mailbox_appliance.client.tokens import TokenStore
-from mailbox_appliance.system import processes
-from mailbox_appliance.tray import autostart, console
-from mailbox_appliance.tray.actions import Parts
-from mailbox_appliance.tray.alone import OtherTray, Unusable, alone, end_tray
-from mailbox_appliance.tray.endings import Endings
-from mailbox_appliance.tray.host import Icon, NoTray
-from mailbox_appliance.tray.opening import Opening
-from mailbox_appliance.tray.service import Service
-from mailbox_appliance.tray.showing import Showing
-from mailbox_appliance.tray.watching import Watcher
+from mailbox_appliance.system import files, ownership, processes
+from mailbox_appliance.tray import actions, autostart, service
+from mailbox_appliance.tray.actions import DesktopLauncher, TrayParts
+from mailbox_appliance.tray.display import TrayDisplay
+from mailbox_appliance.tray.service import ServiceProcess
+from mailbox_appliance.tray.view import Icon, NoTrayHost
+from mailbox_appliance.tray.watcher import ApplianceWatcher
+
+# --- One tray for a data directory: a lock on `tray.lock` there, which holds its pid and ends with its process ---
+
+
+#: Seconds within which a tray that was told to end has ended, with what it was starting.
+_END_SECONDS = 20.0
+#: Seconds within which a tray that has the lock has said which process it is.
+_PID_SECONDS = 1.0
+_EVERY, _LONGEST_PID = 0.05, 10
+# Who looks whether a tray runs takes the lock's shared form for a moment; that moment is waited for.
+_TRIES = 4
+
+
+class OtherTray(Exception):
+    """Another tray has the data directory."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(f"A tray runs already{f' (pid {pid})' if pid else ''}.")
+
+
+class DirectoryUnusable(Exception):
+    """The data directory cannot be used; the text says why."""
+
+
+@contextmanager
+def hold_tray_lock(data_dir: Path) -> Iterator[None]:
+    """Be the only tray of the data directory. Raises OtherTray where there is one, and Unusable."""
+    lock = _open_lock(data_dir)
+    try:
+        if not _try_lock(lock):
+            raise OtherTray(local.find_lock_holder(_lock_file(data_dir)))
+        _write_pid(lock)
+        try:
+            yield
+        finally:
+            files.unlock_file(lock)
+    finally:
+        os.close(lock)
+
+
+def end_tray(data_dir: Path) -> bool:
+    """Let the tray of a data directory end, which leaves its service; whether none is there any more.
+
+    Raises Failure where one is there that cannot be told, or has not said which process it is.
+    """
+    lock, until = _lock_file(data_dir), time.monotonic() + _PID_SECONDS
+    while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
+        if time.monotonic() > until:
+            told = "A tray runs that has not said which process it is, as on a full disk: quit it from its menu."
+            raise Failure("not_stopped", told, INTERNAL)
+        time.sleep(_EVERY)
+    try:
+        return pid is None or service.end_process(lock, pid, _END_SECONDS)
+    except service.CannotEndProcess as why:
+        raise Failure("not_stopped", f"The tray (pid {pid}) {why}", INTERNAL) from why
+
+
+def _open_lock(data_dir: Path) -> int:
+    try:
+        ownership.make_folder(data_dir)
+        # No child inherits it: O_CLOEXEC is Python's default.
+        return os.open(_lock_file(data_dir), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise DirectoryUnusable(f"{error.filename or data_dir} cannot be used ({error.strerror}).") from error
+
+
+def _try_lock(lock: int) -> bool:
+    for tries_left in reversed(range(_TRIES)):
+        if files.lock_file(lock):
+            return True
+        if tries_left:
+            time.sleep(_EVERY)
+    return False
+
+
+def _write_pid(lock: int) -> None:
+    """Write our number over the one before, for which there is room on a full disk too; else it is held without one."""
+    said = f"{os.getpid():<{_LONGEST_PID}}\n".encode()
+    with suppress(OSError):
+        try:
+            files.write_at(lock, said, 0)
+            os.ftruncate(lock, len(said))
+        except OSError:
+            os.ftruncate(lock, 0)
+
+
+def _lock_file(data_dir: Path) -> Path:
+    return data_dir / "tray.lock"
+
+
+# ---
+# What ends the tray from outside, whatever its main thread is doing: a desktop's own loop may run no Python for long.
+#
+# Python tells of a signal at once on a socket, and a thread that reads it does what is to be done.
+
+
+_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+_OVER = b"\0"
+
+
+class EndSignals:
+    """While it is entered, each of these signals, and Windows' way to tell it, calls `end` in a thread."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._receiver, self._sender = socket.socketpair()
+        self._thread = threading.Thread(target=self._listen, name="tray-signals", daemon=True)
+        self._before: dict[int, Any] = {}
+        self._interrupts = False
+
+    def __enter__(self) -> Self:
+        self._sender.setblocking(False)
+        self._wakeup_before = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
+        for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves SIGHUP
+                self._before[number] = signal.signal(number, self._on_signal)
+        self._thread.start()
+        files.on_end_request(self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        self._sender.send(_OVER)
+        self._thread.join()
+        self._receiver.close()
+        self._sender.close()
+
+    @contextmanager
+    def interrupt_main_thread(self) -> Iterator[None]:
+        """What the main thread does in here a signal breaks off as well, by KeyboardInterrupt."""
+        self._interrupts = True
+        try:
+            yield
+        finally:
+            self._interrupts = False
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        """The same from Python, for loops such as PyGObject's, which have a socket of their own and let Python run."""
+        with suppress(OSError):  # full: it was told often enough
+            self._sender.send(bytes((number,)))
+        if self._interrupts:
+            raise KeyboardInterrupt
+
+    def _listen(self) -> None:
+        while True:
+            numbers = self._receiver.recv(64)
+            if any(number in self._before for number in numbers):
+                self._end()
+            if _OVER in numbers:
+                return
+
 
 log = logging.getLogger(__name__)
 
 #: Bytes of tray.log, of which one older one is kept.
 _LARGEST_LOG = 200_000
 #: Seconds that a desktop has to show icons on which somebody has clicked already.
-_PATIENCE_OF_CLICKS = 1.0
+_CLICK_WAIT_SECONDS = 1.0
 _NO_PLACE = "There is no place for the icon"
 
 
@@ -46,56 +205,56 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
     Without a place for icons, and beside another tray, it says so and returns at once, without an error: what starts at
     login is not started again for that. Who asked for the console gets it all the same, where there is a screen.
     """
-    parts = _parts(data_dir, config_dir, environment)
+    parts = _make_parts(data_dir, config_dir, environment)
     try:
-        with alone(data_dir):
-            return _run(parts, environment, opens_console=opens_console)
+        with hold_tray_lock(data_dir):
+            return _run_tray(parts, environment, opens_console=opens_console)
     except OtherTray as other:
-        return _beside(other, parts, opens_console=opens_console)
-    except Unusable as problem:
-        return _unusable(str(problem), parts, environment)
-    except NoTray as nothing:
+        return _leave_to_other_tray(other, parts, opens_console=opens_console)
+    except DirectoryUnusable as problem:
+        return _report_unusable(str(problem), parts, environment)
+    except NoTrayHost as nothing:
         return _without_icon(str(nothing), parts, environment, opens_console=opens_console)
 
 
-def end(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
+def quit_tray(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
     """End the tray of a data directory, and the service as well, as `Quit` in its menu does; returns the exit code.
 
     Neither need be there. Raises Failure where one of them does not end.
     """
     if not end_tray(data_dir):
         raise Failure("not_stopped", "The tray was told to end and has not.", INTERNAL)
-    Service(data_dir, environment).quit()
+    ServiceProcess(data_dir, environment).quit()
     return 0
 
 
-def _parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]) -> Parts:
-    return Parts(
+def _make_parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]) -> TrayParts:
+    return TrayParts(
         data_dir,
-        Watcher(data_dir, TokenStore(config_dir, environment), environment),
-        Service(data_dir, environment),
-        Opening(environment),
-        autostart.for_this_system(environment, None if _is_usual(data_dir) else data_dir),
+        ApplianceWatcher(data_dir, TokenStore(config_dir, environment), environment),
+        ServiceProcess(data_dir, environment),
+        DesktopLauncher(environment),
+        autostart.for_this_system(environment, None if _is_default_dir(data_dir) else data_dir),
     )
 
 
-def _is_usual(data_dir: Path) -> bool:
+def _is_default_dir(data_dir: Path) -> bool:
     try:
         return data_dir == default_data_dir()
     except Failure:  # this user has no home
         return False
 
 
-def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    showing = Showing(parts)
-    with Endings(showing.end) as endings:
+def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
+    showing = TrayDisplay(parts)
+    with EndSignals(showing.end) as endings:
         try:
             with endings.interrupt_main_thread():
-                icon = _found_icon(showing, environment, is_clicked=opens_console)
+                icon = _find_icon(showing, environment, is_clicked=opens_console)
         except KeyboardInterrupt:  # nothing is begun yet
             return 0
-        _begin_log(parts.data_dir)
-        _refresh(parts.autostart)
+        _start_log(parts.data_dir)
+        _refresh_autostart(parts.autostart)
         log.info("the tray is there", extra={"pid": os.getpid()})
         showing.start(icon, opens_console=opens_console)
         try:
@@ -107,14 +266,14 @@ def _run(parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -
     return 0
 
 
-def _found_icon(showing: Showing, environment: Mapping[str, str], *, is_clicked: bool) -> Icon:
-    from mailbox_appliance.tray import hosts  # a second tray needs none of what shows icons
+def _find_icon(showing: TrayDisplay, environment: Mapping[str, str], *, is_clicked: bool) -> Icon:
+    from mailbox_appliance.tray import display  # a second tray needs none of what shows icons
 
-    patience = _PATIENCE_OF_CLICKS if is_clicked else hosts.PATIENCE
-    return hosts.find(showing.actions.start, showing.on_menu_opened, environment, patience=patience)
+    patience = _CLICK_WAIT_SECONDS if is_clicked else display.HOST_WAIT_SECONDS
+    return display.find_icon(showing.actions.start, showing.on_menu_opened, environment, patience=patience)
 
 
-def _begin_log(data_dir: Path) -> None:
+def _start_log(data_dir: Path) -> None:
     try:
         logs.configure(data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
     except OSError as error:  # the start of the service tells that a person
@@ -122,7 +281,7 @@ def _begin_log(data_dir: Path) -> None:
         log.warning("there is no log file", extra={"why": error.strerror})
 
 
-def _refresh(entry: autostart.Autostart | None) -> None:
+def _refresh_autostart(entry: autostart.Autostart | None) -> None:
     """Let start at login name this program where it lies now."""
     try:
         if entry is not None and entry.refresh():
@@ -131,29 +290,29 @@ def _refresh(entry: autostart.Autostart | None) -> None:
         log.warning("start at login names a program that is gone", extra={"code": failure.code})
 
 
-def _beside(other: OtherTray, parts: Parts, *, opens_console: bool) -> int:
+def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: bool) -> int:
     """Leave it to the tray that is there, but for what was asked for here."""
-    _say(str(other))
+    _print_error(str(other))
     if opens_console:
         parts.service.start()
-        _open(parts)
+        _open_console(parts)
     return 0
 
 
-def _without_icon(why: str, parts: Parts, environment: Mapping[str, str], *, opens_console: bool) -> int:
+def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
     """Say why, and how one gets on without. Who clicked for the console gets it; nothing else starts anything here."""
     running = find_running(parts.data_dir)
     if running is None and opens_console and _has_screen(environment):
-        running = _begun_by_click(why, parts, environment)
+        running = _start_without_icon(why, parts, environment)
     if running is None:
         told = f"{why} The appliance does not run: start it with `mailbox-appliance serve`."
-        _say(told)
+        _print_error(told)
         if opens_console:
             _notify(_NO_PLACE, told, environment)
         return 0
-    _say_where(why, running)
+    _print_console_url(why, running)
     if opens_console:
-        _open(parts)
+        _open_console(parts)
     return 0
 
 
@@ -161,7 +320,7 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-def _begun_by_click(why: str, parts: Parts, environment: Mapping[str, str]) -> RunningAppliance:
+def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
     """The appliance, which no menu tells of and stops."""
     try:
         running = parts.service.start()
@@ -172,37 +331,36 @@ def _begun_by_click(why: str, parts: Parts, environment: Mapping[str, str]) -> R
     return running
 
 
-def _unusable(why: str, parts: Parts, environment: Mapping[str, str]) -> int:
+def _report_unusable(why: str, parts: TrayParts, environment: Mapping[str, str]) -> int:
     """Say why, on the desktop too: no part of the menu or of the log-in to it would."""
     if (running := find_running(parts.data_dir)) is None:
-        _say(why)
+        _print_error(why)
     else:
-        _say_where(why, running)
+        _print_console_url(why, running)
     _notify("The icon cannot be shown", why, environment)
     return 1
 
 
-def _say_where(why: str, running: RunningAppliance) -> None:
-    _say(f"{why} The console is at:")
+def _print_console_url(why: str, running: RunningAppliance) -> None:
+    _print_error(f"{why} The console is at:")
     processes.write_quietly(sys.stdout, f"{running.url}\n")
 
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
     """Tell it on the desktop too: who clicked an entry of its menu sees no standard error."""
-    from mailbox_appliance.tray.notifications import notification
-    from mailbox_appliance.tray.session_bus import BusGone, SessionBus, address_in
+    from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification
 
-    if sys.platform == "linux" and (address := address_in(environment)) is not None:
-        with suppress(BusGone):
+    if sys.platform == "linux" and (address := bus_address(environment)) is not None:
+        with suppress(BusUnavailable):
             bus = SessionBus(address)
-            bus.send(notification(title, text))
+            bus.send(make_notification(title, text))
             bus.close()
 
 
-def _open(parts: Parts) -> None:
-    if not parts.opening.open_browser(partial(console.link, parts.data_dir, parts.watcher)):
-        _say(f"No browser could be opened. The console is at {console.door(parts.data_dir)}")
+def _open_console(parts: TrayParts) -> None:
+    if not parts.opening.open_browser(partial(actions.console_link, parts.data_dir, parts.watcher)):
+        _print_error(f"No browser could be opened. The console is at {actions.console_url(parts.data_dir)}")
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     processes.write_quietly(sys.stderr, text + "\n")

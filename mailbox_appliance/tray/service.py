@@ -1,55 +1,272 @@
-"""The service of a data directory, as a desktop starts and stops it. Never two: its own lock sees to that.
+"""Starts, stops and restarts the service for the tray, and finds the owner of a data directory.
 
 What is started here has a session of its own, so that it outlives the tray, and the next tray finds it by `run.json`.
 Its standard output, which has the set-up code, goes nowhere; its standard error goes to logs/tray-serve.log.
 """
 
+import json
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from mailbox_appliance import logs, settings
 from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import INTERNAL, Failure
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.logs import LARGEST_LAST_WORDS
 from mailbox_appliance.system import files, ownership, processes
-from mailbox_appliance.tray import owner
-from mailbox_appliance.tray.last_words import LastWords
-from mailbox_appliance.tray.log_in import TOKEN_VARIABLE
-from mailbox_appliance.tray.restarts import has_crashed
+from mailbox_appliance.tray.login import TOKEN_VARIABLE
+
+# --- The process that owns a data directory: which it is, whether systemd keeps it, and how it is told to end ---
+#
+# A pid is only a number, which may be another process's a moment later, or that of a container in which the directory
+# is used as well. So where the system tells, it is not believed before that very process is seen to hold the lock.
+
+
+_UNIT = "mailbox-appliance.service"
+_PROC = Path("/proc")
+_EVERY = 0.05
+#: Seconds within which one is gone that has closed its files, as it ends.
+_EXIT_SECONDS = 0.5
+_OF_ANOTHER = "belongs to another user, who can stop it."
+_UNSEEN = "is no process that is seen from here, as where it runs in a container: stop it there."
+
+
+class CannotEndProcess(Exception):
+    """The owner was not told to end; the text says why, as what follows its name."""
+
+
+def find_owner_pid(data_dir: Path) -> int | None:
+    """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
+    if (pid := local.find_lock_holder(data_dir / "lock")) is not None:
+        return pid
+    running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
+    return None if running is None else running.pid
+
+
+def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
+    """The command that stops the unit in which systemd keeps a process; None where it is in none of ours."""
+    with suppress(OSError):
+        for line in (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines():
+            group = line.split(":", 2)[-1]
+            if group.rsplit("/", 1)[-1] == _UNIT:
+                return f"systemctl {'--user ' if '/user@' in group else ''}stop mailbox-appliance"
+    return None
+
+
+def end_process(lock: Path, pid: int, within: float) -> bool:
+    """Tell the holder of a lock to end, and whether it has within so many seconds. Raises OutOfReach."""
+    handle = _open_pidfd(pid)
+    try:
+        hindrance = _why_not_ended(pid, lock) or _send_end(pid, handle)
+        if hindrance is None:
+            return _has_ended(lock, pid, handle, within)
+    finally:
+        if handle is not None:
+            os.close(handle)
+    if _has_ended(lock, pid, None, _EXIT_SECONDS):  # it was about to, when it was looked at
+        return True
+    raise CannotEndProcess(hindrance)
+
+
+def _why_not_ended(pid: int, lock: Path) -> str | None:
+    """Why a process is not told to end, if so: it is not seen to have the lock. Only Linux tells."""
+    if sys.platform == "linux":
+        try:
+            return None if _has_file_open(pid, lock) else _UNSEEN
+        except PermissionError:
+            return _OF_ANOTHER
+        except OSError:
+            return _UNSEEN
+    else:
+        return None
+
+
+def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
+    if handle is not None:
+        return bool(select.select([handle], [], [], within)[0])
+    until = time.monotonic() + within
+    while local.find_lock_holder(lock) == pid:
+        if time.monotonic() > until:
+            return False
+        time.sleep(_EVERY)
+    return True
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """What means this process and no later one of that number; only Linux has it."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return os.pidfd_open(pid)
+    return None
+
+
+def _has_file_open(pid: int, lock: Path) -> bool:
+    """Whether a process has the lock's file open. Raises PermissionError where it is another user's."""
+    wanted = lock.stat()
+    for file in (_PROC / str(pid) / "fd").iterdir():
+        with suppress(OSError):
+            if os.path.samestat(file.stat(), wanted):
+                return True
+    return False
+
+
+def _send_end(pid: int, handle: int | None) -> str | None:
+    """Tell a process to end; answers why it could not be told, if so. One that has gone was."""
+    try:
+        if sys.platform == "linux" and handle is not None:
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+        else:
+            files.request_end(pid)
+    except PermissionError:
+        return _OF_ANOTHER
+    except ProcessLookupError:
+        pass
+    return None
+
+
+# --- What a service said on its standard error, for whoever asks why it has ended: a small private file ---
+
+
+#: Bytes that are looked at, and lines that are told where none is an error of ours.
+_TOLD, _LINES = 16 * 1024, 3
+
+
+@dataclass(frozen=True)
+class LastError:
+    """Why it ended: the code of its error, where it is one of ours, and the sentence."""
+
+    code: str | None
+    text: str
+
+
+class ErrorOutput:
+    """The file, and where the words of the newest start begin in it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._begin = file, 0
+
+    @contextmanager
+    def open_for_start(self) -> Iterator[int]:
+        """A handle for the standard error of a start. It appends, as the service empties the file where it grows."""
+        self._file.parent.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            if os.fstat(handle).st_size > LARGEST_LAST_WORDS:
+                os.ftruncate(handle, 0)
+            self._begin = os.fstat(handle).st_size
+            yield handle
+        finally:
+            os.close(handle)
+
+    def read_last_error(self) -> LastError:
+        """The last words since `listening`."""
+        try:
+            said = files.read_regular(self._file, LARGEST_LAST_WORDS + _TOLD)
+        except OSError:
+            said = b""
+        begin = self._begin if self._begin <= len(said) else 0  # it was emptied
+        lines = said[begin:][-_TOLD:].decode("utf-8", "replace").splitlines()
+        return _parse_last_error([line for line in lines if line.strip()])
+
+
+def _parse_last_error(lines: list[str]) -> LastError:
+    """The error that the last line is, or the last lines as they are."""
+    if not lines:
+        return LastError(None, "")
+    values = _parse_line(lines[-1])
+    error = values.get("error")
+    if isinstance(error, dict) and "message" in error:
+        return LastError(str(error.get("code")), str(error["message"]))
+    return LastError(None, " ".join(_event_of_line(line) for line in lines[-_LINES:]))
+
+
+def _event_of_line(line: str) -> str:
+    """A line of a log as its event, any other as it is."""
+    return str(_parse_line(line).get("event", line.strip()))
+
+
+def _parse_line(line: str) -> dict[str, object]:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+# --- Whether a service that ended has crashed, and when it is started again ---
+
+
+#: Seconds before the first, the second and each later restart.
+_DELAYS = (0.0, 5.0, 30.0)
+#: So many restarts within so many seconds; a service that crashes more often is left alone.
+MAX_RESTARTS, RESTART_WINDOW = 5, 600.0
+#: What ends a service on purpose, as for systemd's `Restart=on-failure`; SIGHUP comes from a terminal that is gone.
+_ON_PURPOSE = frozenset(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+#: Exit codes of Windows from here on name a fault; Ctrl-C is the one that is none.
+_FIRST_FAULT, _CTRL_C = 0xC000_0000, 0xC000_013A
+
+
+def has_crashed(code: int) -> bool:
+    """Whether a process with this return code (of `subprocess`) was ended by a signal that nobody sends to stop it."""
+    if sys.platform == "win32":
+        return code >= _FIRST_FAULT and code != _CTRL_C
+    else:
+        return code < 0 and -code not in _ON_PURPOSE
+
+
+class RestartLimit:
+    """Counts the restarts of one tray's service."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began: list[float] = []
+
+    def next_delay(self) -> float | None:
+        """Seconds until the restart that is due after a crash now; None if there were too many lately."""
+        now = self._clock.monotonic()
+        self._began = [at for at in self._began if now - at < RESTART_WINDOW]
+        if len(self._began) >= MAX_RESTARTS:
+            return None
+        delay = _DELAYS[min(len(self._began), len(_DELAYS) - 1)]
+        self._began.append(now)
+        return delay
+
 
 log = logging.getLogger(__name__)
 
-_EVERY = 0.05
 #: Seconds within which a service that was told to end has ended; it promises 10.
-_ENDS_WITHIN = 15.0
+_END_SECONDS = 15.0
 #: Seconds that whoever was faster has until it answers.
-_OTHER_WITHIN = 60.0
+_OTHER_SECONDS = 60.0
 #: How often one is started beside others that had the store and did not come to answer.
 _TRIES = 2
 _IN_USE, _CANNOT_LISTEN = "store_in_use", "cannot_listen"
 #: Bytes without which a service ends, and cannot say so in a file.
 _LITTLE_ROOM = 1_000_000
 #: How one ends that was told to before it served; and the code of the Failure of a start that ends so.
-_TOLD_TO_END = (0, -signal.SIGTERM)
+_END_CODES = (0, -signal.SIGTERM)
 STOPPED = "stopped"
 #: The code of the Failure of a start that crashed before it answered.
 CRASHED = "crashed"
 
 
-class Service:
+class ServiceProcess:
     """Starts and stops the service of one data directory. Both block; for threads that may take their time."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self._data_dir = data_dir
         self._environment = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
-        self._error_output = LastWords(data_dir / "logs" / logs.LAST_WORDS)
+        self._error_output = ErrorOutput(data_dir / "logs" / logs.LAST_WORDS)
         self._one_start, self._one_birth = threading.Lock(), threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_abandoned = False
@@ -69,7 +286,7 @@ class Service:
     def restart(self, delay: float) -> local.RunningAppliance:
         """As `start`, after a crash and so many seconds. Raises Failure, STOPPED if somebody stops it meanwhile."""
         if self._is_unwanted.wait(delay):
-            raise _stopped()
+            raise _stopped_failure()
         return self._start()
 
     def _start(self) -> local.RunningAppliance:
@@ -89,22 +306,24 @@ class Service:
         """
         self._is_unwanted.set()
         self._end_starting_child()
-        pid = owner.find(self._data_dir)
+        pid = find_owner_pid(self._data_dir)
         if pid is None:
             return
-        if (unit := owner.kept_by(pid)) is not None:
-            raise _not_stopped(f"systemd keeps the appliance running: stop it with `{unit}`.")
+        if (unit := systemd_stop_command(pid)) is not None:
+            raise _not_stopped_failure(f"systemd keeps the appliance running: stop it with `{unit}`.")
         try:
-            if not owner.end(self._data_dir / "lock", pid, _ENDS_WITHIN):
-                raise _not_stopped(f"The appliance (pid {pid}) was told to end and has not, in {_ENDS_WITHIN:.0f} s.")
-        except owner.OutOfReach as why:
-            raise _not_stopped(f"The appliance (pid {pid}) {why}") from why
+            if not end_process(self._data_dir / "lock", pid, _END_SECONDS):
+                raise _not_stopped_failure(
+                    f"The appliance (pid {pid}) was told to end and has not, in {_END_SECONDS:.0f} s."
+                )
+        except CannotEndProcess as why:
+            raise _not_stopped_failure(f"The appliance (pid {pid}) {why}") from why
 
     def quit(self) -> None:
         """As `stop`, but what systemd keeps goes on; and nothing is started here any more."""
         self.abandon()
-        pid = owner.find(self._data_dir)
-        if pid is None or not is_kept(pid):
+        pid = find_owner_pid(self._data_dir)
+        if pid is None or not is_kept_by_systemd(pid):
             self.stop()
 
     def abandon(self) -> None:
@@ -121,9 +340,11 @@ class Service:
                     return running
                 self._wait_for_other()
         except OSError as error:
-            raise _not_started(f"{error.filename or self._data_dir} cannot be used ({error.strerror}).") from error
+            raise _not_started_failure(
+                f"{error.filename or self._data_dir} cannot be used ({error.strerror})."
+            ) from error
         # Another release, or a program for databases, has the store open, which shows at no lock of ours.
-        raise _not_started(self._error_output.read_last_error().text, _IN_USE)
+        raise _not_started_failure(self._error_output.read_last_error().text, _IN_USE)
 
     def _has_port(self) -> bool:
         return settings.load(self._data_dir / "config.toml", self._environment).is_set("server.port")
@@ -136,17 +357,17 @@ class Service:
         child = self._child
         if child is None or child.poll() is not None:
             return
-        pid = owner.find(self._data_dir)
-        if pid is None or not _is_of(child, pid):
+        pid = find_owner_pid(self._data_dir)
+        if pid is None or not _belongs_to(child, pid):
             child.terminate()
             with suppress(subprocess.TimeoutExpired):
-                child.wait(_ENDS_WITHIN)
+                child.wait(_END_SECONDS)
 
     def _spawn(self, *options: str) -> "subprocess.Popen[bytes]":
         ownership.make_folder(self._data_dir)
         with self._one_birth, self._error_output.open_for_start() as stderr:
             if self._is_abandoned:
-                raise _stopped()
+                raise _stopped_failure()
             self._child = subprocess.Popen(
                 processes.own_command("--data-dir", str(self._data_dir), "serve", *options),
                 env=processes.detached_environment(self._environment),
@@ -163,7 +384,7 @@ class Service:
         """Who answers before this child ends; None where the child has met another that is on its way."""
         while child.poll() is None:
             if (running := self._find_running()) is not None:
-                if not _is_of(child, running.pid):
+                if not _belongs_to(child, running.pid):
                     child.terminate()  # it was too slow, and is not to take the place of the other when that ends
                 threading.Thread(
                     target=self._watch_child, args=(child,), name=f"child-{child.pid}", daemon=True
@@ -175,9 +396,9 @@ class Service:
         words = self._error_output.read_last_error()
         if words.code == _IN_USE:
             return None
-        if child.returncode in _TOLD_TO_END:  # whatever it logged before
-            raise _stopped()
-        raise _not_started(words.text or self._why_silent(child.returncode), words.code)
+        if child.returncode in _END_CODES:  # whatever it logged before
+            raise _stopped_failure()
+        raise _not_started_failure(words.text or self._why_silent(child.returncode), words.code)
 
     def _watch_child(self, child: "subprocess.Popen[bytes]") -> None:
         """Wait until a child ends; one that crashes on its way out was to end all the same."""
@@ -187,10 +408,10 @@ class Service:
 
     def _wait_for_other(self) -> None:
         """Wait until whoever owns the directory answers, or does so no more."""
-        until = time.monotonic() + _OTHER_WITHIN
+        until = time.monotonic() + _OTHER_SECONDS
         while self._find_running() is None and local.is_owned(self._data_dir):
             if time.monotonic() > until:
-                raise _not_started(self._error_output.read_last_error().text)
+                raise _not_started_failure(self._error_output.read_last_error().text)
             time.sleep(_EVERY)
 
     def _why_silent(self, code: int) -> str:
@@ -199,12 +420,12 @@ class Service:
         return f"It ended ({code}) and said nothing."
 
 
-def is_kept(pid: int) -> bool:
+def is_kept_by_systemd(pid: int) -> bool:
     """Whether systemd keeps this process running, so that stopping it is not the tray's business."""
-    return owner.kept_by(pid) is not None
+    return systemd_stop_command(pid) is not None
 
 
-def _is_of(child: "subprocess.Popen[bytes]", pid: int) -> bool:
+def _belongs_to(child: "subprocess.Popen[bytes]", pid: int) -> bool:
     """Whether a process is this child, or one of its session: a bundle in one file is two processes."""
     if sys.platform == "win32":
         return child.pid == pid
@@ -215,13 +436,13 @@ def _is_of(child: "subprocess.Popen[bytes]", pid: int) -> bool:
             return False
 
 
-def _stopped() -> Failure:
+def _stopped_failure() -> Failure:
     return Failure(STOPPED, "The appliance was stopped before it answered.", INTERNAL)
 
 
-def _not_started(why: str, code: str | None = None) -> Failure:
+def _not_started_failure(why: str, code: str | None = None) -> Failure:
     return Failure(code or "not_started", why, INTERNAL)
 
 
-def _not_stopped(message: str) -> Failure:
+def _not_stopped_failure(message: str) -> Failure:
     return Failure("not_stopped", message, INTERNAL)

@@ -1,12 +1,14 @@
-"""What the tray knows of the appliance at one moment; `watching` finds it out, `menu` and `notices` follow from it."""
+"""What the tray knows of the appliance, the words for it, and when it polls again."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
+from mailbox_appliance.clock import Clock, from_timestamp
 from mailbox_appliance.system.crashes import Crash
 
 
-class Service(Enum):
+class ServiceState(Enum):
     """How the appliance of the data directory is."""
 
     STOPPED = "stopped"
@@ -20,7 +22,7 @@ class Service(Enum):
     SILENT = "silent"
 
 
-class Access(Enum):
+class AccessLevel(Enum):
     """What the tray may ask for."""
 
     #: Nobody has logged in on this computer, or the log-in has ended.
@@ -32,7 +34,7 @@ class Access(Enum):
 
 
 @dataclass(frozen=True)
-class Mailbox:
+class MailboxState:
     """One mailbox: its address, the status of the API, and why it is not well (an error code), if so."""
 
     email: str
@@ -42,7 +44,7 @@ class Mailbox:
 
 
 @dataclass(frozen=True)
-class Https:
+class HttpsState:
     """Whether other computers are let in, where, and the fingerprint of the certificate (`sha256:HEX`)."""
 
     enabled: bool
@@ -51,7 +53,7 @@ class Https:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """How something ended that the audit log tells of: its entry's id, and whether it succeeded."""
 
     id: str
@@ -59,16 +61,16 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class State:
+class TrayState:
     """Everything that a menu and a notice are made from. What the log-in may not ask for is None."""
 
-    service: Service
+    service: ServiceState
     #: Where the console is; None while nothing answers.
     url: str | None = None
     #: What the first set-up asks for, while nobody has been set up.
     setup_code: str | None = None
-    access: Access = Access.NOBODY
-    mailboxes: tuple[Mailbox, ...] = ()
+    access: AccessLevel = AccessLevel.NOBODY
+    mailboxes: tuple[MailboxState, ...] = ()
     uncertain: int = 0
     queued: int = 0
     warnings: tuple[str, ...] = ()
@@ -77,9 +79,9 @@ class State:
     #: When the newest backup was made (RFC 3339, UTC); None: there is none, or it is not for this member.
     last_backup: str | None = None
     #: How the newest backup and the newest restore ended, for administrators.
-    backup: Outcome | None = None
-    restore: Outcome | None = None
-    https: Https | None = None
+    backup: AuditOutcome | None = None
+    restore: AuditOutcome | None = None
+    https: HttpsState | None = None
     #: The last crash, until an administrator dismisses it.
     last_crash: Crash | None = None
     #: Why it did not start when it was last asked to.
@@ -88,3 +90,152 @@ class State:
     starts_at_login: bool | None = None
     #: Whether a service manager (systemd) keeps the appliance running, so that stopping it is not the tray's business.
     is_kept: bool = False
+
+
+# --- What the menu and the notices say alike: what needs somebody, how a mailbox is, times and numbers. Pure ---
+
+
+#: How the warning of the API begins that a daily backup has failed.
+_FAILED_BACKUP = "The daily backup could not be made"
+_STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs you to sign in again"}
+#: Why a mailbox is in error, by the code of it.
+_ERROR = {
+    "provider_unavailable": "its mail server cannot be reached",
+    "provider_rate_limited": "its mail server asks us to wait",
+    "unsupported_capability": "its mail server is not supported",
+    "internal_error": "a fault of ours, see the log folder",
+}
+_GROUPS_A_LINE = 8
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def attention_texts(state: TrayState) -> tuple[str, ...]:
+    """What somebody should see to, each in a few words."""
+    found = ["A mailbox needs you to sign in again"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
+    found += ["A send is uncertain"] * state.uncertain
+    if state.access is not AccessLevel.ADMINISTRATOR:
+        return tuple(found)  # the rest is told to all, and is for others to see to
+    found += [_warning_text(warning) for warning in state.warnings]
+    if has_failed_backup(state) and not any(_is_about_backup(warning) for warning in state.warnings):
+        found.append("The last backup failed")
+    return tuple(found)
+
+
+def has_lost_access(mailbox: MailboxState) -> bool:
+    """Whether its provider or server ended the access."""
+    return mailbox.status == "reauth_required"
+
+
+def is_busy(mailbox: MailboxState) -> bool:
+    """Whether not all of its mail is here yet, and that is being seen to."""
+    return mailbox.status in ("connecting", "syncing") or (mailbox.status == "ready" and mailbox.progress is not None)
+
+
+def has_failed_backup(state: TrayState) -> bool:
+    """Whether the newest backup was to be made, and was not."""
+    return any(map(_is_about_backup, state.warnings)) or (state.backup is not None and not state.backup.succeeded)
+
+
+def mailbox_status_text(mailbox: MailboxState) -> str:
+    """How a mailbox is."""
+    if mailbox.status == "error":
+        return f"offline: {_ERROR.get(mailbox.error or '', 'its mail server cannot be reached')}"
+    if mailbox.status != "connecting" and is_busy(mailbox):
+        percent = percent_done(mailbox.progress)
+        return "fetching…" if percent is None else f"fetching {percent} %"
+    return _STATUS.get(mailbox.status, mailbox.status)
+
+
+def percent_done(progress: str | None) -> int | None:
+    """How much of `1,200 of 5,000 messages` is done; never all of it, since then nothing would be told."""
+    match = re.match(r"([0-9,]+) of ([0-9,]+) ", progress or "")
+    if match is None:
+        return None
+    done, total = (int(digits.replace(",", "")) for digits in match.groups())
+    return min(99, done * 100 // total) if total else None
+
+
+def fingerprint_lines(fingerprint: str) -> tuple[str, ...]:
+    """A fingerprint to be compared by eye: its digits in groups of four, on two lines."""
+    digits = fingerprint.removeprefix("sha256:")
+    groups = [digits[at : at + 4] for at in range(0, len(digits), 4)]
+    lines = [" ".join(groups[at : at + _GROUPS_A_LINE]) for at in range(0, len(groups), _GROUPS_A_LINE)]
+    return (f"Fingerprint: {lines[0]}", *lines[1:]) if lines else ()
+
+
+def backup_time_text(timestamp: str) -> str:
+    """When a backup was made, by the clock on the wall here: `22 Nov 2026, 06:46`."""
+    try:
+        at = from_timestamp(timestamp).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return timestamp
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}, {at:%H:%M}"
+
+
+def count_text(count: int, noun: str, nouns: str | None = None) -> str:
+    """`1 send`, `2 sends`."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def shorten(text: str, longest: int) -> str:
+    """A text in one row of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def _warning_text(warning: str) -> str:
+    return "The daily backup failed" if _is_about_backup(warning) else "A warning needs you"
+
+
+def _is_about_backup(warning: str) -> bool:
+    return warning.startswith(_FAILED_BACKUP)
+
+
+# --- When the tray looks: often while something goes on or somebody is at it, else now and then ---
+#
+# Each look is a few requests, which keep a disk awake and have lines in the log of the appliance.
+
+
+#: Seconds between two looks while nothing goes on.
+QUIET_EVERY = 30.0
+#: Seconds that somebody is thought to be there after the menu was opened.
+LIVELY_FOR = 60.0
+#: Seconds between two times that everything is asked because the menu opens.
+_HURRIES_EVERY = 2.0
+
+
+class PollSchedule:
+    """For one tray, from its start on, when somebody is there. May be used from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._touched_at = clock.monotonic()
+        self._looked_at = self._hurried_at = float("-inf")
+
+    def note_use(self) -> None:
+        """Somebody uses the tray."""
+        self._touched_at = self._clock.monotonic()
+
+    def try_poll_all(self) -> bool:
+        """Whether everything may be asked already because the menu opens; it is then."""
+        now = self._clock.monotonic()
+        if now < self._hurried_at + _HURRIES_EVERY:
+            return False
+        self._hurried_at = now
+        return True
+
+    def note_poll(self) -> None:
+        """A look begins."""
+        self._looked_at = self._clock.monotonic()
+
+    def is_due(self, state: TrayState) -> bool:
+        """Whether it is time for a look, as far as nothing is seen without one."""
+        now = self._clock.monotonic()
+        return now < self._touched_at + LIVELY_FOR or now >= self._looked_at + QUIET_EVERY or _is_changing(state)
+
+
+def _is_changing(state: TrayState) -> bool:
+    """Whether something will soon be otherwise. Who has stopped is seen to come back without a look."""
+    if state.service not in (ServiceState.ANSWERS, ServiceState.STOPPED):
+        return True
+    return state.service is ServiceState.ANSWERS and (state.is_backing_up or any(map(is_busy, state.mailboxes)))

@@ -1,13 +1,15 @@
 """The HTTP door as a WSGI application: routes to operations, nothing decided here.
 
-Bottle holds the routes and finds the one that a request means. Around it lies a thin layer that gives every request an
-id, refuses foreign hosts, and sees to it that whatever goes wrong leaves as an error object. Bottle's own request and
-response objects are passed by: everything here is written out in one way, and they cost more than an operation does.
+Bottle finds the route. Around it lies a thin layer that lends the appliance to each request (a restore replaces it),
+gives it an id, refuses foreign hosts, and makes whatever goes wrong an error object. Bottle's own request and response
+objects are not used: they cost more than an operation does.
 """
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import bottle
@@ -18,18 +20,85 @@ from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.files import is_disk_full
-from mailbox_appliance.web import console_files, oauth_callback, pages, responses
-from mailbox_appliance.web.answers import HAND_OVER
-from mailbox_appliance.web.assistants import PATH, Assistants, answer_post
-from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
-from mailbox_appliance.web.measured import Figures, Measured
+from mailbox_appliance.web import console_files, http, pages
+from mailbox_appliance.web.http import (
+    AllowedHosts,
+    Response,
+    StreamedBody,
+    bearer_token,
+    origin_of,
+    path_of,
+    read_request,
+    refuse_query,
+    trusted_proxies,
+)
+from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
+from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, MetricsSource, RequestCounter, ServerFigures
 from mailbox_appliance.web.openapi import describe
-from mailbox_appliance.web.present import RETRY_AFTER, Present
-from mailbox_appliance.web.proxies import proxies_of
-from mailbox_appliance.web.requests import path_of, read_request, refuse_query
-from mailbox_appliance.web.responses import Response, Streamed
-from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
-from mailbox_appliance.web.tally import UNKNOWN, Tally
+from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
+from mailbox_appliance.web.server.connection import STREAM_BODY
+
+# ---
+# The appliance that answers requests now. A restore puts another one in its place, while connections stay open.
+
+
+#: Seconds after which to ask again during a pause.
+RESTART_RETRY_AFTER = 3
+
+
+class ApplianceHandle:
+    """Lends the appliance to each request, and knows when nobody has it any more. May be used from any thread."""
+
+    def __init__(self, appliance: Appliance) -> None:
+        self._appliance: Appliance = appliance
+        self._changed = threading.Condition()
+        self._borrowed, self._is_paused = 0, False
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nobody is given the appliance at the moment."""
+        return self._is_paused
+
+    @property
+    def borrower_count(self) -> int:
+        """How many requests have it now."""
+        return self._borrowed
+
+    @contextmanager
+    def borrow(self) -> Iterator[Appliance]:
+        """The appliance, for one request. Raises Restarting during a pause."""
+        with self._changed:
+            if self._is_paused:
+                raise Restarting(retry_after=RESTART_RETRY_AFTER)
+            appliance = self._appliance
+            self._borrowed += 1
+        try:
+            yield appliance
+        finally:
+            with self._changed:
+                self._borrowed -= 1
+                if not self._borrowed:
+                    self._changed.notify_all()
+
+    def pause(self, timeout: float) -> bool:
+        """Lend it to nobody from now on; whether all who have it have answered within so many seconds."""
+        with self._changed:
+            self._is_paused = True
+            return self._changed.wait_for(lambda: self._borrowed == 0, timeout)
+
+    def resume(self, appliance: Appliance) -> None:
+        """Go on with another one."""
+        with self._changed:
+            self._appliance, self._is_paused = appliance, False
+
+
+# --- The HTTP door as a WSGI application: routes to operations, nothing decided here ---
+#
+# Bottle holds the routes and finds the one that a request means. Around it lies a thin layer that gives every request
+# an id, refuses foreign hosts, and sees to it that whatever goes wrong leaves as an error object. Bottle's own
+# request and response objects are passed by: everything here is written out in one way, and they cost more than an
+# operation does.
+
 
 log = logging.getLogger(__name__)
 
@@ -37,52 +106,52 @@ StartResponse = Callable[..., Any]
 Environ = dict[str, Any]
 _STATUS_LINES = {status: f"{status} {reason}" for status, reason in bottle.HTTP_CODES.items()}
 
-Answering = Callable[[Appliance, Environ, str, Mapping[str, str]], Response]
+RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response]
 
 
 class App:
     """The application: call it as WSGI does. `present` is the appliance behind it, which a restore replaces."""
 
     def __init__(
-        self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: Assistants | None = None
+        self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: McpHandler | None = None
     ) -> None:
         """`assistants` answers at `/mcp`; without one there is no such path."""
         prepare_types()  # of all operations, which are loaded by now
-        self.handle = Present(appliance)
+        self.handle = ApplianceHandle(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
         #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.
-        self.proxies = proxies_of(appliance.settings)
+        self.proxies = trusted_proxies(appliance.settings)
         #: What whoever listens measures, such as `connections_https`; it says so.
-        self.server_figures: Figures | None = None
+        self.server_figures: ServerFigures | None = None
         #: Seconds for which browsers are to keep to HTTPS (RFC 6797); 0: nothing is said. Who listens sets it.
         self.strict_transport = 0
-        self._request_counter = Tally()
-        self._metrics_source = Measured(self._request_counter)
+        self._request_counter = RequestCounter()
+        self._metrics_source = MetricsSource(self._request_counter)
         self._bottle = bottle.Bottle()
         for route in ROUTES:
-            path = (PREFIX + route.path).rstrip("/")
+            path = (API_PREFIX + route.path).rstrip("/")
             self._add_route(route.method, path, self._operation_handler(route))
         self._add_route("GET", "/healthz", self._page_handler(pages.healthz))
         self._add_route("GET", "/metrics", self._serve_metrics)
-        self._add_route("GET", "/", _console)
-        self._add_route("GET", console_files.PREFIX + "/{digest}/{name:path}", _console)
-        self._add_route("GET", f"{PREFIX}/openapi.json", _openapi)
-        self._add_route("GET", f"{PREFIX}/oauth/callback", _callback)
+        self._add_route("GET", "/", _serve_console)
+        self._add_route("GET", console_files.CONSOLE_PREFIX + "/{digest}/{name:path}", _serve_console)
+        self._add_route("GET", f"{API_PREFIX}/openapi.json", _serve_openapi)
+        self._add_route("GET", f"{API_PREFIX}/oauth/callback", _serve_callback)
         if assistants is not None:
-            self._add_route("POST", PATH, self._mcp_handler(assistants))
+            self._add_route("POST", MCP_PATH, self._mcp_handler(assistants))
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()
         request_id = new_id("req")
         token = logs.request_id.set(request_id)
-        template = UNKNOWN
+        template = UNKNOWN_ROUTE
         try:
             with self.handle.borrow() as appliance:
                 template, response = self._answer_request(appliance, environ, request_id)
                 is_logged = appliance.settings.flag("log.requests") or response.status >= 500
             if response.status == 500 and self.handle.is_paused:  # the store was closed under its hands
-                response = _restarting(request_id)
+                response = _restarting_response(request_id)
             if is_logged:
                 millis = round((time.perf_counter() - started) * 1000, 2)
                 log.info("request", extra={"route": template, "status": response.status, "ms": millis})
@@ -91,13 +160,13 @@ class App:
         finally:
             logs.request_id.reset(token)
         self._request_counter.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
-        headers = responses.headers_of(response, request_id)
+        headers = http.headers_of(response, request_id)
         # RFC 6797 7.2: never by HTTP. What a proxy in front of us says to its clients is its own.
         if self.strict_transport and environ["wsgi.url_scheme"] == "https":
             headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
         start_response(_STATUS_LINES[response.status], headers)
         if response.stream is not None:
-            return _streamed(environ, response.stream)
+            return _stream_body(environ, response.stream)
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
@@ -105,9 +174,11 @@ class App:
         try:
             self._hosts.check(environ)
             (_, answering), path = self._find_route(environ)
-            return _console_file(environ, path) if answering is _console else _restarting(request_id)
+            return (
+                _serve_console_file(environ, path) if answering is _serve_console else _restarting_response(request_id)
+            )
         except (Problem, bottle.HTTPError):
-            return _restarting(request_id)
+            return _restarting_response(request_id)
 
     def use_hosts(self, allowed: Iterable[str]) -> None:
         """Answer to these names from now on."""
@@ -115,38 +186,38 @@ class App:
 
     def _answer_request(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
         """The template of the route that a request means, and the response."""
-        template = UNKNOWN
+        template = UNKNOWN_ROUTE
         try:
             self._hosts.check(environ)
             found, path = self._find_route(environ)
             template, answering = found
             return template, answering(appliance, environ, request_id, path)
         except Problem as problem:
-            return template, responses.failure(problem, request_id, frozenset({400, 403}))
+            return template, http.failure(problem, request_id, frozenset({400, 403}))
         except bottle.HTTPError as fault:
-            return template, _not_routed(fault, environ, request_id)
+            return template, _routing_error(fault, environ, request_id)
         except Exception as error:  # a fault of ours: it must leave as an error object, and be found in the log
             if is_disk_full(error, appliance.folder):
                 log.error("the disk of the store is full, so a request failed", extra={"route": template})
-                return template, responses.disk_full(request_id)
+                return template, http.disk_full(request_id)
             log.exception("request failed", extra={"route": template})
-            return template, responses.internal_error(request_id)
+            return template, http.internal_error(request_id)
 
-    def _find_route(self, environ: Environ) -> tuple[tuple[str, Answering], Mapping[str, str]]:
+    def _find_route(self, environ: Environ) -> tuple[tuple[str, RequestHandler], Mapping[str, str]]:
         path = path_of(environ)
         if path is None:
             raise bottle.HTTPError(404)
-        if path.endswith("/") and path.startswith((PREFIX, PATH)):
+        if path.endswith("/") and path.startswith((API_PREFIX, MCP_PATH)):
             path = path[:-1]
         environ["PATH_INFO"] = path
         route, arguments = self._bottle.match(environ)
         return route.callback, arguments or {}
 
-    def _add_route(self, method: str, path: str, answering: Answering) -> None:
+    def _add_route(self, method: str, path: str, answering: RequestHandler) -> None:
         rule = path.replace("{", "<").replace("}", ">")
         self._bottle.route(rule, method, (f"{method} {path}", answering))
 
-    def _operation_handler(self, route: Route) -> Answering:
+    def _operation_handler(self, route: Route) -> RequestHandler:
         allowed = route.errors | {500}
 
         def answer(appliance: Appliance, environ: Environ, request_id: str, path: Mapping[str, str]) -> Response:
@@ -155,9 +226,9 @@ class App:
                 given = route.operation.call(
                     appliance, origin_of(environ, self.proxies), bearer_token(environ), request
                 )
-                return responses.success(given.status or route.status_of(given.data), given)
+                return http.success(given.status or route.status_of(given.data), given)
             except Problem as problem:
-                response = responses.failure(problem, request_id, allowed)
+                response = http.failure(problem, request_id, allowed)
                 if response.status == 500:
                     log.exception("request failed", extra={"code": problem.code})
                 return response
@@ -167,59 +238,61 @@ class App:
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
         pages.require_observer(appliance, environ, self.proxies)
         told = {} if self.server_figures is None else self.server_figures()
-        return pages.metrics(self._metrics_source.collect_values(appliance, self.handle.borrower_count, told))
+        return pages.metrics_page(self._metrics_source.collect_values(appliance, self.handle.borrower_count, told))
 
-    def _mcp_handler(self, answering: Assistants) -> Answering:
+    def _mcp_handler(self, answering: McpHandler) -> RequestHandler:
         return lambda appliance, environ, request_id, _: answer_post(
             answering, appliance, origin_of(environ, self.proxies), environ, request_id
         )
 
-    def _page_handler(self, page: Callable[[Appliance], Response]) -> Answering:
+    def _page_handler(self, page: Callable[[Appliance], Response]) -> RequestHandler:
         return lambda appliance, *_: page(appliance)
 
 
-def _streamed(environ: Environ, body: Streamed) -> Iterable[bytes]:
+def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
     """The body for the server to write: piece by piece as the client reads, where it can do that."""
     if environ["REQUEST_METHOD"] == "HEAD":
         body.close()
         return (b"",)
-    if HAND_OVER in environ:
-        environ[HAND_OVER](body)
+    if STREAM_BODY in environ:
+        environ[STREAM_BODY](body)
         return ()
     return body
 
 
-def _restarting(request_id: str) -> Response:
-    return responses.failure(Restarting(retry_after=RETRY_AFTER), request_id, frozenset({503}))
+def _restarting_response(request_id: str) -> Response:
+    return http.failure(Restarting(retry_after=RESTART_RETRY_AFTER), request_id, frozenset({503}))
 
 
-def _not_routed(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
+def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
     """What Bottle itself says: there is no such path, or it has no such method."""
     if fault.status_code == 405:
         message = f"This path has no {environ['REQUEST_METHOD']}; see the Allow header."
-        headers = (("Allow", _with_head(fault.get_header("Allow", ""))),)
-        return responses.error(405, "method_not_allowed", message, request_id, headers=headers)
-    return responses.error(404, "not_found", "There is no such path.", request_id)
+        headers = (("Allow", _add_head(fault.get_header("Allow", ""))),)
+        return http.error(405, "method_not_allowed", message, request_id, headers=headers)
+    return http.error(404, "not_found", "There is no such path.", request_id)
 
 
-def _with_head(allowed: str) -> str:
+def _add_head(allowed: str) -> str:
     """The methods of a path; where there is GET there is HEAD (RFC 9110 9.1), which Bottle does not list."""
     methods = {method.strip() for method in allowed.split(",")}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
-def _console(_: Appliance, environ: Environ, __: str, path: Mapping[str, str]) -> Response:
-    return _console_file(environ, path)
+def _serve_console(_: Appliance, environ: Environ, __: str, path: Mapping[str, str]) -> Response:
+    return _serve_console_file(environ, path)
 
 
-def _console_file(environ: Environ, path: Mapping[str, str]) -> Response:
-    return console_files.served(environ, path["digest"], path["name"]) if path else console_files.page(environ)
+def _serve_console_file(environ: Environ, path: Mapping[str, str]) -> Response:
+    return (
+        console_files.serve_file(environ, path["digest"], path["name"]) if path else console_files.serve_page(environ)
+    )
 
 
-def _callback(_: Appliance, environ: Environ, *__: object) -> Response:
-    return oauth_callback.page(environ.get("QUERY_STRING", ""))
+def _serve_callback(_: Appliance, environ: Environ, *__: object) -> Response:
+    return pages.callback_page(environ.get("QUERY_STRING", ""))
 
 
-def _openapi(_: Appliance, environ: Environ, *__: object) -> Response:
+def _serve_openapi(_: Appliance, environ: Environ, *__: object) -> Response:
     refuse_query(environ)
     return Response(200, describe(), media_type="application/json; charset=utf-8")

@@ -1,45 +1,351 @@
-"""`/metrics` as a page, in Prometheus' text format.
+"""`/metrics`: the metrics there are, their values, request counters, and Prometheus' text format.
 
-Imported by the first request for it: the library takes some MiB, for which an appliance that nobody watches has no use.
+Nothing here waits for a lock that anybody holds for long, and nothing goes through what there is much of.
+`docs/monitoring.md` has the same table of metrics.
 """
 
+import threading
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from operator import attrgetter
+from typing import Literal, NamedTuple, get_args
 
 from prometheus_client import PROCESS_COLLECTOR, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from mailbox_appliance.web.families import FAMILIES, PREFIX, Family
-from mailbox_appliance.web.measured import Value
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import from_timestamp
+from mailbox_appliance.metrics import COUNTED_OUTCOMES, Counters
+from mailbox_appliance.model.records import AccountStatus
+from mailbox_appliance.operations.status import operator_warnings
+from mailbox_appliance.store.backup.backups import is_in_future
+from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
+from mailbox_appliance.store.stats import MOST_MISSING, StoreStats, collect_stats
+from mailbox_appliance.system import crashes
+from mailbox_appliance.version import __version__
 
-_TOTAL = "_total"  # which the library adds to a counter's name
+# --- The metrics there are: every name, what it means, and its labels. `docs/monitoring.md` has the same table ---
+#
+# No label holds what somebody typed or what mail says: there are templates of routes, states, reasons, and ids of
+# mailboxes.
 
 
-def render(values: Iterable[Value]) -> tuple[bytes, str]:
+METRIC_PREFIX = "mailbox_appliance_"
+
+
+@dataclass(frozen=True)
+class MetricFamily:
+    """A metric: its name behind the prefix, as it is written (a counter's ends in `_total`), and what it means."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+METRIC_FAMILIES = (
+    MetricFamily("build_info", "gauge", "Always 1; the label tells the release.", ("version",)),
+    MetricFamily("start_time_seconds", "gauge", "When the appliance began to work; a restore in place begins anew."),
+    MetricFamily("warnings", "gauge", "Warnings that `status` shows now: what an operator should see to."),
+    MetricFamily(
+        "http_requests_total",
+        "counter",
+        "Requests that were answered, by method, template of the route and status.",
+        ("method", "route", "status"),
+    ),
+    MetricFamily(
+        "http_request_duration_seconds",
+        "histogram",
+        "Seconds until the answer to a request was ready; sending it is not in them.",
+        ("method", "route"),
+    ),
+    MetricFamily("http_requests_in_progress", "gauge", "Requests that are being answered now; this one is among them."),
+    MetricFamily("http_requests_waiting", "gauge", "Requests that have come and wait for a worker."),
+    MetricFamily("http_workers_busy", "gauge", "Workers that answer a request now."),
+    MetricFamily("http_connections", "gauge", "Open connections, by listener: http or https.", ("listener",)),
+    MetricFamily("tls_handshakes_failed_total", "counter", "TLS handshakes that failed or were not done in time."),
+    MetricFamily(
+        "certificate_not_after_timestamp_seconds", "gauge", "When the certificate of the HTTPS listener expires."
+    ),
+    MetricFamily(
+        "login_failures_total",
+        "counter",
+        "Attempts to get in that were refused: wrong (password, code or link), suspended, throttled or busy.",
+        ("reason",),
+    ),
+    MetricFamily("deliveries", "gauge", "Delivery operations that are queued, sending or uncertain now.", ("status",)),
+    MetricFamily(
+        "deliveries_last_step_timestamp_seconds",
+        "gauge",
+        "When the operation took its last step that is sending or uncertain now and has waited longest since.",
+        ("status",),
+    ),
+    MetricFamily(
+        "deliveries_settled_total",
+        "counter",
+        "Delivery operations that came to an end or into doubt: succeeded, failed, uncertain or withdrawn.",
+        ("outcome",),
+    ),
+    MetricFamily(
+        "scheduled_next_due_timestamp_seconds", "gauge", "When the next scheduled send is due; absent: none waits."
+    ),
+    MetricFamily("scheduled_held", "gauge", "1 while scheduled sends are held, else 0."),
+    MetricFamily("mailboxes", "gauge", "Mailboxes, by status.", ("status",)),
+    MetricFamily(
+        "mailbox_last_sync_timestamp_seconds",
+        "gauge",
+        "When a mailbox was last in step with its server; absent: never yet.",
+        ("mailbox",),
+    ),
+    MetricFamily(
+        "mailbox_messages", "gauge", "Messages in a mailbox's folders, as its server told last.", ("mailbox",)
+    ),
+    MetricFamily(
+        "mailbox_bodies_missing",
+        "gauge",
+        f"Messages whose text is still to be fetched and indexed; {MOST_MISSING}: that many or more.",
+        ("mailbox",),
+    ),
+    MetricFamily("store_size_bytes", "gauge", "Bytes that the store and its log take."),
+    MetricFamily("store_free_bytes", "gauge", "Bytes that are left on the store's disk."),
+    MetricFamily(
+        "backup_last_success_timestamp_seconds",
+        "gauge",
+        "When the newest of the backups that are there was made; absent: there is none.",
+    ),
+    MetricFamily("backups_total", "counter", "Backups that were made, and daily ones that failed.", ("result",)),
+    MetricFamily("members", "gauge", "Members, by status: active or suspended.", ("status",)),
+    MetricFamily("sessions", "gauge", "Sessions that are there; one that has expired goes with the next log-in."),
+    MetricFamily("api_keys", "gauge", "API keys that are not revoked."),
+    MetricFamily("threads", "gauge", "Threads of the process."),
+)
+
+
+# --- Counts the requests that were answered, and how long that took: in a microsecond each, for `/metrics` ---
+#
+# What a client may choose freely is never a label: requests are told apart by the template of their route, by one of
+# the known methods, and by status. Those that mean no route are of one template together.
+
+
+#: The template of what is no route.
+UNKNOWN_ROUTE = "unknown"
+#: Upper bounds of the durations, in seconds; the last one is without a bound.
+DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER_METHOD = "other"
+
+
+@dataclass(frozen=True)
+class RequestCounts:
+    """Requests of one route and method with one status: how many lie within each bound, and their seconds together."""
+
+    route: str
+    method: str
+    status: int
+    within: tuple[int, ...]
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return sum(self.within)
+
+
+class RequestCounter:
+    """Goes on while a restore replaces the appliance. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # By template, method and status: a count for each bound and for what lies beyond, then the seconds.
+        self._rows: dict[tuple[str, str, int], tuple[list[int], list[float]]] = {}
+
+    def count(self, template: str, method: str, status: int, seconds: float) -> None:
+        """A request was answered. `template`: method and path of its route, or UNKNOWN."""
+        key = template, method if method in _METHODS else _OTHER_METHOD, status
+        place = bisect_left(DURATION_BUCKETS, seconds)
+        with self._lock:
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = [0] * (len(DURATION_BUCKETS) + 1), [0.0]
+            within, total = row
+            within[place] += 1
+            total[0] += seconds
+
+    def snapshot(self) -> Iterable[RequestCounts]:
+        """What was counted so far, in the order of routes."""
+        with self._lock:
+            rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]
+        for (template, method, status), within, seconds in sorted(rows):
+            yield RequestCounts(template.partition(" ")[2] or template, method, status, within, seconds)
+
+
+# --- What `/metrics` tells, as numbers: gathered where each of them is known ---
+#
+# Nothing here waits for a lock that anybody holds for long, and nothing goes through what there is much of.
+
+
+#: What whoever listens tells, by name: of `_TOLD` those that it knows.
+ServerFigures = Callable[[], Mapping[str, float]]
+
+_NO_LABELS: Mapping[str, str] = {}
+# What whoever listens tells, and the metrics that it becomes.
+_SERVER_METRICS = (
+    ("connections_http", "http_connections", {"listener": "http"}),
+    ("connections_https", "http_connections", {"listener": "https"}),
+    ("waiting_requests", "http_requests_waiting", _NO_LABELS),
+    ("busy_workers", "http_workers_busy", _NO_LABELS),
+    ("handshakes_failed", "tls_handshakes_failed_total", _NO_LABELS),
+    ("certificate_not_after", "certificate_not_after_timestamp_seconds", _NO_LABELS),
+)
+# Each of these is told from the beginning, so that the first one of them is seen as one more.
+_DELIVERY_COUNTER = ("deliveries_settled", "outcome", sorted(COUNTED_OUTCOMES))
+_LOGIN_COUNTER = ("login_failures", "reason", ("busy", "suspended", "throttled", "wrong"))
+_BACKUP_COUNTER = ("backups", "result", ("failed", "made"))
+
+
+class MetricValue(NamedTuple):
+    """A value of a metric. `suffix`: what a histogram's sample has behind its name."""
+
+    name: str
+    number: float
+    labels: Mapping[str, str] = _NO_LABELS
+    suffix: str = ""
+
+
+class MetricsSource:
+    """Gathers them. One for all the time that is served, while the appliance may become another one."""
+
+    def __init__(self, tally: RequestCounter) -> None:
+        self._request_counter = tally
+        self._newest_backup: tuple[tuple[object, ...], float | None] = (), None
+
+    def collect_values(
+        self, appliance: Appliance, in_progress: int, told: Mapping[str, float]
+    ) -> Iterator[MetricValue]:
+        """All values as they are now. `in_progress`: requests; `told`: by whoever listens, what it knows of it."""
+        yield MetricValue("build_info", 1, {"version": __version__})
+        yield from _request_values(self._request_counter)
+        yield MetricValue("http_requests_in_progress", in_progress)
+        yield from (MetricValue(name, told[key], labels) for key, name, labels in _SERVER_METRICS if key in told)
+        yield from _appliance_values(appliance)
+        yield from _store_values(collect_stats(appliance.store.database))
+        if (newest := self._newest_backup_time(appliance)) is not None:
+            yield MetricValue("backup_last_success_timestamp_seconds", newest)
+        yield MetricValue("threads", threading.active_count())
+
+    def _newest_backup_time(self, appliance: Appliance) -> float | None:
+        """When the newest backup was made. The files are looked into only where there are others than before."""
+        folder = appliance.folder / BACKUPS_FOLDER
+        try:
+            state = folder, folder.stat().st_mtime_ns
+        except OSError:
+            return None
+        known, newest = self._newest_backup
+        if known != state:
+            now = appliance.clock.now()
+            made = (from_timestamp(one.created_at) for one in appliance.store.backups.list())
+            newest = max((moment.timestamp() for moment in made if not is_in_future(moment, now)), default=None)
+            self._newest_backup = state, newest
+        return newest
+
+
+def _request_values(tally: RequestCounter) -> Iterator[MetricValue]:
+    for (route, method), rows in groupby(tally.snapshot(), attrgetter("route", "method")):
+        labels = {"method": method, "route": route}
+        found = list(rows)
+        for one in found:
+            yield MetricValue("http_requests_total", one.count, labels | {"status": str(one.status)})
+        yield from _duration_values(labels, found)
+
+
+def _duration_values(labels: Mapping[str, str], rows: Iterable[RequestCounts]) -> Iterator[MetricValue]:
+    name, found = "http_request_duration_seconds", list(rows)
+    counts = accumulate(map(sum, zip(*(one.within for one in found), strict=True)))
+    for bound, count in zip((*(f"{bound:g}" for bound in DURATION_BUCKETS), "+Inf"), counts, strict=True):
+        yield MetricValue(name, count, {**labels, "le": bound}, "_bucket")
+    yield MetricValue(name, sum(one.seconds for one in found), labels, "_sum")
+    yield MetricValue(name, sum(one.count for one in found), labels, "_count")
+
+
+def _appliance_values(appliance: Appliance) -> Iterator[MetricValue]:
+    clock, store, meters = appliance.clock, appliance.store, appliance.counters
+    yield MetricValue("start_time_seconds", clock.now().timestamp() - (clock.monotonic() - appliance.started_at))
+    yield MetricValue("warnings", len(tuple(operator_warnings(appliance, crashes.find(appliance.folder)))))
+    yield MetricValue("scheduled_held", appliance.settings.flag("sending.hold_scheduled"))
+    yield MetricValue("store_size_bytes", store.size_bytes)
+    yield MetricValue("store_free_bytes", store.free_bytes)
+    for name, label, known in (_DELIVERY_COUNTER, _LOGIN_COUNTER, _BACKUP_COUNTER):
+        yield from _counter_values(meters, name, label, known)
+
+
+def _counter_values(meters: Counters, name: str, label: str, known: Iterable[str]) -> Iterator[MetricValue]:
+    counts = dict.fromkeys(known, 0) | {labels[0][1]: count for labels, count in meters.values(name).items()}
+    yield from (MetricValue(f"{name}_total", count, {label: value}) for value, count in counts.items())
+
+
+def _store_values(found: StoreStats) -> Iterator[MetricValue]:
+    mailboxes = dict.fromkeys(get_args(AccountStatus), 0)
+    for one in found.mailboxes:
+        mailboxes[one.status] = mailboxes.get(one.status, 0) + 1
+        labels = {"mailbox": one.id}
+        if one.last_sync_at is not None:
+            yield MetricValue("mailbox_last_sync_timestamp_seconds", one.last_sync_at, labels)
+        yield MetricValue("mailbox_messages", one.messages, labels)
+        yield MetricValue("mailbox_bodies_missing", one.missing, labels)
+    yield from _status_values("mailboxes", mailboxes)
+    yield from _status_values("deliveries", dict.fromkeys(("queued", "sending", "uncertain"), 0) | found.deliveries)
+    yield from _status_values("deliveries_last_step_timestamp_seconds", found.last_step)
+    yield from _status_values("members", dict.fromkeys(("active", "suspended"), 0) | found.members)
+    yield MetricValue("sessions", found.sessions)
+    yield MetricValue("api_keys", found.api_keys)
+    if found.next_due is not None:
+        yield MetricValue("scheduled_next_due_timestamp_seconds", found.next_due)
+
+
+def _status_values(name: str, counts: Mapping[str, float]) -> Iterator[MetricValue]:
+    yield from (MetricValue(name, count, {"status": status}) for status, count in counts.items())
+
+
+# --- `/metrics` as a page, in Prometheus' text format ---
+#
+# Imported by the first request for it: the library takes some MiB, for which an appliance that nobody watches has no
+# use.
+
+
+_COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
+
+
+def render_metrics(values: Iterable[MetricValue]) -> tuple[bytes, str]:
     """The text, and its media type."""
     # The plainest format, whatever the client says that it reads: all of them read this one.
     encode, media_type = choose_encoder("")
-    return encode(_Page(values)), media_type
+    return encode(_MetricsPage(values)), media_type
 
 
-class _Page(Collector):
+class _MetricsPage(Collector):
     """The values of one moment, and what the system tells of the process."""
 
-    def __init__(self, values: Iterable[Value]) -> None:
-        self._values: defaultdict[str, list[Value]] = defaultdict(list)
+    def __init__(self, values: Iterable[MetricValue]) -> None:
+        self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)
         for value in values:
             self._values[value.name].append(value)
 
     def collect(self) -> Iterator[Metric]:
         """Every metric that has a value, in the order of the table."""
-        yield from (_metric(family, self._values[family.name]) for family in FAMILIES if self._values[family.name])
+        yield from (
+            _to_metric(family, self._values[family.name]) for family in METRIC_FAMILIES if self._values[family.name]
+        )
         yield from PROCESS_COLLECTOR.collect()
 
 
-def _metric(family: Family, values: Iterable[Value]) -> Metric:
-    name = PREFIX + family.name
-    metric = Metric(name.removesuffix(_TOTAL), family.help, family.kind)
+def _to_metric(family: MetricFamily, values: Iterable[MetricValue]) -> Metric:
+    name = METRIC_PREFIX + family.name
+    metric = Metric(name.removesuffix(_COUNTER_SUFFIX), family.help, family.kind)
     for value in values:
         metric.add_sample(name + value.suffix, dict(value.labels), value.number)
     return metric

@@ -8,17 +8,15 @@ from typing import Any
 import msgspec
 
 from mailbox_appliance.model.records import Download, LegacySend
-from mailbox_appliance.operations.decoding import body_types
-from mailbox_appliance.operations.operation import Operation
-from mailbox_appliance.operations.parameter import HEADERS
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.decoding import HEADERS, body_types
+from mailbox_appliance.operations.operation import Access, Operation
 from mailbox_appliance.version import __version__
-from mailbox_appliance.web.responses import REPLAYED, ErrorEnvelope
-from mailbox_appliance.web.routes import PREFIX, ROUTES, Route
+from mailbox_appliance.web.http import REPLAYED, ErrorEnvelope
+from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _IN_PATH = re.compile(r"{(\w+)}")
-_ABOUT = """Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.
+_DESCRIPTION = """Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.
 
 A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
 the connection is closed. GET and DELETE take no body; one that is sent with them is read and ignored.
@@ -27,7 +25,7 @@ While the service starts again on a restored store, for some seconds, every requ
 `Retry-After`.
 
 A path may end with one slash; slashes within a value that is part of a path, also encoded ones, name nothing (404)."""
-_MEANING = {
+_STATUS_MEANING = {
     200: "Done.",
     201: "Made.",
     202: "Taken; it is done later.",
@@ -50,7 +48,7 @@ _MEANING = {
 _REQUEST_ID = {"X-Request-Id": {"schema": {"type": "string"}, "required": True}}
 #: What any request may be answered. The listener's own 413 stands in the description of the whole instead: clients take
 #: the statuses of an operation for the meaning of that operation.
-_ALWAYS = frozenset({405, 408, 431, 500})
+_COMMON_STATUSES = frozenset({405, 408, 431, 500})
 
 
 @cache
@@ -61,15 +59,15 @@ def describe() -> bytes:
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in ROUTES:
-        path = (PREFIX + route.path).rstrip("/")
+        path = (API_PREFIX + route.path).rstrip("/")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
-    paths[f"{PREFIX}/oauth/callback"] = {"get": _callback(schema_of[ErrorEnvelope])}
+    paths[f"{API_PREFIX}/oauth/callback"] = {"get": _callback_operation(schema_of[ErrorEnvelope])}
     document = {
         "openapi": "3.1.0",
         "info": {
             "title": "mailbox-appliance",
             "version": __version__,
-            "description": _ABOUT,
+            "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -105,7 +103,7 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
         "security": [{"bearer": []}] if operation.rights.access in (Access.CREDENTIAL, Access.SESSION) else [],
         "tags": [operation.name.partition(".")[0]],
     }
-    if text := "\n\n".join(filter(None, (rest, *_who(operation)))):
+    if text := "\n\n".join(filter(None, (rest, *_describe_access(operation)))):
         described["description"] = text
     if operation.body is not None:
         schema = _one_of([schema_of[choice] for choice in body_types(operation.body.type)])
@@ -116,7 +114,7 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     return described
 
 
-def _callback(problem: dict[str, Any]) -> dict[str, Any]:
+def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
     """The page that a provider leads a browser to: no operation, as it does nothing."""
     names = ("state", "code", "error", "error_description")
     page = {
@@ -130,13 +128,16 @@ def _callback(problem: dict[str, Any]) -> dict[str, Any]:
         "parameters": [
             {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in names
         ],
-        "responses": {"200": page, **{str(status): _response(status, problem) for status in sorted(_ALWAYS | {403})}},
+        "responses": {
+            "200": page,
+            **{str(status): _response(status, problem) for status in sorted(_COMMON_STATUSES | {403})},
+        },
         "security": [],
         "tags": ["oauth"],
     }
 
 
-def _who(operation: Operation[Any, Any]) -> Iterator[str]:
+def _describe_access(operation: Operation[Any, Any]) -> Iterator[str]:
     """Who may ask for it, beyond what its `security` says."""
     if operation.rights.needs:
         yield f"Needs {' or '.join(f'`{need}`' for need in operation.rights.needs)}."
@@ -176,12 +177,12 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     success = _file(route) if route.operation.result is Download else _success(route, schema_of)
     described = {
-        str(status): success | {"description": _MEANING[status]}
+        str(status): success | {"description": _STATUS_MEANING[status]}
         for status in (route.success, route.also)
         if status is not None
     }
     problem = schema_of[ErrorEnvelope]
-    described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _ALWAYS))
+    described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _COMMON_STATUSES))
     return described
 
 
@@ -222,4 +223,4 @@ def _file(route: Route) -> dict[str, Any]:
 def _response(status: int, schema: dict[str, Any]) -> dict[str, Any]:
     headers = {**_REQUEST_ID}
     content = {"application/json": {"schema": schema}}
-    return {"description": _MEANING[status], "headers": headers, "content": content}
+    return {"description": _STATUS_MEANING[status], "headers": headers, "content": content}

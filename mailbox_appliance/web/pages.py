@@ -1,14 +1,15 @@
-"""The few things that are served beside the API."""
+"""Pages beside the API: health, metrics, and the page that a provider's sign-in returns to."""
 
+import re
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied, Detail
-from mailbox_appliance.web.callers import client_known, origin_of
-from mailbox_appliance.web.measured import Value
-from mailbox_appliance.web.proxies import Proxies
-from mailbox_appliance.web.responses import Response
+from mailbox_appliance.web.http import Response, TrustedProxies, find_client_address, origin_of
+from mailbox_appliance.web.metrics import MetricValue
 
 
 def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
@@ -16,20 +17,69 @@ def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets
     return Response(200, b"ok\n", media_type="text/plain; charset=utf-8")
 
 
-def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: Proxies) -> None:
+def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:
     """Raises Denied unless the request is from this computer, or from an address in `metrics.allowed`.
 
     Whoever comes through a proxy that is not trusted may be anybody, whatever the proxy's own address is.
     """
-    allowed = Proxies(appliance.settings.names("metrics.allowed"))
-    if not origin_of(environ, proxies).is_local and not allowed.trusts(client_known(environ, proxies)):
+    allowed = TrustedProxies(appliance.settings.names("metrics.allowed"))
+    if not origin_of(environ, proxies).is_local and not allowed.trusts(find_client_address(environ, proxies)):
         reason = "the metrics are for this computer, and for the addresses in the setting `metrics.allowed`."
         raise Denied(reason=reason, details=(Detail("address", "this computer, or one in `metrics.allowed`"),))
 
 
-def metrics(values: Iterable[Value]) -> Response:
+def metrics_page(values: Iterable[MetricValue]) -> Response:
     """What is measured, in Prometheus' text format."""
-    from mailbox_appliance.web.metrics import render  # not before the first request for it: it imports the library
+    from mailbox_appliance.web.metrics import (
+        render_metrics,  # not before the first request for it: it imports the library
+    )
 
-    body, media_type = render(values)
+    body, media_type = render_metrics(values)
     return Response(200, body, media_type=media_type)
+
+
+# --- The page that a provider's sign-in comes back to. It hands what came to the console, and keeps nothing ---
+#
+# The console stands behind the `#`, which no server is sent (RFC 3986 3.5). Who began the sign-in in a terminal goes
+# on there, with the address of this page. Of what a provider says only these values pass, and none of its free text
+# but the number of an error of Microsoft's.
+
+
+#: RFC 6749 4.1.2 and 4.1.2.1.
+_CALLBACK_FIELDS = ("state", "code", "error")
+_MAX_QUERY = 16_384
+#: learn.microsoft.com/entra/identity-platform/reference-error-codes
+_MICROSOFT_ERROR = re.compile(r"AADSTS[0-9]{4,9}")
+#: No more than this page needs: no script, nothing fetched, nobody may hold it.
+_CALLBACK_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+_CALLBACK_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Signing in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">
+<meta http-equiv="refresh" content="0; url={address}"><link rel="icon" href="data:,">
+<style>body {{ font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 3rem auto; padding: 0 1rem }}</style>
+</head><body><main><h1>Signing in</h1>
+<p>This goes on in the console: <a href="{address}">go on</a>.</p></main></body></html>
+"""
+
+
+def callback_page(query: str) -> Response:
+    """Leads to the console's own page with what a sign-in brought, as a query has it."""
+    address = escape(f"/#/oauth-callback?{urlencode(_read_callback(query))}")
+    headers = (("Content-Security-Policy", _CALLBACK_POLICY), ("Referrer-Policy", "no-referrer"))
+    return Response(200, _CALLBACK_PAGE.format(address=address).encode(), headers, "text/html; charset=utf-8")
+
+
+def _read_callback(query: str) -> dict[str, str]:
+    try:
+        given = parse_qsl(query[:_MAX_QUERY], max_num_fields=32)
+    except ValueError:  # more of them than any provider sends
+        return {}
+    # The first of each: a second one is none of a provider's.
+    first = dict(reversed(given))
+    brought = {name: first[name] for name in _CALLBACK_FIELDS if name in first}
+    number = _MICROSOFT_ERROR.search(first.get("error_description", ""))
+    return brought if number is None or "error" not in brought else {**brought, "error_description": number[0]}

@@ -32,7 +32,7 @@ Target amd64-unicode
 !define CONSOLE "${PROGRAM}.exe"
 !define TRAY "${PROGRAM}-tray.exe"
 !define UNINSTALL "Software\Microsoft\Windows\CurrentVersion\Uninstall\MailboxAppliance"
-; What the program itself writes for "Start at login" (mailbox_appliance/tray/run_key.py).
+; What the program itself writes for "Start at login" (mailbox_appliance/tray/autostart.py).
 !define RUN "Software\Microsoft\Windows\CurrentVersion\Run"
 !define APPROVED "Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
 !define RUN_NAME "MailboxAppliance"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.server import HttpServer
 
 _BODY = b'{"data":"hello"}'
 
@@ -32,7 +32,7 @@ def bare_server() -> Iterator[str]:
 
 if __name__ == "__main__":
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # as the product does
-    listeners = Listeners(app, [("127.0.0.1", 0)])
+    listeners = HttpServer(app, [("127.0.0.1", 0)])
     listeners.start()
     print(f"http://127.0.0.1:{listeners.addresses[0][1]}", flush=True)
     sys.stdin.read()  # ends when whoever started this has ended

@@ -21,8 +21,8 @@ _NOW = "performance.now()"
 
 def measure() -> Iterator[Figure]:
     """Each page beside a page of plain text from the same server, in turns, every time with a new profile."""
-    weight = sum(len(file.compressed) for file in console_files.files_served().values())
-    heaviest = max((len(file.compressed), path) for path, file in console_files.files_served().items())
+    weight = sum(len(file.compressed) for file in console_files.load_files().values())
+    heaviest = max((len(file.compressed), path) for path, file in console_files.load_files().items())
     yield Figure(
         "console, compressed", weight / 1000, 120, "at most", " KB", f"{heaviest[1]}: {heaviest[0] / 1000:.1f} KB"
     )

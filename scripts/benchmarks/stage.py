@@ -87,7 +87,7 @@ def mail_servers(folder: Path) -> Iterator[Mail]:
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[Mail]:
-    from mailbox_appliance.demo.sample import COLLEAGUE_EMAIL, OWNER_EMAIL
+    from mailbox_appliance.demo.mail import COLLEAGUE_EMAIL, OWNER_EMAIL
 
     command = [sys.executable, "-m", "mailbox_appliance.demo.servers", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 ARGV = (sys.executable, "-m", "benchmarks.unassisted")
-_DOOR = "mailbox_appliance.mcp_server.door"
+_DOOR = "mailbox_appliance.mcp_server.http"
 
 
 class Wall:

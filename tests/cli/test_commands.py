@@ -9,9 +9,9 @@ import click
 import pytest
 
 from mailbox_appliance.cli import commands
+from mailbox_appliance.cli.command_table import Call, Row
+from mailbox_appliance.cli.groups import Root
 from mailbox_appliance.cli.main import ENTRIES
-from mailbox_appliance.cli.rows import Call, Row
-from mailbox_appliance.cli.tree import Root
 from mailbox_appliance.web.routes import ROUTES
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer

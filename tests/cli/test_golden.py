@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
+from mailbox_appliance.cli.groups import walk
 from mailbox_appliance.cli.main import root
-from mailbox_appliance.cli.tree import walk
 from mailbox_appliance.store import key
 from tests.cli.golden_rows import ROWS, SERVING, Row
 from tests.cli.golden_stage import Outcome, Serving, Stage, opened, play, surroundings

@@ -278,7 +278,7 @@ def test_setup_waits_for_an_appliance_that_starts(cli: CommandLine, server: Reco
 
 def test_setup_says_that_it_may_be_starting(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.services["setup_on_files"] = f"{__name__}:setup_on_files"
-    monkeypatch.setattr("mailbox_appliance.cli.commands.setup._PATIENCE", 0.1)
+    monkeypatch.setattr("mailbox_appliance.cli.commands.session._PATIENCE", 0.1)
     outcome = cli("setup", "--name", "Early", *SETUP[3:], stdin=b"correct horse\n")
     assert (outcome.code, outcome.error["code"]) == (1, "store_in_use")
     assert "still starting" in outcome.error["message"]

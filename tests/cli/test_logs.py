@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.cli.commands import logs
+from mailbox_appliance.cli.commands import admin
 from tests.cli.conftest import CommandLine
 
 LINE = {"at": "2026-01-02T03:04:05.678Z", "level": "info", "event": "request", "status": 200, "path": "\x1b[2J"}
@@ -45,7 +45,7 @@ def test_where_the_file_has_too_few_lines_the_rotated_ones_go_before(cli: Comman
 
 def test_behind_a_rotated_file_that_was_not_read_whole_nothing_is_read(cli: CommandLine, file: Path) -> None:
     with file.with_name(f"{file.name}.1").open("wb") as large:
-        large.seek(logs.LARGEST_TAIL)
+        large.seek(admin.LARGEST_TAIL)
         large.write(b"\nwhole\n")
     file.with_name(f"{file.name}.2").write_text("older\n")
     lines = cli("logs", "--lines", "100").out.splitlines()
@@ -65,24 +65,24 @@ def test_no_log_yet(cli: CommandLine) -> None:
 
 def test_a_long_log_is_read_from_its_end_only() -> None:
     line = b"x" * 999 + b"\n"
-    stream = io.BytesIO(line * (logs.LARGEST_TAIL // 1000 + 500))
-    lines = logs.last_lines(stream, 10_000)
+    stream = io.BytesIO(line * (admin.LARGEST_TAIL // 1000 + 500))
+    lines = admin.last_lines(stream, 10_000)
     assert {len(one) for one in lines} == {999}
-    assert len(lines) == logs.LARGEST_TAIL // 1000
+    assert len(lines) == admin.LARGEST_TAIL // 1000
 
 
 def test_what_is_no_json_is_shown_as_it_is() -> None:
-    assert logs.readable(b"Killed \x1b") == "Killed \ufffd"
-    assert logs.readable(b"[1]") == "[1]"
+    assert admin.readable_line(b"Killed \x1b") == "Killed \ufffd"
+    assert admin.readable_line(b"[1]") == "[1]"
 
 
 def test_following_goes_over_a_rotation(file: Path) -> None:
     found: list[bytes] = []
     stream = file.open("rb")
-    logs.last_lines(stream, 1)
+    admin.last_lines(stream, 1)
 
     def follow() -> None:
-        for line in logs.new_lines(file, stream):
+        for line in admin.new_lines(file, stream):
             found.append(line)
             if line == b"new":
                 return

@@ -68,7 +68,7 @@ def test_what_becomes_of_a_link_is_said(
     assert "good once" in shown
     assert f"\n  mailbox-appliance {LINKS[command]}\n" in shown
     assert ("server.public_url" in shown) == ("127.0.0.1" in base)
-    (helped,) = (row.help for row in (members.ADD, *members.SINGLE) if row.name == command)
+    (helped,) = (row.help for row in (members.ADD_MEMBER, *members.MEMBER_ROWS) if row.name == command)
     assert f"`mailbox-appliance {LINKS[command]}` asks for it" in helped
 
 

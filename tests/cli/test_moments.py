@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.cli.moments import rfc3339
+from mailbox_appliance.cli.inputs import parse_moment
 from mailbox_appliance.client.errors import Failure
 
 # fmt: off
@@ -44,12 +44,12 @@ def in_berlin() -> Iterator[None]:
 
 @pytest.mark.parametrize(("written", "sent"), UNDERSTOOD)
 def test_what_is_understood(written: str, sent: str) -> None:
-    assert rfc3339(written, "--send-at") == sent
+    assert parse_moment(written, "--send-at") == sent
 
 
 @pytest.mark.parametrize("written", NOT_UNDERSTOOD)
 def test_what_is_not_is_told_with_an_example(written: str) -> None:
     with pytest.raises(Failure) as caught:
-        rfc3339(written, "--send-at")
+        parse_moment(written, "--send-at")
     assert (caught.value.exit_code, caught.value.details[0][0]) == (2, "option:--send-at")
     assert "+01:00" in caught.value.message

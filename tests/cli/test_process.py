@@ -139,7 +139,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["mailbox_appliance.cli.main", "click", "mailbox_appliance.cli.render"])
+@pytest.mark.parametrize("module", ["mailbox_appliance.cli.main", "click", "mailbox_appliance.cli.output"])
 def test_an_interrupt_amid_imports_ends_it_with_130(process_environment: dict[str, str], module: str) -> None:
     code = INTERRUPTED.replace("MODULE", module)
     ended = run(sys.executable, "-c", code, "instances", "use", "nothing", environment=process_environment)

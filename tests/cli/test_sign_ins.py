@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from mailbox_appliance.cli import signing_in
+from mailbox_appliance.cli import oauth_sign_in
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 
@@ -110,7 +110,7 @@ def test_an_address_is_pasted(desk: CommandLine, server: RecordingServer, enviro
 
 
 def test_a_code_is_typed_elsewhere(desk: CommandLine, server: RecordingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signing_in, "_LEAST_INTERVAL", 0)
+    monkeypatch.setattr(oauth_sign_in, "_LEAST_INTERVAL", 0)
     page = "https://microsoft.example/devicelogin"
     server.data("POST", OUTLOOK, began(userCode="ABCD-EFGH", verificationUri=page, interval=0))
     server.answer("POST", f"{OUTLOOK}/finish", WAITING, WAITING, Canned(201, {"data": CONNECTED}))
@@ -124,7 +124,7 @@ def test_a_code_is_typed_elsewhere(desk: CommandLine, server: RecordingServer, m
 def test_what_the_provider_refused_ends_the_waiting(
     desk: CommandLine, server: RecordingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signing_in, "_LEAST_INTERVAL", 0)
+    monkeypatch.setattr(oauth_sign_in, "_LEAST_INTERVAL", 0)
     refusal = {"code": "invalid_request", "message": "Access was not granted.", "requestId": "req_1"}
     server.data("POST", OUTLOOK, began(userCode="A", verificationUri="https://b.example", interval=0))
     server.answer("POST", f"{OUTLOOK}/finish", WAITING, Canned(400, {"error": refusal}))
@@ -196,7 +196,7 @@ def test_a_mailbox_with_a_password_is_not_signed_in_to(desk: CommandLine, server
 
 
 def test_nobody_comes_back(desk: CommandLine, server: RecordingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signing_in, "_LONGEST", 0.05)
+    monkeypatch.setattr(oauth_sign_in, "_LONGEST", 0.05)
     desk.services["show_in_browser"] = "tests.cli.test_sign_ins:refuses"
     server.answer("POST", GOOGLE, LeadsBack())
     done = desk("accounts", "add", "--provider", "google")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.cli import signing_in
+from mailbox_appliance.cli import oauth_sign_in
 from mailbox_appliance.model.records import OAuthProvider
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.server import HttpServer
 from tests.cli.conftest import CommandLine
 from tests.operations.sign_ins import NAMES, SignIns
 from tests.servers.dovecot import MailServer
@@ -37,7 +37,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> 
 @pytest.fixture
 def desk(scene: SignIns, cli: CommandLine) -> Iterator[CommandLine]:
     """Bob's command line."""
-    listeners = Listeners(App(scene.appliance), [("127.0.0.1", 0)], workers=2)
+    listeners = HttpServer(App(scene.appliance), [("127.0.0.1", 0)], workers=2)
     listeners.start()
     instance = f"http://127.0.0.1:{listeners.addresses[0][1]}"
     cli.environment |= {"MAILBOX_APPLIANCE_INSTANCE": instance, "MAILBOX_APPLIANCE_TOKEN": scene.bob.token}
@@ -77,6 +77,6 @@ def test_a_mailbox_is_connected_by_a_pasted_address_and_by_a_code(
         for code in list(outlook.answers._typed):
             outlook.type_code(code, users[1])
 
-    monkeypatch.setattr(signing_in, "sleep", wait)
+    monkeypatch.setattr(oauth_sign_in, "sleep", wait)
     done = desk("accounts", "add", "--provider", "outlook", "--device")
     assert (done.code, done.data["email"]) == (0, users[1])

@@ -5,7 +5,7 @@ from pathlib import Path
 from playwright.sync_api import Dialog, expect
 
 from mailbox_appliance.web import console_files
-from mailbox_appliance.web.linking import known_everywhere
+from mailbox_appliance.web.console_files import global_names
 from tests.console.walker import Walker
 from tests.servers.running import PASSWORD
 
@@ -204,7 +204,7 @@ def test_no_name_that_is_known_everywhere_is_one_of_the_browser_s(walker: Walker
     """Linked, they are known in every module, where they would stand before the browser's own."""
     files = Path(console_files.__file__).parent / "console"
     sources = {path.relative_to(files).as_posix(): path.read_text("utf-8") for path in files.rglob("*.js")}
-    names = sorted(name.removeprefix("* as ") for name in known_everywhere(sources, "app.js"))
+    names = sorted(name.removeprefix("* as ") for name in global_names(sources, "app.js"))
     assert len(names) > 50
     page = walker.open("/sign-in")
     assert page.evaluate("names => names.filter(name => name in globalThis)", names) == []

@@ -17,7 +17,7 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from mailbox_appliance.demo import sample
+from mailbox_appliance.demo import mail
 
 T = TypeVar("T")
 
@@ -155,7 +155,7 @@ def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
         assert copy.returncode == 0, copy.stderr
         (message,) = json.loads(copy.stdout)["data"]["items"]
         assert message["subject"] == "Hello from the demo"
-        assert [to["email"] for to in message["to"]] == [sample.COLLEAGUE_EMAIL]
+        assert [to["email"] for to in message["to"]] == [mail.COLLEAGUE_EMAIL]
         # It came back through the mail servers, once.
         wait_until(lambda: demo.paste(look).stdout.count("Hello from the demo") == 1)
 
@@ -176,7 +176,7 @@ def test_an_uncertain_delivery_can_be_seen(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         program = demo.commands()[0].split(" emails ")[0]
         lost = f"{program} emails send --to lost@demo.test --subject S --text T --idempotency-key"
-        done, found = demo.paste(f"{lost} k"), demo.paste(f"{lost} c --cc {sample.OWNER_EMAIL}")
+        done, found = demo.paste(f"{lost} k"), demo.paste(f"{lost} c --cc {mail.OWNER_EMAIL}")
         assert (done.returncode, found.returncode) == (3, 3)
         assert json.loads(done.stdout)["data"]["status"] == "uncertain"
         foreign = demo.paste(f"{program} emails send --idempotency-key f --to a@example.com --subject S --text T")

@@ -19,10 +19,11 @@ import pytest
 from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
-from mailbox_appliance.demo import maildir, sample
-from mailbox_appliance.demo.handshake import Ready, Will
+from mailbox_appliance.demo import imap_server
+from mailbox_appliance.demo import mail as demo_mail
+from mailbox_appliance.demo.servers import CleanupOrder, ServersReady
 
-ME, MIRA = sample.OWNER_EMAIL, sample.COLLEAGUE_EMAIL
+ME, MIRA = demo_mail.OWNER_EMAIL, demo_mail.COLLEAGUE_EMAIL
 
 
 def run_servers(folder: Path) -> "subprocess.Popen[str]":
@@ -30,13 +31,13 @@ def run_servers(folder: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def first_line(process: "subprocess.Popen[str]") -> Ready:
+def first_line(process: "subprocess.Popen[str]") -> ServersReady:
     assert process.stdout
-    return Ready(**json.loads(process.stdout.readline()))
+    return ServersReady(**json.loads(process.stdout.readline()))
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServersReady]:
     with run_servers(tmp_path_factory.mktemp("mail")) as process:
         yield first_line(process)
         process.communicate(timeout=60)
@@ -44,7 +45,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
 
 
 @contextmanager
-def imap(servers: Ready, name: str = ME) -> Iterator[IMAPClient]:
+def imap(servers: ServersReady, name: str = ME) -> Iterator[IMAPClient]:
     client = IMAPClient("127.0.0.1", servers.imap_port, ssl=False, timeout=10)
     try:
         client.login(name, servers.password)
@@ -54,7 +55,7 @@ def imap(servers: Ready, name: str = ME) -> Iterator[IMAPClient]:
 
 
 @contextmanager
-def smtp(servers: Ready, name: str = ME) -> Iterator[smtplib.SMTP]:
+def smtp(servers: ServersReady, name: str = ME) -> Iterator[smtplib.SMTP]:
     with smtplib.SMTP("127.0.0.1", servers.smtp_port, timeout=10) as client:
         client.login(name, servers.password)
         yield client
@@ -85,29 +86,29 @@ def with_subject(client: IMAPClient, subject: str, folder: str = "INBOX") -> lis
 FLAGS = {"S": b"\\Seen", "F": b"\\Flagged", "R": b"\\Answered", "D": b"\\Draft"}
 
 
-@pytest.mark.parametrize("folder", sorted({path for path, _ in sample.LETTERS}))
-def test_the_sample_is_there_byte_for_byte(servers: Ready, folder: str) -> None:
+@pytest.mark.parametrize("folder", sorted({path for path, _ in demo_mail.LETTERS}))
+def test_the_sample_is_there_byte_for_byte(servers: ServersReady, folder: str) -> None:
     with imap(servers) as client:
         client.select_folder(folder, readonly=True)
         rows = client.fetch(client.search(), ["BODY.PEEK[]", "RFC822.SIZE", "INTERNALDATE", "FLAGS"]).values()
     by_id = {message_from_bytes(row[b"BODY[]"])["Message-ID"]: row for row in rows}
-    for letter in (letter for path, letter in sample.LETTERS if path == folder):
+    for letter in (letter for path, letter in demo_mail.LETTERS if path == folder):
         row = by_id[f"<{letter.key}@sample.demo.test>"]
         composed_at = row[b"INTERNALDATE"].astimezone(UTC) + timedelta(hours=letter.hours)
-        assert row[b"BODY[]"] == sample.compose(letter, composed_at)
+        assert row[b"BODY[]"] == demo_mail.compose_letter(letter, composed_at)
         assert row[b"RFC822.SIZE"] == len(row[b"BODY[]"])
         assert set(row[b"FLAGS"]) - {b"\\Recent"} == {FLAGS[flag] for flag in letter.flags}
 
 
-def test_folders_and_what_the_server_can_do(servers: Ready) -> None:
+def test_folders_and_what_the_server_can_do(servers: ServersReady) -> None:
     with imap(servers) as client:
         folders = {name: flags for flags, _, name in client.list_folders()}
-        assert set(folders) == {"INBOX", *maildir.FOLDERS}
+        assert set(folders) == {"INBOX", *imap_server.FOLDERS}
         assert not any(b"\\Noselect" in flags for flags in folders.values())
         assert {b"IDLE", b"UIDPLUS", b"MOVE"} <= set(client.capabilities())
 
 
-def test_a_copy_is_put_into_sent(servers: Ready) -> None:
+def test_a_copy_is_put_into_sent(servers: ServersReady) -> None:
     content = mail("append-to-sent", MIRA).as_bytes(policy=SMTP)
     with imap(servers) as client:
         answer = client.append("Sent", content, flags=(b"\\Seen",))
@@ -118,7 +119,7 @@ def test_a_copy_is_put_into_sent(servers: Ready) -> None:
     assert b"\\Seen" in row[b"FLAGS"]
 
 
-def test_mail_arrives_and_is_pushed(servers: Ready) -> None:
+def test_mail_arrives_and_is_pushed(servers: ServersReady) -> None:
     with imap(servers) as client, smtp(servers) as sender:
         before = client.select_folder("INBOX")[b"EXISTS"]
         client.idle()
@@ -136,7 +137,7 @@ def test_mail_arrives_and_is_pushed(servers: Ready) -> None:
             assert len(with_subject(other, "pushed")) == 1
 
 
-def test_messages_are_flagged_moved_and_removed(servers: Ready) -> None:
+def test_messages_are_flagged_moved_and_removed(servers: ServersReady) -> None:
     with imap(servers) as client:
         client.append("INBOX", mail("to-be-moved").as_bytes(policy=SMTP))
         (uid,) = with_subject(client, "to-be-moved")
@@ -151,7 +152,7 @@ def test_messages_are_flagged_moved_and_removed(servers: Ready) -> None:
 
 
 @pytest.mark.parametrize(("name", "password"), [(ME, "wrong"), (ME, ""), ("nobody@demo.test", None), ("", None)])
-def test_a_wrong_password_is_refused(servers: Ready, name: str, password: str | None) -> None:
+def test_a_wrong_password_is_refused(servers: ServersReady, name: str, password: str | None) -> None:
     given = servers.password if password is None else password
     client = IMAPClient("127.0.0.1", servers.imap_port, ssl=False, timeout=10)
     try:
@@ -176,7 +177,7 @@ def test_a_wrong_password_is_refused(servers: Ready, name: str, password: str | 
         (ME, MIRA.upper(), 250),
     ],
 )
-def test_mail_stays_on_this_computer(servers: Ready, sender: str, recipient: str, code: int) -> None:
+def test_mail_stays_on_this_computer(servers: ServersReady, sender: str, recipient: str, code: int) -> None:
     with smtp(servers) as client:
         answer, _ = client.mail(sender)
         if answer == 250:
@@ -184,13 +185,13 @@ def test_mail_stays_on_this_computer(servers: Ready, sender: str, recipient: str
     assert answer == code
 
 
-def test_nobody_sends_without_logging_in(servers: Ready) -> None:
+def test_nobody_sends_without_logging_in(servers: ServersReady) -> None:
     with smtplib.SMTP("127.0.0.1", servers.smtp_port, timeout=10) as client:
         client.ehlo()
         assert client.mail(ME)[0] == 530
 
 
-def test_the_lost_recipient_leaves_one_in_doubt(servers: Ready) -> None:
+def test_the_lost_recipient_leaves_one_in_doubt(servers: ServersReady) -> None:
     client = smtplib.SMTP("127.0.0.1", servers.smtp_port, timeout=10)
     with closing(client):
         client.login(ME, servers.password)
@@ -208,7 +209,7 @@ def test_the_servers_end_with_whoever_started_them_and_carry_out_the_will(tmp_pa
     with subprocess.Popen(("sleep", "60")) as sleeper, run_servers(scratch / "mail") as process:
         first_line(process)
         assert process.stdin
-        process.stdin.write(Will(sleeper.pid, str(scratch)).to_line())
+        process.stdin.write(CleanupOrder(sleeper.pid, str(scratch)).to_line())
         process.stdin.close()
         sleeper.wait(timeout=60)
         process.wait(timeout=60)
@@ -220,13 +221,13 @@ def test_a_will_that_was_taken_back_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "mail").mkdir()
     with subprocess.Popen(("sleep", "60")) as sleeper, run_servers(tmp_path / "mail") as process:
         first_line(process)
-        process.communicate(Will(sleeper.pid, str(tmp_path)).to_line() + Will().to_line(), timeout=10)
+        process.communicate(CleanupOrder(sleeper.pid, str(tmp_path)).to_line() + CleanupOrder().to_line(), timeout=10)
         assert sleeper.poll() is None
         sleeper.kill()
     assert (tmp_path / "mail").is_dir()
 
 
-def test_only_this_computer_is_served(servers: Ready) -> None:
+def test_only_this_computer_is_served(servers: ServersReady) -> None:
     listening = [
         connection.laddr
         for connection in psutil.net_connections("tcp")

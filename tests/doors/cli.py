@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.cli.groups import Root
 from mailbox_appliance.cli.main import ENTRIES, run
 from mailbox_appliance.cli.terminal import Terminal
-from mailbox_appliance.cli.tree import Root
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.server import HttpServer
 from tests.cli.test_commands import calls
 from tests.doors.commands import ASK_NOBODY, LINES, Line
 from tests.doors.people import HERE, Aim, Credential, Origin
@@ -58,7 +58,7 @@ class Cli:
 
     def __init__(self, appliance: Appliance, folder: Path) -> None:
         self._harmless = Harmless(appliance)
-        self._listeners = Listeners(self._harmless, [("127.0.0.1", 0)], workers=1)
+        self._listeners = HttpServer(self._harmless, [("127.0.0.1", 0)], workers=1)
         self._listeners.start()
         folder.mkdir()
         self._environment = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.web.app import App
 from tests.doors.people import HERE, Aim, Credential, Origin
@@ -92,7 +92,7 @@ class Mcp:
     """Calls tools of an appliance."""
 
     def __init__(self, appliance: Appliance, folder: Path) -> None:
-        self._assistants = Door()
+        self._assistants = McpEndpoint()
         self._app = App(appliance, assistants=self._assistants)
 
     def close(self) -> None:

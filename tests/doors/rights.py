@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from mailbox_appliance.web.console_files import digest
+from mailbox_appliance.web.console_files import files_digest
 
 READ, DRAFTS, ORGANIZE = "mail.read", "mail.drafts", "mail.organize"
 TRASH, DELETE, SEND = "mail.trash", "mail.delete", "mail.send"
@@ -268,7 +268,7 @@ RIGHTS: tuple[Right, ...] = (
 #: Outside `/api/v1`: pages for everybody that show nothing of anybody's (C 3: "no auth; 200 once serving").
 PAGES = frozenset({"GET /", "GET /healthz"})
 #: Templates of files that are the same for everybody, and one of each.
-FILES = {"GET /console/{digest}/{name}": f"/console/{digest()}/app.js"}
+FILES = {"GET /console/{digest}/{name}": f"/console/{files_digest()}/app.js"}
 #: C 3: "local only unless allowed", whatever one comes with.
 LOCAL_PAGES = frozenset({"GET /metrics"})
 

@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Unverified
-from mailbox_appliance.operations.license import current, require_verified
+from mailbox_appliance.operations.licence import current_license, require_verified_license
 from mailbox_appliance.security import licence
 from mailbox_appliance.security.licence import STORED_AS, InstalledLicence
 from mailbox_appliance.settings import Value
@@ -61,7 +61,7 @@ def test_once_a_day(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> N
         clock.advance(seconds)
         appliance.licence_check.run_once()
         assert (seconds, len(issuer.asked)) == (seconds, asked)
-    assert current(appliance).status == "valid"
+    assert current_license(appliance).status == "valid"
 
 
 def test_a_week_of_failures_and_the_way_back(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
@@ -71,16 +71,16 @@ def test_a_week_of_failures_and_the_way_back(appliance: Appliance, clock: FakeCl
         clock.advance(HOUR)
         issuer.says(valid=False) if hour % 2 else None
         appliance.licence_check.run_once()
-        assert current(appliance).status == "valid"
-        require_verified(appliance)
+        assert current_license(appliance).status == "valid"
+        require_verified_license(appliance)
     clock.advance(HOUR)
-    assert (current(appliance).status, len(issuer.asked)) == ("unverified", 24 * 7)
+    assert (current_license(appliance).status, len(issuer.asked)) == ("unverified", 24 * 7)
     with pytest.raises(Unverified):
-        require_verified(appliance)
+        require_verified_license(appliance)
     issuer.says(valid=True)
     appliance.licence_check.run_once()
-    assert current(appliance).status == "valid"
-    require_verified(appliance)
+    assert current_license(appliance).status == "valid"
+    require_verified_license(appliance)
 
 
 def test_one_good_answer_begins_the_week_anew(appliance: Appliance, clock: FakeClock, issuer: Issuer) -> None:
@@ -91,7 +91,7 @@ def test_one_good_answer_begins_the_week_anew(appliance: Appliance, clock: FakeC
         issuer.says(valid=True)
         appliance.licence_check.run_once()
         clock.advance(DAY)
-        assert current(appliance).status == "valid"
+        assert current_license(appliance).status == "valid"
 
 
 def test_a_start_changes_nothing(tmp_path: Path, clock: FakeClock, issuer: Issuer) -> None:
@@ -102,7 +102,7 @@ def test_a_start_changes_nothing(tmp_path: Path, clock: FakeClock, issuer: Issue
     first.stop()
     clock.advance(7 * DAY)
     second = Appliance(folder, first.settings, clock)
-    assert current(second).status == "unverified"
+    assert current_license(second).status == "unverified"
     second.stop()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
 from mailbox_appliance.store.audit import Actor
 from tests.mcp_server.called import Called
 from tests.mcp_server.giant import Giant, Size, filled, large_text

@@ -9,11 +9,11 @@ from typing import Any
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.mcp_server import calling
-from mailbox_appliance.mcp_server.bounds import LARGEST, size_of
-from mailbox_appliance.mcp_server.tool import Asked, Shown
+from mailbox_appliance.mcp_server import call
+from mailbox_appliance.mcp_server.limits import MAX_RESULT_SIZE, wire_size
+from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
 from mailbox_appliance.mcp_server.tools import TOOLS
-from mailbox_appliance.operations.caller import LOCAL
+from mailbox_appliance.operations.operation import LOCAL
 
 _SCHEMAS = {tool.name: tool.output for tool in TOOLS}
 
@@ -30,18 +30,18 @@ class Called:
     appliance: Appliance
     token: str | None
 
-    def call(self, name: str, /, token: str | None = None, **arguments: Any) -> Shown:
+    def call(self, name: str, /, token: str | None = None, **arguments: Any) -> ToolResult:
         """The answer, whatever it is. `from_` becomes `from`."""
         given = {key.removesuffix("_"): value for key, value in arguments.items()}
-        return calling.call(Asked(self.appliance, LOCAL, token or self.token), name, given)
+        return call.call_tool(CallContext(self.appliance, LOCAL, token or self.token), name, given)
 
-    def shown(self, name: str, /, **arguments: Any) -> Shown:
+    def shown(self, name: str, /, **arguments: Any) -> ToolResult:
         """A good answer: within its bound, and as its schema says."""
         answer = self.call(name, **arguments)
         assert not answer.is_error, answer.text
         assert answer.structured is not None
         _output(name).validate(json.loads(json.dumps(answer.structured)))
-        assert size_of(answer) <= LARGEST
+        assert wire_size(answer) <= MAX_RESULT_SIZE
         return answer
 
     def data(self, name: str, /, **arguments: Any) -> Any:

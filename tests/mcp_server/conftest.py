@@ -6,15 +6,15 @@ import pytest
 from webtest import TestApp
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.web.app import App
 from tests.checked_client import CheckedClient
 
 
 @pytest.fixture(scope="module")
-def door() -> Iterator[Door]:
+def door() -> Iterator[McpEndpoint]:
     """One for all tests of a file, since the SDK takes a while to begin."""
-    made = Door()
+    made = McpEndpoint()
     yield made
     made.close()
 
@@ -26,6 +26,6 @@ def ada(timed: Appliance) -> CheckedClient:
 
 
 @pytest.fixture
-def app(timed: Appliance, door: Door) -> TestApp:
+def app(timed: Appliance, door: McpEndpoint) -> TestApp:
     """The HTTP side with the door."""
     return TestApp(App(timed, assistants=door))

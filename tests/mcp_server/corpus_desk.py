@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance.mcp_server import calling
-from mailbox_appliance.mcp_server.tool import Asked
-from mailbox_appliance.operations.caller import LOCAL
+from mailbox_appliance.mcp_server import call
+from mailbox_appliance.mcp_server.tool import CallContext
+from mailbox_appliance.operations.operation import LOCAL
 from tests.mcp_server.sceptic import Answer
 from tests.servers.desk import Desk
 from tests.servers.dovecot import MailServer
@@ -54,8 +54,8 @@ class CorpusDesk:
 
     def call(self, tool: str, **arguments: Any) -> Answer:
         """The answer of a tool about this mailbox, whatever it is; nothing may be wrong with how it is shown."""
-        asked = Asked(self.desk.appliance, LOCAL, self.desk.token)
-        shown = calling.call(asked, tool, {"accountId": self.account, **arguments})
+        asked = CallContext(self.desk.appliance, LOCAL, self.desk.token)
+        shown = call.call_tool(asked, tool, {"accountId": self.account, **arguments})
         answer = Answer.of(tool, shown)
         assert answer.faults() == [], (arguments, answer.text[:1000])
         if not shown.is_error:

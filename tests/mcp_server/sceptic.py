@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mailbox_appliance.mcp_server.tool import Shown
+from mailbox_appliance.mcp_server.tool import ToolResult
 from tests.servers.injected.case import ARRIVES, NEVER_ARRIVES
 
 #: Characters of one answer, text and structure together.
@@ -40,7 +40,7 @@ class Answer:
     links: tuple[dict[str, Any], ...]
 
     @classmethod
-    def of(cls, tool: str, shown: Shown) -> "Answer":
+    def of(cls, tool: str, shown: ToolResult) -> "Answer":
         """What a client is sent."""
         links: list[dict[str, Any]] = [
             {"type": "resource_link", "uri": one.url, "name": one.name, "mimeType": one.media_type, "size": one.size}

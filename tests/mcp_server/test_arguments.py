@@ -9,9 +9,9 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.mcp_server import calling
-from mailbox_appliance.mcp_server.tool import Asked
-from mailbox_appliance.operations.caller import LOCAL
+from mailbox_appliance.mcp_server import call
+from mailbox_appliance.mcp_server.tool import CallContext
+from mailbox_appliance.operations.operation import LOCAL
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter, suspend
@@ -205,8 +205,8 @@ def test_a_small_body_is_bounded_as_it_is_in_the_api(stage: Stage) -> None:
 
 
 def test_there_is_no_other_tool(stage: Stage) -> None:
-    with pytest.raises(calling.UnknownTool):
-        calling.call(Asked(stage.appliance, LOCAL, stage.client.token), "send_emails", {})
+    with pytest.raises(call.UnknownTool):
+        call.call_tool(CallContext(stage.appliance, LOCAL, stage.client.token), "send_emails", {})
 
 
 # --- the order of checks: who asks, what is reached, what is allowed, what is wrong ---

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.server import HttpServer
 from tests.mcp_server.posted import PREVIOUS, Posted, calling, headers_of, message, post_to
 from tests.servers.desk import Desk, a_key
 from tests.servers.dovecot import MailServer
@@ -35,7 +35,7 @@ class Office:
     smtp: ScriptedSmtp
     account: str
     app: App
-    listeners: Listeners
+    listeners: HttpServer
 
     def post(self, given: Any) -> Posted:
         return post_to(self.listeners.addresses[0], self.desk.token, given)
@@ -64,7 +64,7 @@ def office(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) ->
         server__waiting_workers=SLOW,
         sending__answer_within=20,
     )
-    email, door = mail_server.fresh_user(), Door()
+    email, door = mail_server.fresh_user(), McpEndpoint()
     smtp = ScriptedSmtp(user=email).start()
     account = desk.connect(email, imap_port=mail_server.imap_port, smtp_port=smtp.port)
     app = App(desk.appliance, assistants=door)

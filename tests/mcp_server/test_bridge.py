@@ -7,26 +7,25 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Stopping
-from mailbox_appliance.mcp_server.bridge import Bridge
-from mailbox_appliance.mcp_server.door import Door
-from mailbox_appliance.mcp_server.exchange import Exchange
-from mailbox_appliance.mcp_server.tool import Asked
-from mailbox_appliance.operations.caller import LOCAL
+from mailbox_appliance.mcp_server.http import McpEndpoint, SdkBridge
+from mailbox_appliance.mcp_server.protocol import Exchange
+from mailbox_appliance.mcp_server.tool import CallContext
+from mailbox_appliance.operations.operation import LOCAL
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 HEADERS = [("Content-Type", "application/json"), ("Accept", "application/json")]
-BRIDGE = "mailbox_appliance.mcp_server.bridge"
+BRIDGE = "mailbox_appliance.mcp_server.http"
 
 
 @pytest.fixture
-def bridge() -> Iterator[Bridge]:
-    made = Bridge()
+def bridge() -> Iterator[SdkBridge]:
+    made = SdkBridge()
     yield made
     made.close()
 
 
 def test_a_closed_door_loads_nothing(timed: Appliance, monkeypatch: pytest.MonkeyPatch) -> None:
-    door = Door()
+    door = McpEndpoint()
     door.close()
     monkeypatch.delitem(sys.modules, BRIDGE)
     with pytest.raises(Stopping):
@@ -34,9 +33,9 @@ def test_a_closed_door_loads_nothing(timed: Appliance, monkeypatch: pytest.Monke
     assert BRIDGE not in sys.modules
 
 
-def test_who_comes_after_the_end_is_told_so_at_once(timed: Appliance, bridge: Bridge) -> None:
+def test_who_comes_after_the_end_is_told_so_at_once(timed: Appliance, bridge: SdkBridge) -> None:
     def ask() -> int:
-        return bridge.answer(Exchange(Asked(timed, LOCAL, "token")), HEADERS, PING)[0]
+        return bridge.answer(Exchange(CallContext(timed, LOCAL, "token")), HEADERS, PING)[0]
 
     assert ask() == 200
     bridge.close()

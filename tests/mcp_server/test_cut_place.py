@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.mcp_server.bounds import cut_place
+from mailbox_appliance.mcp_server.limits import find_cut
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from mailbox_appliance.mcp_server.bounds import cut_place
     ],
 )
 def test_what_is_one_character_stays_whole(text: str, number: int, place: int) -> None:
-    assert cut_place(text, number) == place
+    assert find_cut(text, number) == place

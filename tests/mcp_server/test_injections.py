@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from webtest import TestApp
 
-from mailbox_appliance.mcp_server.door import Door
+from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.web.app import App
 from tests.mcp_server.corpus_desk import CorpusDesk
@@ -172,7 +172,7 @@ def test_changing_them_and_what_goes_wrong(corpus: CorpusDesk) -> None:
 
 def test_what_travels_is_that(corpus: CorpusDesk) -> None:
     """Over `/mcp`, some of them: nothing is added on the way."""
-    door = Door()
+    door = McpEndpoint()
     app = TestApp(App(corpus.desk.appliance, assistants=door))
     for injection in SOME[:6]:
         for tool in ("get_email", "get_email_body"):

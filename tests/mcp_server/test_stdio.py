@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mcp_server.messages import UNREADABLE
-from mailbox_appliance.mcp_server.pipes import TOO_LONG, lines_of
-from mailbox_appliance.mcp_server.stdio import speak
+from mailbox_appliance.mcp_server.protocol import UNREADABLE
+from mailbox_appliance.mcp_server.stdio import TOO_LONG, serve_files, split_lines
 from tests.mcp_server.posted import PREVIOUS, calling, message
 from tests.web.wire import eventually
 
@@ -39,7 +38,7 @@ RESULT = {"content": [{"type": "text", "text": "done"}], "structuredContent": {"
     ],
 )
 def test_lines(chunks: list[bytes], lines: list[bytes]) -> None:
-    assert list(lines_of(chunks, 8)) == lines
+    assert list(split_lines(chunks, 8)) == lines
 
 
 class Talk:
@@ -57,7 +56,7 @@ class Talk:
 
     def _run(self) -> None:
         try:
-            asyncio.run(speak(self._post, self.source, self.sink))
+            asyncio.run(serve_files(self._post, self.source, self.sink))
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.ended.set_exception(error)
         else:

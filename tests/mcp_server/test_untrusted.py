@@ -4,9 +4,17 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.mcp_server import presenting
-from mailbox_appliance.mcp_server.untrusted import LINK, MESSAGE, MESSAGES, PREVIEW, SCHEDULED, THREAD, Senders
-from tests.mcp_server.test_presenting import MARK, outside
+from mailbox_appliance.mcp_server import render
+from mailbox_appliance.mcp_server.limits import (
+    UNTRUSTED_LINK,
+    UNTRUSTED_MESSAGE,
+    UNTRUSTED_MESSAGES,
+    UNTRUSTED_PREVIEW,
+    UNTRUSTED_SCHEDULED,
+    UNTRUSTED_THREAD,
+    UntrustedFields,
+)
+from tests.mcp_server.test_render import MARK, outside
 
 ADDRESS = {"email": f"{MARK}@x.example", "name": f"{MARK} x"}
 ATTACHMENT = {"id": "att_1", "filename": f"{MARK}.txt", "mimeType": f"{MARK}/x", "contentId": f"{MARK}@x"}
@@ -35,24 +43,24 @@ def below(path: str, places: set[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("data", "senders", "places"),
     [
-        (READ, MESSAGE, OF_READ),
-        ({"items": [READ]}, MESSAGES, below("/items/0", OF_READ)),
+        (READ, UNTRUSTED_MESSAGE, OF_READ),
+        ({"items": [READ]}, UNTRUSTED_MESSAGES, below("/items/0", OF_READ)),
         (
             {"subject": f"{MARK} s", "messages": {"items": [READ]}},
-            THREAD,
+            UNTRUSTED_THREAD,
             {"/subject"} | below("/messages/items/0", OF_READ),
         ),
-        ({"to": [ADDRESS], "subject": f"{MARK} s"}, SCHEDULED, {"/subject"} | below("/to/0/", OF_ADDRESS)),
+        ({"to": [ADDRESS], "subject": f"{MARK} s"}, UNTRUSTED_SCHEDULED, {"/subject"} | below("/to/0/", OF_ADDRESS)),
         (
             {**RECIPIENTS, "subject": f"{MARK} s", "attachments": [ATTACHMENT]},
-            PREVIEW,
+            UNTRUSTED_PREVIEW,
             {"/subject"} | OF_RECIPIENTS | OF_ATTACHMENT,
         ),
-        ({"filename": f"{MARK}.txt", "mimeType": f"{MARK}/x"}, LINK, {"/filename", "/mimeType"}),
+        ({"filename": f"{MARK}.txt", "mimeType": f"{MARK}/x"}, UNTRUSTED_LINK, {"/filename", "/mimeType"}),
     ],
 )
-def test_a_senders_words_are_named_and_fenced(data: dict[str, Any], senders: Senders, places: set[str]) -> None:
-    shown = presenting.shown(data, tool="get_email", about="Mail.", senders=senders)
+def test_a_senders_words_are_named_and_fenced(data: dict[str, Any], senders: UntrustedFields, places: set[str]) -> None:
+    shown = render.present(data, tool="get_email", about="Mail.", senders=senders)
     assert shown.structured is not None
     assert set(shown.structured["untrusted"]) == below("/data", places)
     assert MARK in shown.text

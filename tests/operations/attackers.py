@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv6Address
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
-from mailbox_appliance.operations.attempts import by_address
-from mailbox_appliance.operations.caller import Origin
+from mailbox_appliance.operations.operation import Origin
+from mailbox_appliance.operations.sessions import address_bucket
 from mailbox_appliance.security.tokens import new_token
 
 PASSWORD = "correct horse battery"
@@ -42,7 +42,7 @@ class Try:
     @property
     def bucket(self) -> str:
         """What the address counts under."""
-        return by_address(Origin(self.peer, is_local=False, is_secure=True))
+        return address_bucket(Origin(self.peer, is_local=False, is_secure=True))
 
 
 @dataclass(frozen=True)

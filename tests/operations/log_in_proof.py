@@ -25,8 +25,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.operations.attempts import PER_ADDRESS, PER_EMAIL, by_address
-from mailbox_appliance.operations.caller import Origin
+from mailbox_appliance.operations.operation import Origin
+from mailbox_appliance.operations.sessions import MAX_FAILURES_PER_ADDRESS, MAX_FAILURES_PER_EMAIL, address_bucket
 from mailbox_appliance.security import passwords
 from mailbox_appliance.security.tokens import hash_token, new_token
 from tests.operations.attackers import MOMENT, PASSWORD, Connection, Told, Try, attack, tries
@@ -222,12 +222,12 @@ def _replay(rows: Sequence[Sequence[str]]) -> int:
         if outcome == "success":
             by_member[actor] = 0
             continue
-        by_place[by_address(Origin(peer, is_local=False, is_secure=True))] += 1
+        by_place[address_bucket(Origin(peer, is_local=False, is_secure=True))] += 1
         if kind == "member":
             by_member[target] += 1
-            assert by_member[target] <= PER_EMAIL, f"a member has {by_member[target]} failures"
+            assert by_member[target] <= MAX_FAILURES_PER_EMAIL, f"a member has {by_member[target]} failures"
     worst = max(by_place.values())
-    assert worst <= PER_ADDRESS, f"an address has {worst} failures"
+    assert worst <= MAX_FAILURES_PER_ADDRESS, f"an address has {worst} failures"
     return by_place.total()
 
 
@@ -242,7 +242,7 @@ def _check_strangers(told: Sequence[Told]) -> None:
     stopped = [one for one in told if one.retry_after > MOMENT]
     for one in stopped:
         by_place = one.tried.aim in ("a network", "tokens")
-        most = PER_ADDRESS if by_place else PER_EMAIL
+        most = MAX_FAILURES_PER_ADDRESS if by_place else MAX_FAILURES_PER_EMAIL
         count = failures["place"][one.tried.bucket] if by_place else failures["email"][one.tried.email or ""]
         assert most <= count, f"stopped after {count} failures"
         assert by_place or one.tried.email == VICTIM or count <= most + lost, f"stopped after {count} failures"

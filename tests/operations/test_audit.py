@@ -9,8 +9,7 @@ import pytest
 import mailbox_appliance
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.operations.audit import AuditVerdict, verify_events
-from mailbox_appliance.operations.caller import LOCAL
-from mailbox_appliance.operations.operation import Request
+from mailbox_appliance.operations.operation import LOCAL, Request
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import Database
 from tests.checked_client import CheckedClient

@@ -12,7 +12,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.model.records import Backup
-from mailbox_appliance.operations.backups import FileReading, page_of
+from mailbox_appliance.operations.backups import FileChunks, backup_page
 from mailbox_appliance.store.backup.container import SectionSource
 from mailbox_appliance.store.backup.files import stage_backup
 from mailbox_appliance.store.key import wrap_in_file
@@ -174,7 +174,7 @@ def test_a_file_that_is_read_is_the_one_that_was_asked_for(tmp_path: Path) -> No
     file = tmp_path / "a"
     content = os.urandom(300_000)
     file.write_bytes(content)
-    reading = FileReading(file.open("rb"))
+    reading = FileChunks(file.open("rb"))
     file.unlink()
     assert (reading.size, b"".join(reading)) == (300_000, content)
     assert next(reading, None) is None
@@ -183,7 +183,7 @@ def test_a_file_that_is_read_is_the_one_that_was_asked_for(tmp_path: Path) -> No
 
 def test_nothing_is_left_open_of_a_file_that_nobody_reads(tmp_path: Path) -> None:
     file = (tmp_path / "a").open("wb+")
-    FileReading(file).close()
+    FileChunks(file).close()
     assert file.closed
 
 
@@ -286,7 +286,7 @@ def test_those_of_one_moment_and_of_no_moment_are_all_listed() -> None:
     seen: list[Backup] = []
     cursor = None
     while len(seen) < 9:
-        page = page_of(backups, 2, cursor)
+        page = backup_page(backups, 2, cursor)
         seen += page.items
         cursor = page.next_cursor
         if cursor is None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailbox_appliance.operations.canonical import canonical
+from mailbox_appliance.operations.decoding import canonical_json
 
 LONG = 1_100_000
 VALUES = st.recursive(
@@ -23,7 +23,7 @@ def at_once(value: object) -> bytes:
 
 @given(VALUES)
 def test_small_values(value: object) -> None:
-    assert b"".join(canonical(value)) == at_once(value)
+    assert b"".join(canonical_json(value)) == at_once(value)
 
 
 @pytest.mark.parametrize("unit", ["A", 'a"\\\n\x00', "é\u2028", "\U0001f600", "\ud800"], ids=ascii)
@@ -33,11 +33,11 @@ def test_long_texts_among_small_ones(unit: str) -> None:
     for _ in range(6):
         deep = [deep]
     for value in (text, [text, 1, text], {"b": text, "a": {"z": [text, ""], "c": text + "."}, "é": "x"}, {"x": deep}):
-        assert b"".join(canonical(value)) == at_once(value)
+        assert b"".join(canonical_json(value)) == at_once(value)
 
 
 def test_what_is_nested_deeply() -> None:
     value: object = 1
     for _ in range(900):
         value = [value]
-    assert b"".join(canonical(value)) == at_once(value)
+    assert b"".join(canonical_json(value)) == at_once(value)

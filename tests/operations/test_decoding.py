@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from mailbox_appliance.errors import Invalid, InvalidJson
 from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
-from mailbox_appliance.operations.given import InlineMessage, SavedDraft
+from mailbox_appliance.operations.message_input import InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import IdempotencyKey
 from mailbox_appliance.operations.sessions import LogIn
 

@@ -8,8 +8,7 @@ import pytest
 from msgspec import Meta, Struct, inspect
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value
-from mailbox_appliance.operations.expectations import in_words
+from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, explain_type_error
 from mailbox_appliance.web.routes import ROUTES, Route
 
 #: How msgspec speaks: names of types in backticks, comparisons, and its own beginnings of sentences.
@@ -193,7 +192,7 @@ OTHERS = (
 
 @pytest.mark.parametrize("sentence", OTHERS)
 def test_nothing_else_of_msgspec_is_passed_on(sentence: str) -> None:
-    words = in_words(sentence, Everything, ["moment"])
+    words = explain_type_error(sentence, Everything, ["moment"])
     assert words.startswith("This ")
     assert words.endswith(".")
     assert not FOREIGN.search(words)

@@ -15,8 +15,8 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import HttpsNotOffered
-from mailbox_appliance.operations.caller import LOCAL, Caller
-from mailbox_appliance.operations.instance_settings import change
+from mailbox_appliance.operations.operation import LOCAL, Caller
+from mailbox_appliance.operations.settings import change_settings
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.inspect import CertificateFacts, fingerprint
 from tests.checked_client import CheckedClient
@@ -71,10 +71,10 @@ def test_whatever_goes_wrong_puts_the_settings_back(appliance: Appliance, fault:
             raise fault
 
     appliance.https = Listener(fail, appliance)
-    change(appliance, OPERATOR, {"log.requests": False})
+    change_settings(appliance, OPERATOR, {"log.requests": False})
     before = appliance.store.stored_settings.get_all()
     with pytest.raises(type(fault)) as caught:
-        change(appliance, OPERATOR, {"server.https_host": "192.0.2.7", "log.requests": True})
+        change_settings(appliance, OPERATOR, {"server.https_host": "192.0.2.7", "log.requests": True})
     assert caught.value is fault
     assert appliance.store.stored_settings.get_all() == before
     assert (appliance.settings.text("server.https_host"), appliance.settings.flag("log.requests")) == ("", False)
@@ -94,7 +94,7 @@ def test_what_cannot_even_be_put_back_is_what_counts(appliance: Appliance, caplo
 
     appliance.https = Listener(fail, appliance)
     with pytest.raises(OSError, match="No space left"):
-        change(appliance, OPERATOR, {"server.https_host": "192.0.2.7"})
+        change_settings(appliance, OPERATOR, {"server.https_host": "192.0.2.7"})
     assert appliance.store.stored_settings.find("server.https_host") == "192.0.2.7"
     assert appliance.settings.text("server.https_host") == "192.0.2.7"
     assert "could not be put back" in caplog.text
@@ -115,13 +115,13 @@ def test_changes_are_one_at_a_time(appliance: Appliance) -> None:
 
     def first() -> None:
         with pytest.raises(HttpsNotOffered) as caught:
-            change(appliance, OPERATOR, {"server.https_host": "192.0.2.7"})
+            change_settings(appliance, OPERATOR, {"server.https_host": "192.0.2.7"})
         refused.append(caught.value)
 
     changers = [threading.Thread(target=first)]
     changers[0].start()
     assert begun.wait(10)
-    changers.append(threading.Thread(target=change, args=(appliance, OPERATOR, {"server.https_port": 9443})))
+    changers.append(threading.Thread(target=change_settings, args=(appliance, OPERATOR, {"server.https_port": 9443})))
     changers.append(threading.Thread(target=appliance.apply_configuration, args=(settings.load(None, {}),)))
     for changer in changers[1:]:
         changer.start()
@@ -256,7 +256,9 @@ def test_who_shuts_themselves_out_is_told(appliance: Appliance) -> None:
     ada = CheckedClient(appliance).set_up()
     for path, body, told in SHUT_OUT:
         for source, is_told in ((FROM_ELSEWHERE, bool(told)), ({}, False)):
-            change(appliance, OPERATOR, {"server.https": True, "server.https_host": None, "log.requests": True})
+            change_settings(
+                appliance, OPERATOR, {"server.https": True, "server.https_host": None, "log.requests": True}
+            )
             warnings = ada.ask("PATCH", path, body, **source).warnings
             assert len(warnings) == is_told
             assert told in "".join(warnings) or not is_told
@@ -280,7 +282,7 @@ def test_where_links_lead(tmp_path: Path, public_url: str, host: str | None, els
         made.https = listener
         if host is not None:
             listener.url = "https://127.0.0.1:9443"
-            change(made, OPERATOR, {"server.https": True, "server.https_host": host, "server.https_port": 0})
+            change_settings(made, OPERATOR, {"server.https": True, "server.https_host": host, "server.https_port": 0})
         links = (
             ada.ask("POST", "/auth/console-links", **FROM_ELSEWHERE).data["url"],
             ada.ask("POST", "/auth/console-links").data["url"],

@@ -14,15 +14,15 @@ import pytest
 
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.model.records import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
-from mailbox_appliance.operations.api_keys import NewKey
-from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.key_permissions import (
+from mailbox_appliance.operations.api_keys import (
     AdminCapability,
     KeyChange,
+    NewKey,
     changed_permissions,
     first_permissions,
-    gives_administration,
+    grants_administration,
 )
+from mailbox_appliance.operations.decoding import convert_body
 
 LEFT_OUT = "left out"
 READ_ONLY = ("mail.read",)
@@ -208,8 +208,8 @@ def test_admin_capabilities_are_those_there_are() -> None:
 def test_which_bodies_ask_for_administration() -> None:
     """Also those that are wrong in another way: what they are is told after where they came from."""
     for admin in ADMIN:
-        assert gives_administration({"customCapabilities": ["mail.read", admin]})
-        assert gives_administration({"permissionProfile": "full", "supplementalCapabilities": [[], admin], "name": 1})
+        assert grants_administration({"customCapabilities": ["mail.read", admin]})
+        assert grants_administration({"permissionProfile": "full", "supplementalCapabilities": [[], admin], "name": 1})
     others: tuple[object, ...] = (
         None,
         [],
@@ -218,4 +218,4 @@ def test_which_bodies_ask_for_administration() -> None:
         {"supplementalCapabilities": ADMIN[0]},
     )
     for other in others:
-        assert not gives_administration(other)
+        assert not grants_administration(other)

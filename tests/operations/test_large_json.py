@@ -11,10 +11,8 @@ import pytest
 
 from mailbox_appliance.errors import Invalid, InvalidJson
 from mailbox_appliance.model.content import LARGE, Content
-from mailbox_appliance.operations.canonical import canonical
-from mailbox_appliance.operations.decoding import convert_body, decode_json
-from mailbox_appliance.operations.given import InlineMessage
-from mailbox_appliance.operations.large_json import LargeText
+from mailbox_appliance.operations.decoding import LargeText, canonical_json, convert_body, decode_json
+from mailbox_appliance.operations.message_input import InlineMessage
 from mailbox_appliance.system.spool import Spool
 
 FILE = random.Random(7).randbytes(700_001)
@@ -73,7 +71,7 @@ def test_a_large_body_says_what_it_says(spooled: Spooled, body: Any, pad: int) -
     text = b" " * pad + json.dumps(body).encode()
     found = decode_json(spooled(text))
     assert plain(found) == body
-    assert b"".join(canonical(found)) == b"".join(canonical(body))
+    assert b"".join(canonical_json(found)) == b"".join(canonical_json(body))
 
 
 def test_files_stay_where_they_are(spooled: Spooled) -> None:

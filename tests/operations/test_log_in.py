@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import LogInsBusy
-from mailbox_appliance.operations.attempts import by_address
-from mailbox_appliance.operations.caller import Origin
+from mailbox_appliance.operations.operation import Origin
+from mailbox_appliance.operations.sessions import address_bucket
 from mailbox_appliance.security.tokens import hash_token, is_well_formed
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import add_key, add_member, everything_stored
@@ -132,12 +132,12 @@ BUCKETS: tuple[tuple[str | None, str | None, bool], ...] = (
 @pytest.mark.parametrize(("one", "other", "together"), BUCKETS)
 def test_addresses_are_counted_as_people_have_them(one: str | None, other: str | None, *, together: bool) -> None:
     def bucket(address: str | None) -> str:
-        return by_address(Origin(address, is_local=False, is_secure=True))
+        return address_bucket(Origin(address, is_local=False, is_secure=True))
 
     assert (bucket(one) == bucket(other)) is together
-    assert by_address(Origin("127.0.0.1", is_local=True, is_secure=False)) != bucket("192.0.2.1")
+    assert address_bucket(Origin("127.0.0.1", is_local=True, is_secure=False)) != bucket("192.0.2.1")
     # A proxy on this computer is not the computer itself.
-    assert by_address(Origin("127.0.0.1", is_local=True, is_secure=False)) != bucket("127.0.0.1")
+    assert address_bucket(Origin("127.0.0.1", is_local=True, is_secure=False)) != bucket("127.0.0.1")
 
 
 def test_the_counts_survive_a_restart(tmp_path: Path, clock: FakeClock) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.operations.pages import encode_cursor
+from mailbox_appliance.operations.decoding import encode_cursor
 from tests.checked_client import CheckedClient
 from tests.message_shape import check_messages
 from tests.operations.filled import FilledMailbox, add_member, letter

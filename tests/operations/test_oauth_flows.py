@@ -12,8 +12,8 @@ import pytest
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Conflict
 from mailbox_appliance.model.records import OAuthProvider
-from mailbox_appliance.operations import configuration
-from mailbox_appliance.operations.oauth_flows import redirect_uri, require_way_back
+from mailbox_appliance.operations import settings
+from mailbox_appliance.operations.oauth import redirect_uri, require_redirectable_url
 from mailbox_appliance.security.tokens import KINDS
 from mailbox_appliance.settings import BadSetting
 from tests.checked_client import Answer, CheckedClient
@@ -94,14 +94,14 @@ def test_where_the_browser_is_led_back_to(
 )
 def test_a_public_address_that_is_none_of_the_web_is_refused_at_the_start(public: str, tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=r"https://mail\.example\.org"):
-        configuration.load(tmp_path / "none.toml", {"server.public_url": public})
+        settings.load_settings(tmp_path / "none.toml", {"server.public_url": public})
 
 
 def test_providers_lead_back_over_https_only() -> None:
     with pytest.raises(Conflict, match=r"http://mail\.example\.org, and Google"):
-        require_way_back("http://mail.example.org")
+        require_redirectable_url("http://mail.example.org")
     for fine in ("", "https://mail.example.org", "http://localhost:8025"):
-        require_way_back(fine)
+        require_redirectable_url(fine)
 
 
 @pytest.mark.parametrize("host", ["localhost:9999", "[::1]:80", "127.0.0.9:8025"])

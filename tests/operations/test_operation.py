@@ -8,9 +8,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, SessionRequired, Unauthenticated
 from mailbox_appliance.model.records import Account, Capability, OperationResult
 from mailbox_appliance.operations import accounts, messages, sending, sessions
-from mailbox_appliance.operations.caller import LOCAL, Caller
-from mailbox_appliance.operations.operation import Request, operation
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.operation import LOCAL, Access, Caller, Request, operation
 from tests.operations.filled import add_key, add_member
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.model.records import Address, OutgoingMessage
-from mailbox_appliance.operations.outgoing import composed
+from mailbox_appliance.operations.prepare import compose_message
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer
@@ -160,7 +160,7 @@ def test_what_cannot_be_written_is_a_refusal() -> None:
     sender, to = Address(email="a@example.test"), Address(email="a@[192.0.2.1]")
     for outgoing in (OutgoingMessage(sender=sender, to=(to,)), OutgoingMessage(sender=to, to=(sender,))):
         with pytest.raises(Invalid) as caught:
-            composed(outgoing, NOW)
+            compose_message(outgoing, NOW)
         assert [detail.path for detail in caught.value.details] == [""]
 
 

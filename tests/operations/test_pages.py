@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.operations.pages import decode_cursor, encode_cursor
+from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 
 
 def encoded(text: str) -> str:

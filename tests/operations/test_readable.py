@@ -15,7 +15,7 @@ from mailbox_appliance.mail.html.analysis import (
 )
 from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.model.records import BodyFormat, StoredBody
-from mailbox_appliance.operations.readable import in_form, readable_text
+from mailbox_appliance.operations.contents import body_in_form, readable_text
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
 HTML = "".join(f"<p>Line <b>{number}</b><i style='display:none'>hidden</i></p>\n" for number in range(100))
@@ -33,7 +33,7 @@ def readers() -> Iterator[HtmlReaders]:
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
 def test_html_is_analyzed(form: BodyFormat, readers: HtmlReaders) -> None:
     seen, hidden = extract_visible(HTML, form)
-    assert in_form(StoredBody(text=None, html=HTML, is_there=True), form, readers, visible_only=True) == (
+    assert body_in_form(StoredBody(text=None, html=HTML, is_there=True), form, readers, visible_only=True) == (
         seen,
         hidden.warnings(),
     )
@@ -59,7 +59,7 @@ def test_it_is_not_made_again() -> None:
 def test_html_that_is_too_expensive_is_read_by_its_tags(readers: HtmlReaders) -> None:
     alone = StoredBody(text=None, html=HOSTILE, is_there=True)
     for form in ("text", "markdown", "html"):
-        content, warnings = in_form(alone, form, readers, visible_only=True)
+        content, warnings = body_in_form(alone, form, readers, visible_only=True)
         assert content.removeprefix("<pre>").startswith("seen\n\nnot seen\n\nx y"), content[:40]
         assert content.startswith("<pre>") == (form == "html")
         assert warnings[0] == UNANALYZED  # on a slow machine only the beginning is read
@@ -67,20 +67,23 @@ def test_html_that_is_too_expensive_is_read_by_its_tags(readers: HtmlReaders) ->
 
 def test_the_plain_part_stands_for_html_that_is_too_expensive(readers: HtmlReaders) -> None:
     both = StoredBody(text="a & b", html=HOSTILE, is_there=True)
-    assert in_form(both, "markdown", readers, visible_only=False) == ("a & b", (UNANALYZED_PLAIN,))
-    assert in_form(both, "html", readers, visible_only=True) == ("<pre>a &amp; b</pre>", (UNANALYZED_PLAIN,))
-    assert in_form(both, "html", readers, visible_only=False) == (HOSTILE, ())
-    assert in_form(both, "text", readers, visible_only=False) == ("a & b", (UNCOMPARED,))
+    assert body_in_form(both, "markdown", readers, visible_only=False) == ("a & b", (UNANALYZED_PLAIN,))
+    assert body_in_form(both, "html", readers, visible_only=True) == ("<pre>a &amp; b</pre>", (UNANALYZED_PLAIN,))
+    assert body_in_form(both, "html", readers, visible_only=False) == (HOSTILE, ())
+    assert body_in_form(both, "text", readers, visible_only=False) == ("a & b", (UNCOMPARED,))
 
 
 def test_two_versions_are_compared(readers: HtmlReaders) -> None:
     html = "<p>Let us meet for lunch next week"
     other = StoredBody(text="Pay the other account before noon today", html=html, is_there=True)
-    assert in_form(other, "text", readers, visible_only=False)[1] == (DIFFERENCE_WARNING,)
+    assert body_in_form(other, "text", readers, visible_only=False)[1] == (DIFFERENCE_WARNING,)
     same = StoredBody(text="Let us meet for lunch next week", html=html, is_there=True)
-    assert in_form(same, "text", readers, visible_only=False)[1] == ()
+    assert body_in_form(same, "text", readers, visible_only=False)[1] == ()
 
 
 def test_nothing_to_tell_is_no_warning(readers: HtmlReaders) -> None:
-    assert in_form(StoredBody(text="x", html=None, is_there=True), "markdown", readers, visible_only=False) == ("x", ())
+    assert body_in_form(StoredBody(text="x", html=None, is_there=True), "markdown", readers, visible_only=False) == (
+        "x",
+        (),
+    )
     assert not HiddenText()

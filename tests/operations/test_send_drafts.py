@@ -188,7 +188,7 @@ def test_an_answer_waits_so_long_for_its_draft_to_go_and_no_longer(
             proxy.stall()
 
     proxy.on_command = stall
-    monkeypatch.setattr(sending, "_DRAFT_GONE_WITHIN", draft_gone_within)
+    monkeypatch.setattr(sending, "_DRAFT_REMOVAL_SECONDS", draft_gone_within)
     monkeypatch.setitem(box.client.appliance.settings.values, "sending.answer_within", answer_within)
     known = list[float]()
     when_sent(box, monkeypatch, lambda: known.append(time.monotonic()))

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.operations.send_times import read_send_at
+from mailbox_appliance.operations.message_input import read_send_at
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

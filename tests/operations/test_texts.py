@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.operations.texts import DeviceName, Name
+from mailbox_appliance.operations.message_input import DeviceName, Name
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.log_ins import LOGIN, log_in
 

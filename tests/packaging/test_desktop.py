@@ -4,7 +4,7 @@ import configparser
 import subprocess
 from xml.etree import ElementTree
 
-from mailbox_appliance.tray import launch_agent
+from mailbox_appliance.tray import autostart
 from tests.packaging.unit_files import ROOT
 
 LINUX = ROOT / "packaging" / "linux"
@@ -29,4 +29,4 @@ def test_the_description_for_software_centres_is_valid() -> None:
     assert root.findtext("launchable") == ENTRY.name
     assert root.findtext("project_license") == "Apache-2.0"
     # One reversed domain in everything that needs one.
-    assert (root.findtext("id") or "").rpartition(".")[0] == launch_agent.LABEL.rpartition(".")[0]
+    assert (root.findtext("id") or "").rpartition(".")[0] == autostart.LABEL.rpartition(".")[0]

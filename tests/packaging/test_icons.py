@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import IcnsImagePlugin, IcoImagePlugin, Image
 
-from mailbox_appliance.tray.host import Look
-from mailbox_appliance.tray.icon import pixels
+from mailbox_appliance.tray.pystray import draw_icon
+from mailbox_appliance.tray.view import IconLook
 from tests.packaging.unit_files import ROOT
 
 NAME = "mailbox-appliance"
@@ -46,7 +46,7 @@ def test_every_picture_is_drawn_for_its_size(icons: Path) -> None:
     pictures = list(found(icons))
     for where, image in pictures:
         assert image.mode == "RGBA", where
-        assert image.tobytes() == pixels(image.width, Look.WELL), (where, image.size)
+        assert image.tobytes() == draw_icon(image.width, IconLook.WELL), (where, image.size)
     sizes = {kind: sorted(image.width for where, image in pictures if where == kind) for kind, _ in pictures}
     assert sizes == {
         f"{NAME}.png": [16, 22, 24, 32, 48, 64, 128],

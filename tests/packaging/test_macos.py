@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.tray import launch_agent
+from mailbox_appliance.tray import autostart
 from mailbox_appliance.version import __version__
 from tests.packaging.spec_files import begins, of_kind, run_spec
 from tests.packaging.unit_files import ROOT, SYSTEM, read_unit
@@ -41,7 +41,7 @@ def test_the_app_is_the_tray_with_the_command_line_beside_it(monkeypatch: pytest
 def test_one_name_begins_all_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (app,) = of_kind(run_spec(MACOS / "mailbox-appliance.spec", monkeypatch, tmp_path), "BUNDLE")
     name = app.named["bundle_identifier"]
-    assert f"{name}.tray" == launch_agent.LABEL
+    assert f"{name}.tray" == autostart.LABEL
     assert plist(f"{name}.service.plist")["Label"] == f"{name}.service"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.client import local
-from mailbox_appliance.tray import run_key
+from mailbox_appliance.tray import autostart
 from mailbox_appliance.version import __version__
 from tests.packaging.spec_files import begins, of_kind, run_spec
 from tests.packaging.unit_files import ROOT
@@ -86,8 +86,8 @@ def test_nothing_is_left_to_guess(given: list[str], tmp_path: Path) -> None:
 
 
 def test_it_takes_away_what_the_program_wrote_into_the_registry() -> None:
-    assert (defined("RUN"), defined("APPROVED")) == (run_key.RUN, run_key.APPROVED)
-    assert defined("RUN_NAME") == run_key.NAME
+    assert (defined("RUN"), defined("APPROVED")) == (autostart.RUN, autostart.APPROVED)
+    assert defined("RUN_NAME") == autostart.NAME
 
 
 def test_the_program_is_not_where_the_data_is() -> None:

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from mailbox_appliance.tray import run_key
+from mailbox_appliance.tray import autostart
 from tests.packaging.unit_files import ROOT
 from tests.packaging.wine import Windows
 from tests.servers.mailboxes import wait_until
 
 CONSOLE, TRAY = "mailbox-appliance.exe", "mailbox-appliance-tray.exe"
 UNINSTALL = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Uninstall\MailboxAppliance"
-RUN, APPROVED = rf"HKCU\{run_key.RUN}", rf"HKCU\{run_key.APPROVED}"
+RUN, APPROVED = rf"HKCU\{autostart.RUN}", rf"HKCU\{autostart.APPROVED}"
 #: What a release has that the other one has not.
 OLD, NEW = "1.0.0", "1.1.0"
 
@@ -100,12 +100,12 @@ class Proof:
 
     def it_is_removed_and_the_data_stays(self) -> None:
         for key in (RUN, APPROVED):
-            self.windows.run("reg", "add", key, "/v", run_key.NAME, "/d", "anything")
+            self.windows.run("reg", "add", key, "/v", autostart.NAME, "/d", "anything")
         self.windows.run("reg", "add", RUN, "/v", "Other", "/d", "anything")
         self.uninstall(self.program)
         assert not self.program.exists()
         assert not (self.windows.menu / "Mailbox Appliance").exists()
-        assert [self.windows.registry(key, run_key.NAME) for key in (RUN, APPROVED)] == [None, None]
+        assert [self.windows.registry(key, autostart.NAME) for key in (RUN, APPROVED)] == [None, None]
         assert self.windows.registry(RUN, "Other") == "anything"
         assert self.windows.registry(UNINSTALL, "DisplayVersion") is None
         assert (self.notes / "calls").exists()

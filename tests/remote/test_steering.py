@@ -66,12 +66,12 @@ _KNOWN_WAYS = {
     "remote/smtp.py connect": "addresses.connect",
     "remote/net/https.py connect": "addresses.connect",
     "operations/accounts.py connect": "an operation",
-    "operations/admin_accounts.py connect": "an operation",
+    "operations/accounts.py connect": "an operation",
     "sync/mailbox.py connect": "a mailbox, by remote/imap/client.py",
     "sync/house.py connect": "a mailbox, by remote/imap/client.py",
     "store/database.py connect": "a file",
     "service_manager.py sendto": "systemd's socket, a file",
-    "web/ports.py getaddrinfo": "where we listen: numbers alone",
+    "web/server/server.py getaddrinfo": "where we listen: numbers alone",
 }
 #: Clients of an appliance, and what embeds servers of its own: they reach no servers of others.
 _NOT_SERVING = ("cli/", "control/", "tray/", "demo/", "mcp_server/")

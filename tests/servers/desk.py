@@ -12,7 +12,7 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
 from mailbox_appliance.settings import Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.web.app import App

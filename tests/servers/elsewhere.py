@@ -14,7 +14,7 @@ from typing import Any
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.server import HttpServer
 
 
 class Elsewhere:
@@ -36,7 +36,7 @@ def serve(folder: Path) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     appliance = Appliance(folder)
-    listeners = Listeners(Elsewhere(App(appliance)), [("127.0.0.1", 0)])
+    listeners = HttpServer(Elsewhere(App(appliance)), [("127.0.0.1", 0)])
     appliance.start()
     listeners.start()
     url = f"http://127.0.0.1:{listeners.addresses[0][1]}"

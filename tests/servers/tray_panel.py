@@ -195,7 +195,7 @@ class Panel:
         return process
 
     def _has_tray(self) -> bool:
-        from mailbox_appliance.tray.session_bus import SessionBus as Connection
+        from mailbox_appliance.tray.linux.dbus import SessionBus as Connection
 
         connection = Connection(self.bus.address)
         try:

@@ -20,7 +20,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.net.connect import open_connection
 from mailbox_appliance.service.listeners import ServiceListeners
@@ -29,7 +29,7 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.tls import generate, inspect
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.ports import CannotListen
+from mailbox_appliance.web.server.server import CannotListen
 from tests.servers.desk import ADMIN
 from tests.servers.fake_clock import FakeClock
 from tests.servers.mailboxes import wait_until

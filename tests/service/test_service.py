@@ -19,7 +19,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.set_up import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
 from mailbox_appliance.service import service as serving_module
 from mailbox_appliance.service.bootstrap import Bootstrap
 from mailbox_appliance.service.service import Service

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.cli.commands.license import TOKEN_VARIABLE
-from mailbox_appliance.cli.commands.login import PASSWORD_VARIABLE
-from mailbox_appliance.cli.commands.oauth_apps import SECRET_VARIABLE
+from mailbox_appliance.cli.commands.admin import SECRET_VARIABLE, TOKEN_VARIABLE
+from mailbox_appliance.cli.commands.session import PASSWORD_VARIABLE
 from mailbox_appliance.store.key import PASSPHRASE_VARIABLE
 from mailbox_appliance.system import processes
-from mailbox_appliance.tray.log_in import TOKEN_VARIABLE as TOKEN
+from mailbox_appliance.tray.login import TOKEN_VARIABLE as TOKEN
 
 ROOT = Path(__file__).resolve().parents[1]
 GIVEN = {"PATH": "/bin", "LD_LIBRARY_PATH": "/unpacked", "_PYI_APPLICATION_HOME_DIR": "/unpacked"}

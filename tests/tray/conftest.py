@@ -10,7 +10,7 @@ import pytest
 from mailbox_appliance.client import local
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.client.tokens import TokenStore
-from mailbox_appliance.tray import owner
+from mailbox_appliance.tray import service
 from tests.templates import Template
 
 
@@ -49,8 +49,8 @@ class Desk:
 
     def stop(self) -> None:
         """End the service, if there is one."""
-        if (pid := owner.find(self.data_dir)) is not None:
-            assert owner.end(self.data_dir / "lock", pid, 15)
+        if (pid := service.find_owner_pid(self.data_dir)) is not None:
+            assert service.end_process(self.data_dir / "lock", pid, 15)
 
 
 def desk_at(folder: Path, template: Template) -> Desk:

@@ -14,14 +14,13 @@ from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import processes
-from mailbox_appliance.tray.actions import Actions, Parts
-from mailbox_appliance.tray.notices import Notice
-from mailbox_appliance.tray.opening import Opening
-from mailbox_appliance.tray.rows import Action
-from mailbox_appliance.tray.service import Service
-from mailbox_appliance.tray.state import Https, State
-from mailbox_appliance.tray.state import Service as How
-from mailbox_appliance.tray.watching import Watcher
+from mailbox_appliance.tray.actions import Actions, DesktopLauncher, TrayParts
+from mailbox_appliance.tray.notifications import Notice
+from mailbox_appliance.tray.service import ServiceProcess
+from mailbox_appliance.tray.state import HttpsState, TrayState
+from mailbox_appliance.tray.state import ServiceState as How
+from mailbox_appliance.tray.view import Action
+from mailbox_appliance.tray.watcher import ApplianceWatcher
 from tests.cli.recording_server import Asked, Canned, RecordingServer
 from tests.cli.test_login import owned
 from tests.servers.mailboxes import wait_until
@@ -53,7 +52,7 @@ class Desktop:
 class Around:
     """Stands for the tray around the actions."""
 
-    state: State
+    state: TrayState
     told: list[Notice] = field(default_factory=list)
     has_ended: bool = False
 
@@ -99,10 +98,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     tokens = TokenStore(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
     tokens.put(local_key(data_dir), "mbxs_test")
     with RecordingServer() as server, owned(data_dir, server.url):
-        watcher = Watcher(data_dir, tokens, {})
+        watcher = ApplianceWatcher(data_dir, tokens, {})
         watcher.poll()
-        around = Around(State(How.ANSWERS, https=Https(enabled=False, fingerprint="sha256:0123")))
-        parts = Parts(data_dir, watcher, Service(data_dir, {}), Opening(desktop.environment), None)
+        around = Around(TrayState(How.ANSWERS, https=HttpsState(enabled=False, fingerprint="sha256:0123")))
+        parts = TrayParts(data_dir, watcher, ServiceProcess(data_dir, {}), DesktopLauncher(desktop.environment), None)
         yield Bench(server, desktop, data_dir, around, Actions(around, parts))
 
 
@@ -171,7 +170,7 @@ def test_https_is_switched_to_what_it_is_not(bench: Bench) -> None:
         True,
         True,
     )
-    bench.around.state = State(How.ANSWERS, https=Https(enabled=True))
+    bench.around.state = TrayState(How.ANSWERS, https=HttpsState(enabled=True))
     bench.server.answer("PATCH", HTTPS, Canned(200, {"data": on | {"enabled": False, "url": None}, "warnings": []}))
     (told,) = bench.does(Action.SWITCH_HTTPS)
     assert told.title == "Remote access is off"
@@ -201,7 +200,7 @@ def test_the_fingerprint_is_copied_where_there_is_a_clipboard_and_else_shown(ben
 
 
 def test_the_set_up_code_is_copied_or_its_file_is_opened_and_no_notice_has_it(bench: Bench) -> None:
-    bench.around.state = State(How.ANSWERS, setup_code="ab-cd")
+    bench.around.state = TrayState(How.ANSWERS, setup_code="ab-cd")
     file = bench.data_dir / "setup-code"
     assert bench.does(Action.COPY_SETUP_CODE) == [
         Notice("The set-up code", f"It is in the menu, and in the file {file}")
@@ -219,12 +218,12 @@ def test_the_set_up_code_is_copied_or_its_file_is_opened_and_no_notice_has_it(be
 def test_a_browser_is_the_one_that_is_named_and_none_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mailbox_appliance.tray.opening._BEGINS_WITHIN", 0.3)
+    monkeypatch.setattr("mailbox_appliance.tray.actions._BEGINS_WITHIN", 0.3)
     desktop = Desktop(tmp_path / "bin")
     desktop.has("picky", "exit 3")
     desktop.has("slow", "exec sleep 20")
     desktop.has("xdg-open")
-    opening = Opening(desktop.environment | {"BROWSER": 'gone:picky --new "%s":broken "quote:slow'})
+    opening = DesktopLauncher(desktop.environment | {"BROWSER": 'gone:picky --new "%s":broken "quote:slow'})
     before = time.monotonic()
     links = (f"http://127.0.0.1:1/#{number}" for number in range(9))  # each is good once
     assert opening.open_browser(lambda: next(links))
@@ -239,33 +238,33 @@ def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch:
     desktop = Desktop(tmp_path / "bin")
     desktop.has("xdg-open", f"env > {tmp_path}/environment")
     ours = {"LD_LIBRARY_PATH": "/ours", "LD_LIBRARY_PATH_ORIG": "/theirs"}
-    assert Opening(desktop.environment | ours).open_folder(tmp_path)
+    assert DesktopLauncher(desktop.environment | ours).open_folder(tmp_path)
     assert "LD_LIBRARY_PATH=/theirs\n" in (tmp_path / "environment").read_text()
 
 
 def test_a_terminal_of_windows_is_given_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not run: how it would be, for a program and folders with blanks and an & in their names."""
     lines: list[str] = []
-    monkeypatch.setattr(Opening, "_start_and_check", lambda _, command, *__: lines.append(command))
-    Opening({}, "win32").open_terminal([r"C:\Program Files\x.exe", r"C:\R&D\mail", "D:\\"])
+    monkeypatch.setattr(DesktopLauncher, "_start_and_check", lambda _, command, *__: lines.append(command))
+    DesktopLauncher({}, "win32").open_terminal([r"C:\Program Files\x.exe", r"C:\R&D\mail", "D:\\"])
     assert lines == [r'cmd /s /k ""C:\Program Files\x.exe" "C:\R&D\mail" "D:\\""']
 
 
 def test_why_it_did_not_start_is_kept_until_it_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Service) -> None:
+    def refuse(_: ServiceProcess) -> None:
         raise Failure("cannot_listen", "The port is taken.", 1)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Service, "start", refuse)
+        patched.setattr(ServiceProcess, "start", refuse)
         assert bench.does(Action.START) == [Notice("The appliance did not start", "The port is taken.")]
     assert bench.actions.not_started == "The port is taken."
-    monkeypatch.setattr(Service, "start", lambda _: None)
+    monkeypatch.setattr(ServiceProcess, "start", lambda _: None)
     assert bench.does(Action.START) == []
     assert bench.actions.not_started is None
 
 
 def test_quit_ends_the_tray_also_where_the_service_does_not_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mailbox_appliance.tray.owner.find", lambda _: os.getpid())
-    monkeypatch.setattr("mailbox_appliance.tray.owner.end", lambda *_: False)
+    monkeypatch.setattr("mailbox_appliance.tray.service.find_owner_pid", lambda _: os.getpid())
+    monkeypatch.setattr("mailbox_appliance.tray.service.end_process", lambda *_: False)
     (told,) = bench.does(Action.QUIT)
     assert (told.title, bench.around.has_ended) == ("The appliance goes on", True)

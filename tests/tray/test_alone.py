@@ -10,7 +10,7 @@ import pytest
 from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.system import files
-from mailbox_appliance.tray import alone
+from mailbox_appliance.tray import run
 
 #: Linux gives no number that is as high.
 NO_PROCESS = 4_194_305
@@ -20,7 +20,7 @@ def test_who_has_the_lock_stands_in_it_whatever_stood_there(tmp_path: Path) -> N
     lock = tmp_path / "tray.lock"
     for before in ("", "1\n", "99999999\nand more, of another release\n"):
         lock.write_text(before)
-        with alone.alone(tmp_path):
+        with run.hold_tray_lock(tmp_path):
             assert local.find_lock_holder(lock) == os.getpid()
 
 
@@ -29,28 +29,28 @@ def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(files, "write_at", full)
-    monkeypatch.setattr(alone, "_SAYS_WITHIN", 0.1)
+    monkeypatch.setattr(run, "_PID_SECONDS", 0.1)
     (tmp_path / "tray.lock").write_text("1\n")
-    with alone.alone(tmp_path), pytest.raises(Failure, match="quit it from its menu"):
-        alone.end_tray(tmp_path)
-    assert alone.end_tray(tmp_path)
+    with run.hold_tray_lock(tmp_path), pytest.raises(Failure, match="quit it from its menu"):
+        run.end_tray(tmp_path)
+    assert run.end_tray(tmp_path)
 
 
 def test_who_looks_whether_there_is_one_is_not_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "tray.lock").touch()
     looks = os.open(tmp_path / "tray.lock", os.O_RDONLY)
     assert files.lock_file(looks, shared=True)
-    with pytest.raises(alone.OtherTray), alone.alone(tmp_path):
+    with pytest.raises(run.OtherTray), run.hold_tray_lock(tmp_path):
         pass
     gone = threading.Timer(0.02, files.unlock_file, (looks,))
     gone.start()
-    with alone.alone(tmp_path):
+    with run.hold_tray_lock(tmp_path):
         gone.join()
     os.close(looks)
 
 
 def test_one_that_is_no_process_here_is_told_as_that(tmp_path: Path) -> None:
-    with alone.alone(tmp_path):
+    with run.hold_tray_lock(tmp_path):
         (tmp_path / "tray.lock").write_text(f"{NO_PROCESS}\n")
         with pytest.raises(Failure, match=rf"^The tray \(pid {NO_PROCESS}\) is no process that is seen from here"):
-            alone.end_tray(tmp_path)
+            run.end_tray(tmp_path)

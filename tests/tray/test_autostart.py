@@ -7,8 +7,8 @@ import pytest
 
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.client.local import default_data_dir
+from mailbox_appliance.tray import autostart
 from mailbox_appliance.tray import autostart as subject
-from mailbox_appliance.tray import run_key
 from mailbox_appliance.tray.autostart import Autostart, for_this_system
 from tests.tray.test_run_key import Registry
 
@@ -51,7 +51,7 @@ def test_it_is_switched_on_and_off(platform: str, place: str, tmp_path: Path) ->
 
 def test_windows_keeps_it_in_the_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     registry = Registry()
-    monkeypatch.setattr(run_key, "registry", lambda: registry)
+    monkeypatch.setattr(autostart, "load_registry", lambda: registry)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python.exe"))
     found = autostart_in(tmp_path, platform="win32")
     assert found.command[0] == str(tmp_path / "python.exe")
@@ -59,7 +59,7 @@ def test_windows_keeps_it_in_the_registry(monkeypatch: pytest.MonkeyPatch, tmp_p
     found = autostart_in(tmp_path, platform="win32")
     found.enable()
     assert found.command == [str(tmp_path / "pythonw.exe"), "-P", "-m", "mailbox_appliance", "tray"]
-    assert (found.is_enabled, list(registry.keys[run_key.RUN])) == (True, [run_key.NAME])
+    assert (found.is_enabled, list(registry.keys[autostart.RUN])) == (True, [autostart.NAME])
 
 
 @pytest.mark.usefixtures("bundle")
@@ -71,8 +71,8 @@ def test_a_windows_bundle_is_started_by_the_program_without_a_window(
     monkeypatch.setattr(sys, "executable", str(program))
     if has_tray_program:
         silent.touch()
-    assert subject._without_window(str(program), "win32") == str(silent if has_tray_program else program)
-    assert subject._without_window(str(program), "linux") == str(program)
+    assert subject._without_console_window(str(program), "win32") == str(silent if has_tray_program else program)
+    assert subject._without_console_window(str(program), "linux") == str(program)
 
 
 def test_a_bundle_names_its_own_file_and_the_data_directory_that_was_named(bundle: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.tray.desktop_entry import DesktopEntry, command_of, config_folder, exec_line
+from mailbox_appliance.tray.autostart import DesktopEntry, command_from_exec_line, config_folder, exec_line
 from tests.servers.mailboxes import wait_until
 
 # fmt: off
@@ -57,12 +57,12 @@ NAMES = ["plain", "a b", "$HOME", "`id`", 'q"q', "q'q", "back\\slash", "%f 100%%
 
 @pytest.mark.parametrize(("command", "line"), LINES)
 def test_a_command_is_quoted_as_the_specification_says(command: tuple[str, ...], line: str) -> None:
-    assert (exec_line(command), command_of(line)) == (line, command)
+    assert (exec_line(command), command_from_exec_line(line)) == (line, command)
 
 
 @pytest.mark.parametrize(("line", "command"), OF_OTHERS)
 def test_what_others_wrote_is_read(line: str, command: tuple[str, ...]) -> None:
-    assert command_of(line) == command
+    assert command_from_exec_line(line) == command
 
 
 @pytest.mark.parametrize(("named", "home", "folder"), FOLDERS)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.tray import hosts, pystray_base
-from mailbox_appliance.tray.host import Icon, Look, NoTray
-from mailbox_appliance.tray.rows import SEPARATOR, Action, Row
+from mailbox_appliance.tray import display, pystray
+from mailbox_appliance.tray.view import SEPARATOR, Action, Icon, IconLook, MenuRow, NoTrayHost
 from tests.servers.session_bus import SessionBus
 from tests.servers.tray_watcher import TrayHost
 
@@ -22,7 +21,7 @@ PATIENCE = 10.0
 
 def find(environment: dict[str, str], patience: float = 0.0, platform: str = "linux") -> Icon:
     """The icon, of which nobody hears."""
-    return hosts.find(lambda _: None, lambda: None, environment, patience=patience, platform=platform)
+    return display.find_icon(lambda _: None, lambda: None, environment, patience=patience, platform=platform)
 
 
 def let_go(icon: Icon) -> None:
@@ -49,31 +48,31 @@ def host(bus: SessionBus) -> Iterator[TrayHost]:
 
 
 def test_without_a_session_bus_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NoTray, match="No icon can be shown: this is no desktop session"):
+    with pytest.raises(NoTrayHost, match="No icon can be shown: this is no desktop session"):
         find({"DISPLAY": ":99", "XDG_RUNTIME_DIR": str(tmp_path)})
 
 
 @pytest.mark.parametrize("address", ["unix:path=/nonexistent", "autolaunch:", "tcp:host=localhost,port=1", "nonsense"])
 def test_a_bus_that_is_not_there_is_said(address: str) -> None:
-    with pytest.raises(NoTray, match="session bus of this desktop does not answer"):
+    with pytest.raises(NoTrayHost, match="session bus of this desktop does not answer"):
         find({"DBUS_SESSION_BUS_ADDRESS": address})
 
 
 def test_a_desktop_without_a_tray_is_said(bus: SessionBus) -> None:
-    with pytest.raises(NoTray, match="Nothing on this desktop shows tray icons") as told:
+    with pytest.raises(NoTrayHost, match="Nothing on this desktop shows tray icons") as told:
         find(bus.environment)
     assert "\n" not in str(told.value)
     assert str(told.value).endswith(".")
 
 
 def test_on_plain_gnome_the_extension_is_named(bus: SessionBus) -> None:
-    with pytest.raises(NoTray, match="AppIndicator and KStatusNotifierItem Support"):
+    with pytest.raises(NoTrayHost, match="AppIndicator and KStatusNotifierItem Support"):
         find(bus.environment | {"XDG_CURRENT_DESKTOP": "ubuntu:GNOME"})
 
 
 def test_without_a_screen_nothing_is_waited_for(bus: SessionBus) -> None:
     begun = time.monotonic()
-    with pytest.raises(NoTray):
+    with pytest.raises(NoTrayHost):
         find(bus.environment, patience=PATIENCE)
     assert time.monotonic() - begun < PATIENCE / 2
 
@@ -116,17 +115,17 @@ def test_the_environment_of_children_is_left_alone(monkeypatch: pytest.MonkeyPat
     import os
 
     monkeypatch.delenv("PYSTRAY_BACKEND", raising=False)
-    pystray_base.base()
+    pystray.load_pystray_base()
     assert "PYSTRAY_BACKEND" not in os.environ
     monkeypatch.setenv("PYSTRAY_BACKEND", "gtk")
-    pystray_base.base()
+    pystray.load_pystray_base()
     assert os.environ["PYSTRAY_BACKEND"] == "gtk"
 
 
 # --- Windows, macOS, others: by pystray, whose backend here is one that only remembers ---
 
 
-_base: Any = pystray_base.base()
+_base: Any = pystray.load_pystray_base()
 
 
 class Remembered(_base.Icon):
@@ -185,18 +184,18 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> type[Remembered]:
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
 def test_windows_and_macos_show_it_by_pystray(backend: type[Remembered], platform: str) -> None:
     clicks = Queue[Action]()
-    icon = hosts.find(clicks.put, lambda: None, {}, platform=platform)
+    icon = display.find_icon(clicks.put, lambda: None, {}, platform=platform)
     shown = backend.made[-1]
     rows = (
-        Row("Everything is up to date", enabled=False),
+        MenuRow("Everything is up to date", enabled=False),
         SEPARATOR,
-        Row("Open console", Action.OPEN_CONSOLE),
-        Row("R & D", rows=(Row("below", Action.SHOW_MAILBOXES),)),
-        Row("Start at login", Action.SWITCH_START_AT_LOGIN, checked=True),
+        MenuRow("Open console", Action.OPEN_CONSOLE),
+        MenuRow("R & D", rows=(MenuRow("below", Action.SHOW_MAILBOXES),)),
+        MenuRow("Start at login", Action.SWITCH_START_AT_LOGIN, checked=True),
     )
     running = threading.Thread(target=icon.run)
     running.start()
-    icon.show(Look.ATTENTION, "1 thing needs you", rows)
+    icon.show(IconLook.ATTENTION, "1 thing needs you", rows)
     told, _line, console, mailboxes, at_login = shown.menu.items
     assert (told.enabled, console.default, at_login.checked, at_login.default) == (False, True, True, False)
     assert mailboxes.text == ("R && D" if platform == "win32" else "R & D")
@@ -227,10 +226,10 @@ def test_a_session_without_a_screen_is_said(backend: type[Remembered], monkeypat
         raise OSError("no window station")
 
     monkeypatch.setattr(pystray, "Icon", refuse)
-    with pytest.raises(NoTray, match=r"no place for a tray icon \(OSError: no window station\)\."):
+    with pytest.raises(NoTrayHost, match=r"no place for a tray icon \(OSError: no window station\)\."):
         find({}, platform="win32")
 
 
 def test_other_systems_are_said_to_be_unknown() -> None:
-    with pytest.raises(NoTray, match="not known on this system"):
+    with pytest.raises(NoTrayHost, match="not known on this system"):
         find({}, platform="freebsd14")

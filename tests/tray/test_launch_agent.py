@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.tray.launch_agent import LABEL, LaunchAgent
+from mailbox_appliance.tray.autostart import LABEL, LaunchAgent
 
 COMMAND = ["/Applications/Mailbox Appliance.app/Contents/MacOS/mailbox-appliance", "--data-dir", "/a <&> b", "tray"]
 

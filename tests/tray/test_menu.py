@@ -5,79 +5,87 @@ from dataclasses import replace
 import pytest
 
 from mailbox_appliance.tray import menu
-from mailbox_appliance.tray.host import Look
-from mailbox_appliance.tray.rows import Action, Row
-from mailbox_appliance.tray.state import Access, Https, Mailbox, Outcome, Service, State
-from mailbox_appliance.tray.words import backup_of
+from mailbox_appliance.tray.state import (
+    AccessLevel,
+    AuditOutcome,
+    HttpsState,
+    MailboxState,
+    ServiceState,
+    TrayState,
+    backup_time_text,
+)
+from mailbox_appliance.tray.view import Action, IconLook, MenuRow
 
 FINGERPRINT = "sha256:" + "0123456789abcdef" * 4
 URL = "http://127.0.0.1:8025"
-STOPPED = State(Service.STOPPED)
-NOBODY = State(Service.ANSWERS, URL)
-ADA, BEA = Mailbox("ada@example.org", "ready"), Mailbox("bea@example.org", "ready")
-MEMBER = replace(NOBODY, access=Access.MEMBER, mailboxes=(ADA,))
-ADMIN = replace(MEMBER, access=Access.ADMINISTRATOR, https=Https(enabled=False))
-LOST = Mailbox("cy@example.org", "reauth_required", "authentication_failed")
-OFFLINE = Mailbox("di@example.org", "error", "provider_unavailable")
-STARTING, LOCKED = State(Service.STARTING), replace(NOBODY, access=Access.LOCKED)
+STOPPED = TrayState(ServiceState.STOPPED)
+NOBODY = TrayState(ServiceState.ANSWERS, URL)
+ADA, BEA = MailboxState("ada@example.org", "ready"), MailboxState("bea@example.org", "ready")
+MEMBER = replace(NOBODY, access=AccessLevel.MEMBER, mailboxes=(ADA,))
+ADMIN = replace(MEMBER, access=AccessLevel.ADMINISTRATOR, https=HttpsState(enabled=False))
+LOST = MailboxState("cy@example.org", "reauth_required", "authentication_failed")
+OFFLINE = MailboxState("di@example.org", "error", "provider_unavailable")
+STARTING, LOCKED = TrayState(ServiceState.STARTING), replace(NOBODY, access=AccessLevel.LOCKED)
 TO_SET_UP = replace(NOBODY, setup_code="ab-cd")
-RESTS, STOPPING, SILENT = (replace(ADMIN, service=one) for one in (Service.RESTS, Service.STOPPING, Service.SILENT))
+RESTS, STOPPING, SILENT = (
+    replace(ADMIN, service=one) for one in (ServiceState.RESTS, ServiceState.STOPPING, ServiceState.SILENT)
+)
 FAILED = "The daily backup could not be made, and is tried again every hour. The disk is full."
 
 
-def mailbox(status: str, progress: str | None = None, error: str | None = None) -> State:
-    return replace(ADMIN, mailboxes=(Mailbox("ada@example.org", status, error, progress),))
+def mailbox(status: str, progress: str | None = None, error: str | None = None) -> TrayState:
+    return replace(ADMIN, mailboxes=(MailboxState("ada@example.org", status, error, progress),))
 
 
-def drawn(state: State) -> list[str]:
+def drawn(state: TrayState) -> list[str]:
     """The menu as one sees it: `(…)` cannot be clicked."""
-    return ["---" if row.is_separator else _drawn(row) for row in menu.rows(state)]
+    return ["---" if row.is_separator else _drawn(row) for row in menu.menu_rows(state)]
 
 
-def _drawn(row: Row) -> str:
+def _drawn(row: MenuRow) -> str:
     box = {None: "", True: "[x] ", False: "[ ] "}[row.checked]
     return box + row.label if row.enabled else f"({box}{row.label})"
 
 
-def row(state: State, label: str) -> Row:
-    return next(row for row in menu.rows(state) if row.label == label)
+def row(state: TrayState, label: str) -> MenuRow:
+    return next(row for row in menu.menu_rows(state) if row.label == label)
 
 
 # fmt: off
 #: state, title, look
-TITLES: list[tuple[State, str, Look]] = [
-    (STOPPED,                                                      "The appliance is stopped",      Look.STOPPED),
-    (STARTING,                                                     "The appliance is starting…",    Look.STOPPED),
-    (replace(RESTS, uncertain=1),                                  "The appliance is restarting…",  Look.STOPPED),
-    (STOPPING,                                                     "The appliance is stopping…",    Look.STOPPED),
-    (SILENT,                                                       "The appliance does not answer", Look.ATTENTION),
-    (TO_SET_UP,                                                    "Ready to be set up",            Look.ATTENTION),
-    (NOBODY,                                                       "Nobody is logged in",           Look.WELL),
-    (LOCKED,                                                       "The keychain is locked",        Look.ATTENTION),
-    (ADMIN,                                                        "Everything is up to date",      Look.WELL),
-    (MEMBER,                                                       "Everything is up to date",      Look.WELL),
-    (replace(ADMIN, mailboxes=()),                                 "No mailbox is connected yet",   Look.WELL),
-    (replace(ADMIN, is_backing_up=True),                           "A backup is being made…",       Look.WELL),
-    (mailbox("connecting"),                                        "Mail is being fetched…",        Look.WELL),
-    (mailbox("syncing", "400 of 1,000 messages"),                  "Mail is being fetched: 40 %",   Look.WELL),
-    (mailbox("ready", "7 messages still without their text"),      "Mail is being fetched…",        Look.WELL),
-    (replace(ADMIN, mailboxes=(ADA, OFFLINE)),                     "1 mailbox is offline",          Look.WELL),
-    (replace(ADMIN, mailboxes=(OFFLINE, OFFLINE)),                 "2 mailboxes are offline",       Look.WELL),
-    (replace(ADMIN, mailboxes=(ADA, LOST)),                   "A mailbox needs you to sign in again", Look.ATTENTION),
-    (replace(ADMIN, uncertain=1),                                  "A send is uncertain",           Look.ATTENTION),
-    (replace(ADMIN, uncertain=1, mailboxes=(ADA, LOST)),           "2 things need you",             Look.ATTENTION),
-    (replace(MEMBER, uncertain=3),                                 "3 things need you",             Look.ATTENTION),
-    (replace(ADMIN, warnings=("Little room.",)),                   "A warning needs you",           Look.ATTENTION),
-    (replace(MEMBER, warnings=("Little room.",)),                  "Everything is up to date",      Look.WELL),
-    (replace(ADMIN, warnings=(FAILED,)),                           "The daily backup failed",       Look.ATTENTION),
-    (replace(ADMIN, backup=Outcome("aud_1", succeeded=False)),     "The last backup failed",        Look.ATTENTION),
-    (replace(ADMIN, backup=Outcome("aud_1", succeeded=True)),      "Everything is up to date",      Look.WELL),
-    (replace(ADMIN, backup=Outcome("aud_1", succeeded=False), warnings=(FAILED,)),
-                                                                   "The daily backup failed",       Look.ATTENTION),
+TITLES: list[tuple[TrayState, str, IconLook]] = [
+    (STOPPED,                                                      "The appliance is stopped",      IconLook.STOPPED),
+    (STARTING,                                                     "The appliance is starting…",    IconLook.STOPPED),
+    (replace(RESTS, uncertain=1),                                  "The appliance is restarting…",  IconLook.STOPPED),
+    (STOPPING,                                                     "The appliance is stopping…",    IconLook.STOPPED),
+    (SILENT,                                                       "The appliance does not answer", IconLook.ATTENTION),
+    (TO_SET_UP,                                                    "Ready to be set up",            IconLook.ATTENTION),
+    (NOBODY,                                                       "Nobody is logged in",           IconLook.WELL),
+    (LOCKED,                                                       "The keychain is locked",        IconLook.ATTENTION),
+    (ADMIN,                                                        "Everything is up to date",      IconLook.WELL),
+    (MEMBER,                                                       "Everything is up to date",      IconLook.WELL),
+    (replace(ADMIN, mailboxes=()),                                 "No mailbox is connected yet",   IconLook.WELL),
+    (replace(ADMIN, is_backing_up=True),                           "A backup is being made…",       IconLook.WELL),
+    (mailbox("connecting"),                                        "Mail is being fetched…",        IconLook.WELL),
+    (mailbox("syncing", "400 of 1,000 messages"),                  "Mail is being fetched: 40 %",   IconLook.WELL),
+    (mailbox("ready", "7 messages still without their text"),      "Mail is being fetched…",        IconLook.WELL),
+    (replace(ADMIN, mailboxes=(ADA, OFFLINE)),                     "1 mailbox is offline",          IconLook.WELL),
+    (replace(ADMIN, mailboxes=(OFFLINE, OFFLINE)),                 "2 mailboxes are offline",       IconLook.WELL),
+    (replace(ADMIN, mailboxes=(ADA, LOST)),                   "A mailbox needs you to sign in again", IconLook.ATTENTION),
+    (replace(ADMIN, uncertain=1),                                  "A send is uncertain",           IconLook.ATTENTION),
+    (replace(ADMIN, uncertain=1, mailboxes=(ADA, LOST)),           "2 things need you",             IconLook.ATTENTION),
+    (replace(MEMBER, uncertain=3),                                 "3 things need you",             IconLook.ATTENTION),
+    (replace(ADMIN, warnings=("Little room.",)),                   "A warning needs you",           IconLook.ATTENTION),
+    (replace(MEMBER, warnings=("Little room.",)),                  "Everything is up to date",      IconLook.WELL),
+    (replace(ADMIN, warnings=(FAILED,)),                           "The daily backup failed",       IconLook.ATTENTION),
+    (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=False)),     "The last backup failed",        IconLook.ATTENTION),
+    (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=True)),      "Everything is up to date",      IconLook.WELL),
+    (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=False), warnings=(FAILED,)),
+                                                                   "The daily backup failed",       IconLook.ATTENTION),
 ]
 
 #: a mailbox, how its row ends
-MAILBOXES: list[tuple[State, str]] = [
+MAILBOXES: list[tuple[TrayState, str]] = [
     (mailbox("ready"),                                              "up to date"),
     (mailbox("ready", "7 messages still without their text"),       "fetching…"),
     (mailbox("connecting"),                                         "connecting…"),
@@ -98,7 +106,7 @@ MAILBOXES: list[tuple[State, str]] = [
 ]
 
 #: state, what stands in its menu, what does not
-ROWS: list[tuple[State, tuple[str, ...], tuple[str, ...]]] = [
+ROWS: list[tuple[TrayState, tuple[str, ...], tuple[str, ...]]] = [
     (STOPPED,                                 ("Start the appliance", "Quit"),             ("Stop the appliance",)),
     (STOPPED,                                 (),                                          ("Log in…",)),
     (STOPPED,                                 ("(Open console)", "(Back up now)", "(Restore…)"), ("No backup yet",)),
@@ -134,25 +142,25 @@ ROWS: list[tuple[State, tuple[str, ...], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("state", "title", "look"), TITLES)
-def test_in_a_few_words(state: State, title: str, look: Look) -> None:
-    assert (menu.title(state), menu.look(state)) == (title, look)
-    assert menu.rows(state)[0] == Row(title, enabled=False)
+def test_in_a_few_words(state: TrayState, title: str, look: IconLook) -> None:
+    assert (menu.title_text(state), menu.icon_look(state)) == (title, look)
+    assert menu.menu_rows(state)[0] == MenuRow(title, enabled=False)
 
 
 @pytest.mark.parametrize(("state", "status"), MAILBOXES)
-def test_how_a_mailbox_is(state: State, status: str) -> None:
+def test_how_a_mailbox_is(state: TrayState, status: str) -> None:
     assert row(state, f"ada@example.org: {status}").action is Action.SHOW_MAILBOXES
 
 
 @pytest.mark.parametrize(("state", "there", "not_there"), ROWS)
-def test_what_a_state_brings(state: State, there: tuple[str, ...], not_there: tuple[str, ...]) -> None:
+def test_what_a_state_brings(state: TrayState, there: tuple[str, ...], not_there: tuple[str, ...]) -> None:
     seen = drawn(state)
     assert set(there) <= set(seen)
     assert not set(not_there) & set(seen)
 
 
-@pytest.mark.parametrize("state", [RESTS, STOPPING, SILENT, replace(ADMIN, service=Service.STOPPED)])
-def test_what_was_known_before_is_not_shown_as_true_now(state: State) -> None:
+@pytest.mark.parametrize("state", [RESTS, STOPPING, SILENT, replace(ADMIN, service=ServiceState.STOPPED)])
+def test_what_was_known_before_is_not_shown_as_true_now(state: TrayState) -> None:
     known = replace(state, uncertain=1, queued=1, warnings=("Little room.",), last_backup="2026-11-22T05:46:01.000Z")
     seen = " ".join(drawn(known))
     assert not [word for word in ("ada@", "uncertain", "waits", "Little", "Last backup") if word in seen]
@@ -165,7 +173,7 @@ def test_the_whole_of_it() -> None:
         uncertain=1,
         warnings=("Little room.",),
         last_backup="2026-11-22T05:46:01.000Z",
-        https=Https(enabled=True, url="https://127.0.0.1:8443", fingerprint=FINGERPRINT),
+        https=HttpsState(enabled=True, url="https://127.0.0.1:8443", fingerprint=FINGERPRINT),
         starts_at_login=True,
     )
     assert drawn(state) == [
@@ -181,7 +189,7 @@ def test_the_whole_of_it() -> None:
         "---",
         "Back up now",
         "Restore…",
-        f"(Last backup: {backup_of('2026-11-22T05:46:01.000Z')})",
+        f"(Last backup: {backup_time_text('2026-11-22T05:46:01.000Z')})",
         "---",
         "[x] Allow remote access (HTTPS)",
         "Fingerprint: 0123 4567 89ab cdef 0123 4567 89ab cdef",
@@ -196,22 +204,24 @@ def test_the_whole_of_it() -> None:
 
 def test_what_can_be_clicked_has_an_action() -> None:
     states = [state for state, *_ in TITLES] + [state for state, *_ in ROWS]
-    rows = [row for state in states for row in menu.rows(state)]
+    rows = [row for state in states for row in menu.menu_rows(state)]
     assert not [row.label for row in rows if row.enabled and row.action is None and not row.is_separator]
 
 
 def test_of_many_mailboxes_those_that_need_somebody_are_seen() -> None:
-    many = tuple(Mailbox(f"m{number:02}@example.org", "ready") for number in range(16))
-    rows = [each for each in menu.rows(replace(ADMIN, mailboxes=(*many, LOST))) if each.action is Action.SHOW_MAILBOXES]
+    many = tuple(MailboxState(f"m{number:02}@example.org", "ready") for number in range(16))
+    rows = [
+        each for each in menu.menu_rows(replace(ADMIN, mailboxes=(*many, LOST))) if each.action is Action.SHOW_MAILBOXES
+    ]
     assert len(rows) == menu.MOST_MAILBOXES + 1
     assert rows[0].label == "cy@example.org: needs you to sign in again"
     assert rows[-1].label == "and 5 more…"
 
 
 def test_what_is_long_is_cut() -> None:
-    long = Mailbox("a" * 60 + "@example.org", "ready")
+    long = MailboxState("a" * 60 + "@example.org", "ready")
     warnings = ("Little room is left. " * 9, "second", "third", "fourth", "fifth")
-    labels = [row.label for row in menu.rows(replace(ADMIN, mailboxes=(long,), warnings=warnings))]
+    labels = [row.label for row in menu.menu_rows(replace(ADMIN, mailboxes=(long,), warnings=warnings))]
     assert max(map(len, labels)) <= 72
     assert "a" * 43 + "…: up to date" in labels
     assert labels[1] == "Little room is left. Little room is left. Little room is left. Little r…"
@@ -220,10 +230,10 @@ def test_what_is_long_is_cut() -> None:
 
 def test_why_it_did_not_start_stands_there_until_it_runs() -> None:
     failed = replace(STOPPED, not_started="127.0.0.1:8025 is already in use. Stop the program that uses it, or else.")
-    why = menu.rows(failed)[1]
+    why = menu.menu_rows(failed)[1]
     assert (why.label[:51], why.action) == ("It did not start: 127.0.0.1:8025 is already in use.", Action.OPEN_LOGS)
     assert len(why.label) <= 72
-    assert not [row for row in menu.rows(replace(failed, service=Service.STARTING)) if "did not" in row.label]
+    assert not [row for row in menu.menu_rows(replace(failed, service=ServiceState.STARTING)) if "did not" in row.label]
 
 
 # fmt: off
@@ -244,7 +254,7 @@ def test_a_backup_has_the_time_of_the_wall_clock(timestamp: str, shown: str, mon
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
-        assert backup_of(timestamp) == shown
+        assert backup_time_text(timestamp) == shown
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -11,33 +11,32 @@ from queue import Queue
 
 import pytest
 
-from mailbox_appliance.tray import hosts, menu
-from mailbox_appliance.tray.host import Look
-from mailbox_appliance.tray.rows import Action, Row
-from mailbox_appliance.tray.state import Access, Https, Mailbox, Service, State
+from mailbox_appliance.tray import display, menu
+from mailbox_appliance.tray.state import AccessLevel, HttpsState, MailboxState, ServiceState, TrayState
+from mailbox_appliance.tray.view import Action, IconLook, MenuRow
 from tests.servers.tray_panel import NEEDED, PANEL, Colour, Panel
 
 BLUE, AMBER, GREY = (0x01, 0x72, 0xAD), (0xFF, 0xB0, 0x00), (0x73, 0x78, 0x80)
 PATIENCE = 10.0
-WELL = State(
-    Service.ANSWERS,
+WELL = TrayState(
+    ServiceState.ANSWERS,
     url="http://127.0.0.1:7733",
-    access=Access.ADMINISTRATOR,
-    mailboxes=(Mailbox("ada_l@example.org", "ready"), Mailbox("support@example.org", "ready")),
+    access=AccessLevel.ADMINISTRATOR,
+    mailboxes=(MailboxState("ada_l@example.org", "ready"), MailboxState("support@example.org", "ready")),
     last_backup="2026-11-21T03:00:00Z",
-    https=Https(enabled=True, url="https://192.0.2.7:7734", fingerprint="sha256:" + "3b7f" * 16),
+    https=HttpsState(enabled=True, url="https://192.0.2.7:7734", fingerprint="sha256:" + "3b7f" * 16),
     starts_at_login=True,
 )
-NEEDY = State(
-    Service.ANSWERS,
+NEEDY = TrayState(
+    ServiceState.ANSWERS,
     url="http://127.0.0.1:7733",
-    access=Access.ADMINISTRATOR,
-    mailboxes=(Mailbox("ada_l@example.org", "reauth_required"), Mailbox("support@example.org", "ready")),
+    access=AccessLevel.ADMINISTRATOR,
+    mailboxes=(MailboxState("ada_l@example.org", "reauth_required"), MailboxState("support@example.org", "ready")),
     uncertain=1,
-    https=Https(enabled=False),
+    https=HttpsState(enabled=False),
     starts_at_login=False,
 )
-STOPPED = State(Service.STOPPED, starts_at_login=False)
+STOPPED = TrayState(ServiceState.STOPPED, starts_at_login=False)
 
 
 @pytest.fixture
@@ -57,29 +56,29 @@ def keep(panel: Panel, name: str) -> None:
         panel.picture().save(Path(folder, f"panel-{name}.png"))
 
 
-def texts(rows: tuple[Row, ...]) -> int:
+def texts(rows: tuple[MenuRow, ...]) -> int:
     """How many of these rows have a text."""
     return sum(not row.is_separator for row in rows)
 
 
 def test_the_icon_appears_its_menu_opens_and_a_row_is_clicked(panel: Panel) -> None:
     clicks, opened = Queue[Action](), threading.Event()
-    icon = hosts.find(clicks.put, opened.set, panel.environment)
-    icon.show(menu.look(WELL), menu.title(WELL), menu.rows(WELL))
+    icon = display.find_icon(clicks.put, opened.set, panel.environment)
+    icon.show(menu.icon_look(WELL), menu.title_text(WELL), menu.menu_rows(WELL))
     running = threading.Thread(target=icon.run, daemon=True)
     running.start()
     try:
-        seen: list[tuple[State, Colour, str]] = [
+        seen: list[tuple[TrayState, Colour, str]] = [
             (WELL, BLUE, "well"),
             (NEEDY, AMBER, "needs"),
             (STOPPED, GREY, "stopped"),
         ]
         for state, colour, name in seen:
-            icon.show(menu.look(state), menu.title(state), menu.rows(state))
+            icon.show(menu.icon_look(state), menu.title_text(state), menu.menu_rows(state))
             place = panel.wait_for(colour)
             assert place.bottom < PANEL
             panel.click(place.middle, button=3)
-            rows = menu.rows(state)
+            rows = menu.menu_rows(state)
             lines = panel.wait_for_lines(texts(rows))
             keep(panel, name)
             assert opened.wait(PATIENCE), "the menu opened, and the program was not told"
@@ -89,7 +88,7 @@ def test_the_icon_appears_its_menu_opens_and_a_row_is_clicked(panel: Panel) -> N
             assert clicks.get(timeout=PATIENCE) is Action.QUIT
             panel.wait_until_closed()
             opened.clear()
-        icon.show(Look.WELL, menu.title(WELL), menu.rows(WELL))
+        icon.show(IconLook.WELL, menu.title_text(WELL), menu.menu_rows(WELL))
         place = panel.wait_for(BLUE)
         assert panel.find(AMBER) is None
         panel.click(place.middle)

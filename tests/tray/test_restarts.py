@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from mailbox_appliance.tray.restarts import MOST, WITHIN, Restarts, has_crashed
+from mailbox_appliance.tray.service import MAX_RESTARTS, RESTART_WINDOW, RestartLimit, has_crashed
 from tests.servers.fake_clock import FakeClock
 
 # fmt: off
@@ -41,11 +41,11 @@ def test_on_windows_a_fault_is_a_crash(code: int, crashed: bool, monkeypatch: py
 
 
 def test_each_restart_comes_later_and_there_are_few(clock: FakeClock) -> None:
-    restarts = Restarts(clock)
-    assert [restarts.next_delay() for _ in range(MOST + 2)] == [0.0, 5.0, 30.0, 30.0, 30.0, None, None]
-    clock.advance(WITHIN)
+    restarts = RestartLimit(clock)
+    assert [restarts.next_delay() for _ in range(MAX_RESTARTS + 2)] == [0.0, 5.0, 30.0, 30.0, 30.0, None, None]
+    clock.advance(RESTART_WINDOW)
     assert restarts.next_delay() == 0.0
-    clock.advance(WITHIN / 2)
+    clock.advance(RESTART_WINDOW / 2)
     assert restarts.next_delay() == 5.0
-    clock.advance(WITHIN / 2)
+    clock.advance(RESTART_WINDOW / 2)
     assert restarts.next_delay() == 5.0, "the first one is long past"

@@ -18,8 +18,8 @@ from mailbox_appliance.client import local
 from mailbox_appliance.client.http import ApiClient, ApiRequest
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.system import crashes
-from mailbox_appliance.tray import owner
-from mailbox_appliance.tray.endings import Endings
+from mailbox_appliance.tray import service
+from mailbox_appliance.tray.run import EndSignals
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.servers.session_bus import SessionBus
@@ -167,7 +167,7 @@ def test_every_click_of_a_day(seat: Seat) -> None:
 
     host.click("Stop the appliance")
     host.wait_for("Start the appliance", enabled=True)
-    assert owner.find(desk.data_dir) is None
+    assert service.find_owner_pid(desk.data_dir) is None
     host.click("Start the appliance")
     host.wait_for("Open console", enabled=True)
     assert desk.running().pid != running.pid
@@ -180,7 +180,7 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     os.kill(running.pid, signal.SIGCONT)
     assert _ended(tray) == (0, "", "")
     host.wait_until_gone()
-    assert owner.find(desk.data_dir) is None
+    assert service.find_owner_pid(desk.data_dir) is None
 
 
 def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) -> None:
@@ -273,7 +273,7 @@ def _serving(desk: Desk) -> list[int]:
 def test_what_is_told_to_quit_while_it_starts_leaves_nothing_that_comes_up(seat: Seat, has_lock: bool) -> None:
     desk = seat.desk
     tray = seat.tray()
-    begun = (lambda: owner.find(desk.data_dir)) if has_lock else (lambda: _serving(desk))
+    begun = (lambda: service.find_owner_pid(desk.data_dir)) if has_lock else (lambda: _serving(desk))
     wait_until(lambda: bool(begun()), lambda: "nothing was started", 10)
     assert _ended(seat.tray("--quit")) == (0, "", "")
     assert _ended(tray) == (0, "", "")
@@ -283,7 +283,7 @@ def test_what_is_told_to_quit_while_it_starts_leaves_nothing_that_comes_up(seat:
 @pytest.mark.parametrize("is_taken", [False, True], ids=["by Python", "where a library tells of signals itself"])
 def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
     told, before = threading.Event(), signal.getsignal(signal.SIGTERM)
-    with Endings(told.set):
+    with EndSignals(told.set):
         if is_taken:
             signal.set_wakeup_fd(-1)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -295,7 +295,7 @@ def test_a_signal_that_is_not_heeded_ends_nothing() -> None:
     """As nohup leaves it."""
     told, before = threading.Event(), signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Endings(told.set):
+        with EndSignals(told.set):
             os.kill(os.getpid(), signal.SIGHUP)
         assert not told.is_set()
     finally:
@@ -353,7 +353,7 @@ def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_c
     desktop = _WithoutTray(seat.bus.address).start()
     at_log_in = _ended(seat.tray(DISPLAY=":77", DBUS_SESSION_BUS_ADDRESS=""))
     assert at_log_in[2].endswith("start it with `mailbox-appliance serve`.\n")
-    assert owner.find(seat.desk.data_dir) is None
+    assert service.find_owner_pid(seat.desk.data_dir) is None
 
     code, out, err = _ended(seat.tray("--open", DISPLAY=":77", XDG_CURRENT_DESKTOP="GNOME"))
     url = seat.desk.running().url
@@ -362,7 +362,7 @@ def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_c
     assert seat.opened() == f"{url}/"
     assert desktop.wait_for_notice("no place for the icon").text.endswith("`mailbox-appliance tray --quit` stops it.")
     assert _ended(seat.tray("--quit")) == (0, "", "")
-    assert owner.find(seat.desk.data_dir) is None
+    assert service.find_owner_pid(seat.desk.data_dir) is None
     desktop.stop()
 
 
@@ -392,4 +392,4 @@ def test_a_keychain_that_is_silent_keeps_nothing_waiting(seat: Seat, tmp_path: P
     host.click("Quit")
     assert _ended(tray) == (0, "", "")
     assert time.monotonic() - before < 10  # the keychain has 30 s
-    assert owner.find(desk.data_dir) is None
+    assert service.find_owner_pid(desk.data_dir) is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from mailbox_appliance.tray.run_key import APPROVED, LONGEST, NAME, RUN, RunKey, split
+from mailbox_appliance.tray.autostart import APPROVED, LONGEST, NAME, RUN, RunKey, split_command_line
 
 # fmt: off
 #: A command line of Windows, and its arguments ("Parsing C command-line arguments").
@@ -80,12 +80,12 @@ class Registry:
 
 @pytest.mark.parametrize(("line", "arguments"), LINES)
 def test_a_command_line_is_read_as_windows_does(line: str, arguments: tuple[str, ...]) -> None:
-    assert split(line) == arguments
+    assert split_command_line(line) == arguments
 
 
 @given(some.lists(some.text('ab\\" \t%$&^', max_size=6), max_size=5))
 def test_what_python_writes_is_read_back(command: list[str]) -> None:
-    assert split(subprocess.list2cmdline(command)) == tuple(command)
+    assert split_command_line(subprocess.list2cmdline(command)) == tuple(command)
 
 
 COMMAND = [r"C:\Users\Ada L\AppData\mailbox-appliance-tray.exe", "--data-dir", "D:\\", "tray"]

@@ -19,9 +19,8 @@ from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.system import files, processes
-from mailbox_appliance.tray import owner, service
-from mailbox_appliance.tray.last_words import LastWords
-from mailbox_appliance.tray.service import Service
+from mailbox_appliance.tray import service
+from mailbox_appliance.tray.service import ErrorOutput, ServiceProcess
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.tray.conftest import Desk
@@ -39,14 +38,14 @@ def _children() -> set[int]:
 
 def test_starts_at_once_are_one_and_nothing_is_left_of_it_when_it_was_stopped(desk: Desk) -> None:
     """Two starts of one tray, and one of another at the same moment, which loses the race or finds who has won it."""
-    before, made, other = _children(), *(Service(desk.data_dir, desk.environment) for _ in range(2))
+    before, made, other = _children(), *(ServiceProcess(desk.data_dir, desk.environment) for _ in range(2))
     with ThreadPoolExecutor() as threads:
         starts = [threads.submit(each.start) for each in (made, made, other)]
         running, *others = [each.result(30) for each in starts]
     assert others == [running] * 2 == [desk.running()] * 2
-    assert os.getsid(running.pid) == running.pid == owner.find(desk.data_dir)
+    assert os.getsid(running.pid) == running.pid == service.find_owner_pid(desk.data_dir)
     made.stop()
-    assert owner.find(desk.data_dir) is None
+    assert service.find_owner_pid(desk.data_dir) is None
     wait_until(lambda: _children() <= before, lambda: "a child is left, if only as a zombie", 5)
     made.stop()
 
@@ -63,14 +62,14 @@ def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) ->
         pid = int(tray.stdout.readline())
         os.killpg(tray.pid, signal.SIGKILL)
     assert desk.token not in Path("/proc", str(pid), "environ").read_text()
-    following = Service(desk.data_dir, desk.environment)
+    following = ServiceProcess(desk.data_dir, desk.environment)
     assert following.start().pid == pid
     following.stop()
     assert local.find_running(desk.data_dir) is None
 
 
 def test_a_service_that_crashes_is_told_and_one_that_was_to_end_is_not(desk: Desk) -> None:
-    made, told = Service(desk.data_dir, desk.environment), threading.Semaphore(0)
+    made, told = ServiceProcess(desk.data_dir, desk.environment), threading.Semaphore(0)
     made.on_crash = lambda: told.release()
     os.kill(made.start().pid, signal.SIGSEGV)
     assert told.acquire(timeout=30)
@@ -99,12 +98,12 @@ def test_a_service_that_crashes_is_told_and_one_that_was_to_end_is_not(desk: Des
 def test_one_that_crashes_before_it_answers_is_told_as_that(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "kill -SEGV $$"])
     with pytest.raises(Failure) as failure:
-        Service(desk.data_dir, desk.environment).start()
+        ServiceProcess(desk.data_dir, desk.environment).start()
     assert failure.value.code == service.CRASHED
 
 
 def test_a_start_that_is_called_off_leaves_nothing_however_early_that_is(desk: Desk) -> None:
-    made = Service(desk.data_dir, desk.environment)
+    made = ServiceProcess(desk.data_dir, desk.environment)
     with ThreadPoolExecutor() as threads:
         started = threads.submit(made.start)
         wait_until(lambda: made._child is not None, lambda: "nothing was started", 10)
@@ -112,12 +111,12 @@ def test_a_start_that_is_called_off_leaves_nothing_however_early_that_is(desk: D
         with pytest.raises(Failure) as failure:
             started.result(30)
     assert failure.value.code == service.STOPPED
-    assert owner.find(desk.data_dir) is None
+    assert service.find_owner_pid(desk.data_dir) is None
 
 
 def test_one_that_was_started_by_hand_is_found_and_stopped(desk: Desk) -> None:
     by_hand = RunningAppliance(desk.data_dir, desk.environment).start()
-    made = Service(desk.data_dir, desk.environment)
+    made = ServiceProcess(desk.data_dir, desk.environment)
     assert by_hand.process is not None
     assert made.start().pid == by_hand.process.pid
     made.stop()
@@ -128,7 +127,7 @@ def test_one_that_was_started_by_hand_is_found_and_stopped(desk: Desk) -> None:
 def test_one_that_ends_at_once_is_told_in_its_own_words(desk: Desk) -> None:
     wrong = replace(desk, environment=desk.environment | {"MAILBOX_APPLIANCE_SERVER_PORT": "none"})
     with pytest.raises(Failure, match=r"^MAILBOX_APPLIANCE_SERVER_PORT") as failure:
-        Service(desk.data_dir, wrong.environment).start()
+        ServiceProcess(desk.data_dir, wrong.environment).start()
     assert failure.value.code == "invalid_request"
     file = desk.data_dir / "logs" / "tray-serve.log"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -137,7 +136,7 @@ def test_one_that_ends_at_once_is_told_in_its_own_words(desk: Desk) -> None:
 
 def test_beside_a_port_that_is_taken_it_takes_a_free_one_where_none_is_set(desk: Desk) -> None:
     unset = {name: value for name, value in desk.environment.items() if not name.endswith("_SERVER_PORT")}
-    made = Service(desk.data_dir, unset)
+    made = ServiceProcess(desk.data_dir, unset)
     with socket.socket() as other:
         with suppress(OSError):  # or somebody else has it, who does as well
             other.bind(("127.0.0.1", 8025))
@@ -154,7 +153,7 @@ def test_beside_a_port_that_is_taken_it_takes_a_free_one_where_none_is_set(desk:
 
 def test_where_it_is_silent_since_the_disk_is_full_that_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "own_command", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
-    made = Service(desk.data_dir, desk.environment)
+    made = ServiceProcess(desk.data_dir, desk.environment)
     with pytest.raises(Failure, match=r"^It ended \(1\)"):
         made.start()
     monkeypatch.setattr(files, "free_bytes", lambda _: 0)
@@ -167,7 +166,7 @@ def test_what_it_says_on_its_output_as_its_set_up_code_is_written_nowhere(
 ) -> None:
     monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "echo ab-cd; echo ended >&2; exit 1"])
     with pytest.raises(Failure, match=r"^ended$"):
-        Service(desk.data_dir, desk.environment).start()
+        ServiceProcess(desk.data_dir, desk.environment).start()
     assert (desk.data_dir / "logs" / "tray-serve.log").read_text() == "ended\n"
 
 
@@ -176,7 +175,7 @@ def test_one_of_a_bundle_unpacks_what_it_needs_for_itself(desk: Desk, monkeypatc
     monkeypatch.setattr("sys.frozen", True, raising=False)
     monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "env >&2; exit 1"])
     with pytest.raises(Failure):
-        Service(desk.data_dir, desk.environment).start()
+        ServiceProcess(desk.data_dir, desk.environment).start()
     told = (desk.data_dir / "logs" / "tray-serve.log").read_text()
     assert "PYINSTALLER_RESET_ENVIRONMENT=1\n" in told
 
@@ -184,11 +183,11 @@ def test_one_of_a_bundle_unpacks_what_it_needs_for_itself(desk: Desk, monkeypatc
 def test_where_its_words_cannot_be_written_down_that_is_told(desk: Desk) -> None:
     (desk.data_dir / "logs").write_text("")
     with pytest.raises(Failure, match=rf"^{desk.data_dir}/logs cannot be used"):
-        Service(desk.data_dir, desk.environment).start()
+        ServiceProcess(desk.data_dir, desk.environment).start()
 
 
 def test_who_owns_it_and_does_not_answer_yet_is_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, made = DirectoryLock(desk.data_dir), Service(desk.data_dir, desk.environment)
+    lock, made = DirectoryLock(desk.data_dir), ServiceProcess(desk.data_dir, desk.environment)
     said = desk.data_dir / "logs" / "tray-serve.log"
     with ThreadPoolExecutor() as threads:
         started = threads.submit(made.start)
@@ -196,7 +195,7 @@ def test_who_owns_it_and_does_not_answer_yet_is_waited_for(desk: Desk, monkeypat
         (desk.data_dir / "run.json").write_text(json.dumps({"pid": os.getpid(), "url": "http://[::1]:1", "secret": ""}))
         assert started.result(30).pid == os.getpid()
     (desk.data_dir / "run.json").unlink()
-    monkeypatch.setattr(service, "_OTHER_WITHIN", 0)
+    monkeypatch.setattr(service, "_OTHER_SECONDS", 0)
     with pytest.raises(Failure, match=rf"Another process \(pid {os.getpid()}\)"):
         made.start()
     lock.release()
@@ -215,16 +214,16 @@ def test_who_owns_it_and_does_not_answer_yet_is_waited_for(desk: Desk, monkeypat
 def test_what_systemd_keeps_is_seen_by_its_unit(tmp_path: Path, group: str, unit: str | None) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cgroup").write_text(group)
-    found = owner.kept_by(7, tmp_path)
+    found = service.systemd_stop_command(7, tmp_path)
     assert found is None if unit is None else unit in str(found)
-    assert owner.kept_by(8, tmp_path) is None
+    assert service.systemd_stop_command(8, tmp_path) is None
 
 
 def test_what_systemd_keeps_is_not_stopped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = DirectoryLock(desk.data_dir)
-    monkeypatch.setattr(owner, "kept_by", lambda pid: "systemctl --user stop mailbox-appliance")
-    assert service.is_kept(os.getpid())
-    made = Service(desk.data_dir, desk.environment)
+    monkeypatch.setattr(service, "systemd_stop_command", lambda pid: "systemctl --user stop mailbox-appliance")
+    assert service.is_kept_by_systemd(os.getpid())
+    made = ServiceProcess(desk.data_dir, desk.environment)
     with pytest.raises(Failure, match="systemctl --user stop"):
         made.stop()
     made.quit()
@@ -237,7 +236,7 @@ def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None
         lock = DirectoryLock(desk.data_dir)
         (desk.data_dir / "lock").write_text(f"{bystander.pid}\n")
         with pytest.raises(Failure, match="is no process that is seen from here"):  # looked at, and left alone
-            Service(desk.data_dir, desk.environment).stop()
+            ServiceProcess(desk.data_dir, desk.environment).stop()
         assert bystander.poll() is None
         lock.release()
         bystander.kill()
@@ -247,7 +246,7 @@ def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None
 def test_one_that_ends_while_it_is_looked_at_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
-    lock, handle_of = DirectoryLock(tmp_path), owner._handle
+    lock, handle_of = DirectoryLock(tmp_path), service._open_pidfd
     with subprocess.Popen(("sleep", "60")) as process:
         (tmp_path / "lock").write_text(f"{process.pid}\n")
 
@@ -258,8 +257,8 @@ def test_one_that_ends_while_it_is_looked_at_has_ended(
             lock.release()
             return handle
 
-        monkeypatch.setattr(owner, "_handle", end)
-        assert owner.end(tmp_path / "lock", process.pid, 1)
+        monkeypatch.setattr(service, "_open_pidfd", end)
+        assert service.end_process(tmp_path / "lock", process.pid, 1)
 
 
 def test_one_that_runs_where_it_is_not_seen_is_found_and_not_told_to_end(desk: Desk) -> None:
@@ -267,7 +266,7 @@ def test_one_that_runs_where_it_is_not_seen_is_found_and_not_told_to_end(desk: D
     unseen, lock = 4_194_305, DirectoryLock(desk.data_dir)
     (desk.data_dir / "lock").write_text(f"{unseen}\n")
     (desk.data_dir / "run.json").write_text(json.dumps({"pid": unseen, "url": "http://127.0.0.1:1", "secret": ""}))
-    made = Service(desk.data_dir, desk.environment)
+    made = ServiceProcess(desk.data_dir, desk.environment)
     assert made.start().pid == unseen
     with pytest.raises(Failure, match=rf"^The appliance \(pid {unseen}\) is no process that is seen from here"):
         made.stop()
@@ -283,12 +282,12 @@ def test_a_store_that_is_in_use_without_an_owner_is_tried_twice_and_told(
     line = f"import sys; open({str(tries)!r}, 'a').write('x'); sys.exit({said!r})"
     monkeypatch.setattr(processes, "own_command", lambda *_: [sys.executable, "-c", line])
     with pytest.raises(Failure, match=r"^Another process has it open\.$"):
-        Service(desk.data_dir, desk.environment).start()
+        ServiceProcess(desk.data_dir, desk.environment).start()
     assert tries.read_text() == "xx"
 
 
 def test_what_it_says_stays_small(tmp_path: Path) -> None:
-    words = LastWords(tmp_path / "logs" / "said.log")
+    words = ErrorOutput(tmp_path / "logs" / "said.log")
     with words.open_for_start() as handle:
         os.write(handle, b"first\n" * 100_000)
     with words.open_for_start() as handle:

@@ -11,8 +11,8 @@ import pytest
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import files
-from mailbox_appliance.tray.state import Access, Https, Mailbox, Outcome, Service, State
-from mailbox_appliance.tray.watching import Watcher
+from mailbox_appliance.tray.state import AccessLevel, AuditOutcome, HttpsState, MailboxState, ServiceState, TrayState
+from mailbox_appliance.tray.watcher import ApplianceWatcher
 from tests.cli.recording_server import Canned, RecordingServer
 from tests.servers.fake_clock import FakeClock
 
@@ -34,16 +34,16 @@ RESTARTING = Canned(503, {"error": {"code": "provider_unavailable", "message": "
 
 
 CHEAP, DEAR = ["/accounts", "/status"], ["/me", BACKUPS, "/admin/https", CREATED, RESTORED]
-KNOWN = State(
-    Service.ANSWERS,
-    access=Access.ADMINISTRATOR,
-    mailboxes=(Mailbox("ada@example.org", "syncing", None, "1 of 2 messages"),),
+KNOWN = TrayState(
+    ServiceState.ANSWERS,
+    access=AccessLevel.ADMINISTRATOR,
+    mailboxes=(MailboxState("ada@example.org", "syncing", None, "1 of 2 messages"),),
     uncertain=2,
     queued=1,
     last_backup="2026-11-22T05:46:01.000Z",
-    backup=Outcome("aud_1", succeeded=True),
-    restore=Outcome("aud_2", succeeded=False),
-    https=Https(enabled=True, url="https://127.0.0.1:8443", fingerprint="sha256:00"),
+    backup=AuditOutcome("aud_1", succeeded=True),
+    restore=AuditOutcome("aud_2", succeeded=False),
+    https=HttpsState(enabled=True, url="https://127.0.0.1:8443", fingerprint="sha256:00"),
 )
 
 
@@ -68,9 +68,9 @@ class Scene:
         """The log-ins, as somebody with this environment has them."""
         return TokenStore(self.folder / "config", environment)
 
-    def watching(self, environment: dict[str, str]) -> Watcher:
+    def watching(self, environment: dict[str, str]) -> ApplianceWatcher:
         """A watcher."""
-        return Watcher(self.data_dir, self.tokens(environment), environment, self.clock)
+        return ApplianceWatcher(self.data_dir, self.tokens(environment), environment, self.clock)
 
     def log_in(self, token: str = "mbxs_one", environment: dict[str, str] = FILE) -> None:
         """Remember a log-in, as `login` does."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.families import PREFIX
+from mailbox_appliance.web.metrics import METRIC_PREFIX
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_member, letter
 
@@ -55,14 +55,14 @@ class Scraper:
 
         found = {}
         for metric in text_string_to_metric_families(self.text()):
-            name = metric.name.removeprefix(PREFIX)
+            name = metric.name.removeprefix(METRIC_PREFIX)
             found[name + "_total" if metric.type == "counter" else name] = metric
         return found
 
     def value(self, name: str, **labels: str) -> float | None:
         """One value; None where there is none."""
         for sample in (sample for metric in self.families().values() for sample in metric.samples):
-            if sample.name == PREFIX + name and sample.labels == labels:
+            if sample.name == METRIC_PREFIX + name and sample.labels == labels:
                 return float(sample.value)
         return None
 

@@ -12,8 +12,7 @@ import pytest
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import HostNotAllowed
 from mailbox_appliance.security.tokens import new_token
-from mailbox_appliance.web.callers import AllowedHosts, bearer_token, origin_of
-from mailbox_appliance.web.proxies import Proxies
+from mailbox_appliance.web.http import AllowedHosts, TrustedProxies, bearer_token, origin_of
 from tests.checked_client import PASSWORD, CheckedClient
 from tests.operations.filled import add_key, add_member, suspend
 from tests.servers.running import RunningAppliance
@@ -57,20 +56,20 @@ ORIGINS: tuple[tuple[str, dict[str, str], bool], ...] = (
 def test_a_request_is_of_this_computer_unless_a_proxy_marked_it(
     peer: str, fields: Mapping[str, str], *, is_local: bool
 ) -> None:
-    origin = origin_of({"REMOTE_ADDR": peer, **fields}, Proxies())
+    origin = origin_of({"REMOTE_ADDR": peer, **fields}, TrustedProxies())
     assert (origin.is_local, origin.is_secure) == (is_local, False)
     assert origin.client_address == (peer or None)
 
 
 def test_only_the_listener_itself_makes_a_request_secure() -> None:
     forged = {"HTTP_X_FORWARDED_PROTO": "https", "HTTP_FORWARDED": "proto=https"}
-    assert not origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "http", **forged}, Proxies()).is_secure
-    assert origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "https"}, Proxies()).is_secure
+    assert not origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "http", **forged}, TrustedProxies()).is_secure
+    assert origin_of({"REMOTE_ADDR": "192.0.2.1", "wsgi.url_scheme": "https"}, TrustedProxies()).is_secure
 
 
 def test_a_trusted_proxy_may_speak_http_1_0() -> None:
     said = {"HTTP_X_FORWARDED_FOR": "192.0.2.7", "HTTP_X_FORWARDED_PROTO": "https", "SERVER_PROTOCOL": "HTTP/1.0"}
-    origin = origin_of({"REMOTE_ADDR": "127.0.0.1", "wsgi.url_scheme": "http", **said}, Proxies(["127.0.0.1"]))
+    origin = origin_of({"REMOTE_ADDR": "127.0.0.1", "wsgi.url_scheme": "http", **said}, TrustedProxies(["127.0.0.1"]))
     assert (origin.client_address, origin.is_local, origin.is_secure) == ("192.0.2.7", False, True)
 
 

@@ -40,7 +40,7 @@ def anybody(appliance: Appliance) -> CheckedClient:
 
 
 def _path(name: str) -> str:
-    return f"/console/{console_files.digest()}/{name}"
+    return f"/console/{console_files.files_digest()}/{name}"
 
 
 def _policy(text: str) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _policy(text: str) -> dict[str, str]:
 
 
 def test_the_whole_console_weighs_at_most_120_kb_compressed() -> None:
-    files = console_files.files_served()
+    files = console_files.load_files()
     pages = [(CONSOLE / name).read_bytes() for name in ("index.html", "frame.html")]
     weight = sum(len(file.compressed) for file in files.values()) + sum(len(gzip.compress(page)) for page in pages)
     heaviest = sorted(((len(file.compressed), path) for path, file in files.items()), reverse=True)[:8]
@@ -109,7 +109,7 @@ def test_the_empty_page_for_messages_runs_no_script_and_loads_nothing(anybody: C
     ],
 )
 def test_files_are_kept_for_ever_and_sent_compressed_to_who_takes_that(accepted: str, is_packed: bool) -> None:
-    answer = console_files.served({"HTTP_ACCEPT_ENCODING": accepted}, console_files.digest(), "app.js")
+    answer = console_files.serve_file({"HTTP_ACCEPT_ENCODING": accepted}, console_files.files_digest(), "app.js")
     headers = dict(answer.headers)
     assert headers.get("Content-Encoding") == ("gzip" if is_packed else None)
     text = (gzip.decompress(answer.body) if is_packed else answer.body).decode()

@@ -11,14 +11,14 @@ from threading import Event
 import pytest
 
 from mailbox_appliance.errors import Unavailable
-from mailbox_appliance.web.bounds import Bounds
-from mailbox_appliance.web.server import Listeners
-from tests.web.test_tls import Bio, client_hello
+from mailbox_appliance.web.server.memory import ServerBounds
+from mailbox_appliance.web.server.server import HttpServer
+from tests.web.server.test_tls import Bio, client_hello
 from tests.web.wire import GET, PATIENCE, POST, Gate, Usual, Wire, any_certificate, certificate, eventually, listening
 
-QUICK = Bounds(first_bytes=0.3, handshake_timeout=1)
-PATIENT = Bounds(first_bytes=8)  # twenty clients are here in one process
-ENDS: dict[str, Callable[[Listeners], None]] = {
+QUICK = ServerBounds(first_bytes=0.3, handshake_timeout=1)
+PATIENT = ServerBounds(first_bytes=8)  # twenty clients are here in one process
+ENDS: dict[str, Callable[[HttpServer], None]] = {
     "stop": lambda listeners: listeners.stop_listening(),
     "close": lambda listeners: listeners.servers[0].retire(PATIENCE),
 }
@@ -29,14 +29,14 @@ class Stopping(Unavailable):
 
 
 @pytest.fixture(params=list(ENDS.values()), ids=list(ENDS))
-def end(request: pytest.FixtureRequest) -> Callable[[Listeners], None]:
+def end(request: pytest.FixtureRequest) -> Callable[[HttpServer], None]:
     """A way for a listener to end."""
-    found: Callable[[Listeners], None] = request.param
+    found: Callable[[HttpServer], None] = request.param
     return found
 
 
 @contextmanager
-def held(listeners: Listeners, end: Callable[[Listeners], None]) -> Iterator[None]:
+def held(listeners: HttpServer, end: Callable[[HttpServer], None]) -> Iterator[None]:
     """The loops do nothing meanwhile; then the listeners end."""
     goes_on = Event()
     for server in listeners.servers:
@@ -53,7 +53,7 @@ def held(listeners: Listeners, end: Callable[[Listeners], None]) -> Iterator[Non
 
 
 @pytest.mark.usefixtures("scheme")
-def test_who_waits_to_be_accepted_is_answered(end: Callable[[Listeners], None]) -> None:
+def test_who_waits_to_be_accepted_is_answered(end: Callable[[HttpServer], None]) -> None:
     with ExitStack() as stack:
         listeners = stack.enter_context(listening(bounds=PATIENT))
         callers = stack.enter_context(ThreadPoolExecutor(20))
@@ -71,7 +71,7 @@ def test_who_waits_to_be_accepted_is_answered(end: Callable[[Listeners], None]) 
 
 
 @pytest.mark.usefixtures("scheme")
-def test_what_came_on_connections_that_were_kept_is_answered(end: Callable[[Listeners], None]) -> None:
+def test_what_came_on_connections_that_were_kept_is_answered(end: Callable[[HttpServer], None]) -> None:
     with ExitStack() as stack:
         listeners = stack.enter_context(listening(bounds=QUICK))
         wires = [stack.enter_context(Wire(listeners.addresses[0])) for _ in range(5)]
@@ -97,7 +97,7 @@ def test_what_came_is_answered_where_nothing_is_waited_for() -> None:
 
 
 @pytest.mark.usefixtures("scheme")
-def test_who_has_only_just_come_is_waited_for_but_not_for_long(end: Callable[[Listeners], None]) -> None:
+def test_who_has_only_just_come_is_waited_for_but_not_for_long(end: Callable[[HttpServer], None]) -> None:
     with ExitStack() as stack:
         listeners = stack.enter_context(listening(bounds=QUICK))
         kept, silent, late = [stack.enter_context(Wire(listeners.addresses[0])) for _ in range(3)]
@@ -113,9 +113,9 @@ def test_who_has_only_just_come_is_waited_for_but_not_for_long(end: Callable[[Li
         assert eventually(lambda: not listeners.is_busy())
 
 
-def test_a_handshake_that_has_begun_is_waited_for(end: Callable[[Listeners], None]) -> None:
+def test_a_handshake_that_has_begun_is_waited_for(end: Callable[[HttpServer], None]) -> None:
     with ExitStack() as stack:
-        listeners = stack.enter_context(listening(context=certificate(), bounds=Bounds(first_bytes=0.05)))
+        listeners = stack.enter_context(listening(context=certificate(), bounds=ServerBounds(first_bytes=0.05)))
         address = listeners.addresses[0]
         client, half = Bio(address), stack.enter_context(Wire(address, plain=True)).send(client_hello()[:100])
         rest = client.begin(100)
@@ -133,7 +133,7 @@ def test_a_handshake_that_has_begun_is_waited_for(end: Callable[[Listeners], Non
             half.ended()
 
 
-def expected(listeners: Listeners) -> list[float]:
+def expected(listeners: HttpServer) -> list[float]:
     """Until when each connection is waited for."""
     return [one.expected_until for server in listeners.servers for one in list(server.active_channels.values())]
 

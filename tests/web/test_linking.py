@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.web import console_files
-from mailbox_appliance.web.linking import NotLinked, linked, stripped, styled
+from mailbox_appliance.web.console_files import CannotLink, link_modules, strip_source, strip_styles
 
 CONSOLE = Path(console_files.__file__).parent / "console"
 NODE = Path(__file__).parents[2] / ".venv/bin/node"
@@ -68,7 +68,7 @@ def test_what_is_linked_does_what_its_modules_do(tmp_path: Path) -> None:
     modules = {"app.js": APP, "lib/twice.js": TWICE, "lib/other.js": OTHER, "page.js": PAGE, **THEIRS}
     (tmp_path / "vendor").mkdir()
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    for path, text in {**THEIRS, "app.js": linked(modules, "app.js")}.items():
+    for path, text in {**THEIRS, "app.js": link_modules(modules, "app.js")}.items():
         (tmp_path / path).write_text(text)
     program = 'await import("./app.js"); console.log(JSON.stringify([globalThis.now, await globalThis.after]))'
     (tmp_path / "run.js").write_text(program)
@@ -90,13 +90,13 @@ def test_what_is_linked_does_what_its_modules_do(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_linked_is_told(text: str, told: str) -> None:
     page = 'import "./app.js";\nexport const a = 1;\n'
-    with pytest.raises(NotLinked, match=told.replace("(", r"\(")):
-        linked({"app.js": text, "page.js": page}, "app.js")
+    with pytest.raises(CannotLink, match=told.replace("(", r"\(")):
+        link_modules({"app.js": text, "page.js": page}, "app.js")
 
 
 def test_the_console_itself_is_linked_and_is_a_module(tmp_path: Path) -> None:
     app = tmp_path / "app.mjs"
-    app.write_bytes(console_files.files_served()["app.js"].plain)
+    app.write_bytes(console_files.load_files()["app.js"].plain)
     done = subprocess.run([NODE, "--check", app], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
 
@@ -104,11 +104,11 @@ def test_the_console_itself_is_linked_and_is_a_module(tmp_path: Path) -> None:
 def test_comments_types_and_indentation_are_taken_out() -> None:
     for path in sorted(CONSOLE.rglob("*.js")):
         if "vendor" not in path.parts:
-            left = stripped(path.read_text("utf-8"))
+            left = strip_source(path.read_text("utf-8"))
             for gone in ("@param", "@typedef", "@type", "// @ts-check", "\n  "):
                 assert gone not in left, path
 
 
 def test_a_style_sheet_is_sent_in_one_line_without_its_comments() -> None:
     sheet = "/* Rows,\n * and more. */\n.row {\n  left: 0;\n}\n@media (width) {\n  .row::after {\n    top: 0;\n  }\n}\n"
-    assert styled(sheet).strip() == ".row { left: 0; } @media (width) { .row::after { top: 0; } }"
+    assert strip_styles(sheet).strip() == ".row { left: 0; } @media (width) { .row::after { top: 0; } }"

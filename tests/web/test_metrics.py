@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.families import FAMILIES, PREFIX
+from mailbox_appliance.web.metrics import METRIC_FAMILIES, METRIC_PREFIX
 from tests.checked_client import CheckedClient
 from tests.operations.filled import add_member
 from tests.operations.log_ins import LOGIN, WRONG, log_in
@@ -48,7 +48,7 @@ def busy(timed: Appliance, scraper: Scraper) -> Scraper:
 
 def test_every_metric_is_there_as_the_table_has_it(busy: Scraper) -> None:
     found = busy.families()
-    for family in FAMILIES:
+    for family in METRIC_FAMILIES:
         metric = found.pop(family.name)
         assert (metric.type, metric.documentation) == (family.kind, family.help)
         labels = {name for sample in metric.samples for name in sample.labels if name != "le"}
@@ -95,7 +95,7 @@ def test_the_values(busy: Scraper, timed: Appliance, clock: FakeClock) -> None:
 def test_what_nobody_tells_is_left_out(scraper: Scraper) -> None:
     text = scraper.text()
     for name in ("http_connections", "tls_handshakes", "certificate", "backup_last", "scheduled_next", "mailbox_"):
-        assert f"{PREFIX}{name}" not in text.replace(f"{PREFIX}mailboxes", "")
+        assert f"{METRIC_PREFIX}{name}" not in text.replace(f"{METRIC_PREFIX}mailboxes", "")
 
 
 def test_requests_and_how_long_they_took(scraper: Scraper) -> None:

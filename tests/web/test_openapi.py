@@ -8,7 +8,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.operation import Access
 from mailbox_appliance.web.routes import ROUTES, Route
 from tests.checked_client import description
 

@@ -5,8 +5,7 @@ import time
 import pytest
 
 from mailbox_appliance.settings import load
-from mailbox_appliance.web.callers import origin_of
-from mailbox_appliance.web.proxies import Proxies, proxies_of
+from mailbox_appliance.web.http import TrustedProxies, origin_of, trusted_proxies
 
 PROXY, OTHER_PROXY, CLIENT, FORGED = "10.0.0.1", "10.0.0.2", "198.51.100.7", "203.0.113.9"
 TRUSTED = ("10.0.0.0/24", "fd00::/64", "127.0.0.1")
@@ -71,11 +70,11 @@ X_FORWARDED_FOR: tuple[tuple[str, str | None], ...] = (
 @pytest.mark.parametrize(("field", "client"), X_FORWARDED_FOR)
 def test_x_forwarded_for_tells_the_client(field: str, client: str | None) -> None:
     environ = {"REMOTE_ADDR": PROXY, "HTTP_X_FORWARDED_FOR": field}
-    origin = origin_of(environ, Proxies(TRUSTED))
+    origin = origin_of(environ, TrustedProxies(TRUSTED))
     assert (origin.client_address, origin.is_local, origin.is_secure) == (client or PROXY, False, False)
     # Of the other kind it is a mark, and nothing more; so it is of a peer that nobody trusts.
-    assert origin_of(environ, Proxies(TRUSTED, "forwarded")).client_address == PROXY
-    assert origin_of(environ | {"REMOTE_ADDR": FORGED}, Proxies(TRUSTED)).client_address == FORGED
+    assert origin_of(environ, TrustedProxies(TRUSTED, "forwarded")).client_address == PROXY
+    assert origin_of(environ | {"REMOTE_ADDR": FORGED}, TrustedProxies(TRUSTED)).client_address == FORGED
 
 
 # What X-Forwarded-Proto says, and whether the client came by HTTPS; None: nothing is said.
@@ -104,10 +103,10 @@ def test_x_forwarded_proto_tells_how_it_came(field: str | None, *, is_https: boo
     environ = {"REMOTE_ADDR": PROXY, "HTTP_X_FORWARDED_FOR": CLIENT, "wsgi.url_scheme": "http"}
     environ |= {} if field is None else {"HTTP_X_FORWARDED_PROTO": field}
     secured = environ | {"wsgi.url_scheme": "https"}
-    assert origin_of(environ, Proxies(TRUSTED)).is_secure == bool(is_https)
+    assert origin_of(environ, TrustedProxies(TRUSTED)).is_secure == bool(is_https)
     # By plain HTTP on the first way it was listened to, whatever the last one is.
-    assert origin_of(secured, Proxies(TRUSTED)).is_secure == (is_https is not False)
-    for others in (Proxies(), Proxies(["10.0.0.2"]), Proxies(TRUSTED, "forwarded")):
+    assert origin_of(secured, TrustedProxies(TRUSTED)).is_secure == (is_https is not False)
+    for others in (TrustedProxies(), TrustedProxies(["10.0.0.2"]), TrustedProxies(TRUSTED, "forwarded")):
         assert not origin_of(environ, others).is_secure
         assert origin_of(secured, others).is_secure
 
@@ -182,9 +181,9 @@ FORWARDED: tuple[tuple[str, str | None, bool], ...] = (
 @pytest.mark.parametrize(("field", "client", "is_https"), FORWARDED)
 def test_forwarded_tells_the_client_and_how_it_came(field: str, client: str | None, *, is_https: bool) -> None:
     environ = {"REMOTE_ADDR": PROXY, "HTTP_FORWARDED": field, "wsgi.url_scheme": "http"}
-    origin = origin_of(environ, Proxies(TRUSTED, "forwarded"))
+    origin = origin_of(environ, TrustedProxies(TRUSTED, "forwarded"))
     assert (origin.client_address, origin.is_local, origin.is_secure) == (client or PROXY, False, is_https)
-    for others in (Proxies(), Proxies(["192.0.2.1"], "forwarded"), Proxies(TRUSTED)):
+    for others in (TrustedProxies(), TrustedProxies(["192.0.2.1"], "forwarded"), TrustedProxies(TRUSTED)):
         origin = origin_of(environ, others)
         assert (origin.client_address, origin.is_local, origin.is_secure) == (PROXY, False, False)
 
@@ -215,7 +214,7 @@ PEERS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 
 @pytest.mark.parametrize(("networks", "peer", "is_trusted"), PEERS)
 def test_who_is_a_trusted_proxy(networks: tuple[str, ...], peer: str, *, is_trusted: bool) -> None:
-    proxies = Proxies(networks)
+    proxies = TrustedProxies(networks)
     assert proxies.trusts(peer) == is_trusted
     assert not proxies.trusts(None)
     environ = {"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_FOR": CLIENT}
@@ -224,7 +223,7 @@ def test_who_is_a_trusted_proxy(networks: tuple[str, ...], peer: str, *, is_trus
 
 def test_a_trusted_proxy_on_this_computer_is_this_computer_only_without_marks() -> None:
     for headers in ("x-forwarded", "forwarded"):
-        proxies = Proxies(["127.0.0.1"], headers)
+        proxies = TrustedProxies(["127.0.0.1"], headers)
         assert origin_of({"REMOTE_ADDR": "127.0.0.1"}, proxies).is_local
         assert not origin_of({"REMOTE_ADDR": "10.0.0.1"}, proxies).is_local
         for mark in ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED", "HTTP_VIA"):
@@ -236,11 +235,11 @@ def test_they_are_those_of_the_settings() -> None:
     environment = {"MAILBOX_APPLIANCE_SERVER_TRUSTED_PROXIES": "10.0.0.0/24, fd00::1"}
     settings = load(environment=environment)
     environ = {"REMOTE_ADDR": "fd00::1", "HTTP_X_FORWARDED_FOR": CLIENT, "HTTP_FORWARDED": f"for={FORGED}"}
-    assert origin_of(environ, proxies_of(settings)).client_address == CLIENT
-    assert proxies_of(settings) is proxies_of(load(environment=environment))
+    assert origin_of(environ, trusted_proxies(settings)).client_address == CLIENT
+    assert trusted_proxies(settings) is trusted_proxies(load(environment=environment))
     other = load(environment=environment | {"MAILBOX_APPLIANCE_SERVER_PROXY_HEADERS": "forwarded"})
-    assert origin_of(environ, proxies_of(other)).client_address == FORGED
-    assert origin_of(environ, proxies_of(load(environment={}))).client_address == "fd00::1"
+    assert origin_of(environ, trusted_proxies(other)).client_address == FORGED
+    assert origin_of(environ, trusted_proxies(load(environment={}))).client_address == "fd00::1"
 
 
 @pytest.mark.parametrize("kind", ["x-forwarded", "forwarded"])
@@ -270,7 +269,7 @@ def test_what_is_said_at_length_is_read_quickly(kind: str) -> None:
     fields = [(one + piece * 32_000)[:32_000] + end for one in begun for piece in pieces for end in ("", "!", '"')]
     for field in fields:
         started = time.thread_time()
-        origin_of({"REMOTE_ADDR": PROXY, name: field}, Proxies(TRUSTED, kind))
+        origin_of({"REMOTE_ADDR": PROXY, name: field}, TrustedProxies(TRUSTED, kind))
         assert time.thread_time() - started < 0.2, (field[:20], field[-1])
 
 
@@ -278,6 +277,6 @@ def test_what_is_said_at_length_is_read_quickly(kind: str) -> None:
 def test_what_stands_before_many_proxies_is_not_read(kind: str) -> None:
     name, each = ("HTTP_FORWARDED", "for=") if kind == "forwarded" else ("HTTP_X_FORWARDED_FOR", "")
     chain = ", ".join([f"{each}{CLIENT}", *[f"{each}{OTHER_PROXY}"] * 40])
-    assert origin_of({"REMOTE_ADDR": PROXY, name: chain}, Proxies(TRUSTED, kind)).client_address == OTHER_PROXY
+    assert origin_of({"REMOTE_ADDR": PROXY, name: chain}, TrustedProxies(TRUSTED, kind)).client_address == OTHER_PROXY
     short = ", ".join([f"{each}{CLIENT}", *[f"{each}{OTHER_PROXY}"] * 31])
-    assert origin_of({"REMOTE_ADDR": PROXY, name: short}, Proxies(TRUSTED, kind)).client_address == CLIENT
+    assert origin_of({"REMOTE_ADDR": PROXY, name: short}, TrustedProxies(TRUSTED, kind)).client_address == CLIENT

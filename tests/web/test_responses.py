@@ -9,7 +9,7 @@ import pytest
 from mailbox_appliance import errors
 from mailbox_appliance.errors import Detail, Invalid, NotFound, Problem, StoreUnusable, Throttled, Unavailable
 from mailbox_appliance.model.records import Download, OperationResult
-from mailbox_appliance.web import responses
+from mailbox_appliance.web import http
 from mailbox_appliance.web.routes import ROUTES
 from tests.checked_client import CODES
 
@@ -30,7 +30,7 @@ def make(kind: type[Problem]) -> Problem:
 
 @pytest.mark.parametrize("kind", list(problems()))
 def test_the_code_of_a_problem_belongs_to_its_status(kind: type[Problem]) -> None:
-    response = responses.failure(make(kind), "req_1", EVERY)
+    response = http.failure(make(kind), "req_1", EVERY)
     error = json.loads(response.body)["error"]
     # The last one is of licences, which are not offered yet.
     assert error["code"] in CODES.get(response.status, {"license_unverified"})
@@ -54,7 +54,7 @@ def test_a_body_that_is_too_large_names_the_limit_whatever_its_status() -> None:
         ({413}, "The message is larger than the limit of 36 MiB for this endpoint."),
         ({400}, "The message is larger than the limit of 36 MiB."),
     ):
-        error = json.loads(responses.failure(problem, "req_1", frozenset(allowed)).body)["error"]
+        error = json.loads(http.failure(problem, "req_1", frozenset(allowed)).body)["error"]
         assert error["message"] == told
 
 
@@ -63,7 +63,7 @@ def test_a_status_that_is_not_listed_does_not_leave(
     problem: Problem, with_413: tuple[int, str], without: tuple[int, str]
 ) -> None:
     for allowed, expected in (({400, 413, 429}, with_413), ({400, 429}, without)):
-        response = responses.failure(problem, "req_1", frozenset(allowed))
+        response = http.failure(problem, "req_1", frozenset(allowed))
         assert (response.status, json.loads(response.body)["error"]["code"]) == expected
         assert response.headers == ((("Retry-After", "5"),) if response.status == 429 else ())
 
@@ -71,27 +71,27 @@ def test_a_status_that_is_not_listed_does_not_leave(
 def test_no_endpoint_answers_with_a_status_that_it_does_not_list() -> None:
     for route in ROUTES:
         for kind in problems():
-            response = responses.failure(make(kind), "req_1", route.errors | {500})
+            response = http.failure(make(kind), "req_1", route.errors | {500})
             assert response.status in route.errors | {500}, (route.path, kind)
 
 
 def test_what_cannot_be_said_of_a_store_stays_inside() -> None:
-    response = responses.failure(StoreUnusable(reason="/secret/folder is gone."), "req_1", EVERY)
+    response = http.failure(StoreUnusable(reason="/secret/folder is gone."), "req_1", EVERY)
     assert response.status == 500
     assert b"secret" not in response.body
 
 
 def test_the_headers_that_go_with_a_status() -> None:
-    assert responses.failure(errors.Unauthenticated(), "r", EVERY).headers == (("WWW-Authenticate", "Bearer"),)
-    assert responses.failure(errors.InvalidCredentials(), "r", EVERY).headers == (("WWW-Authenticate", "Bearer"),)
-    assert responses.failure(Throttled(retry_after=7), "r", EVERY).headers == (("Retry-After", "7"),)
-    assert responses.failure(Unavailable(reason="x", retry_after=7), "r", EVERY).headers == (("Retry-After", "7"),)
-    assert responses.failure(NotFound(what="x"), "r", EVERY).headers == ()
+    assert http.failure(errors.Unauthenticated(), "r", EVERY).headers == (("WWW-Authenticate", "Bearer"),)
+    assert http.failure(errors.InvalidCredentials(), "r", EVERY).headers == (("WWW-Authenticate", "Bearer"),)
+    assert http.failure(Throttled(retry_after=7), "r", EVERY).headers == (("Retry-After", "7"),)
+    assert http.failure(Unavailable(reason="x", retry_after=7), "r", EVERY).headers == (("Retry-After", "7"),)
+    assert http.failure(NotFound(what="x"), "r", EVERY).headers == ()
 
 
 def test_details_are_written_out() -> None:
     details = (Detail("/to/0/email", "Wrong."), Detail("query:limit", "Wrong too."))
-    body = json.loads(responses.failure(Invalid(reason="x", details=details), "r", EVERY).body)
+    body = json.loads(http.failure(Invalid(reason="x", details=details), "r", EVERY).body)
     assert body["error"]["details"] == [
         {"path": "/to/0/email", "message": "Wrong."},
         {"path": "query:limit", "message": "Wrong too."},
@@ -108,9 +108,9 @@ SUCCESSES: tuple[tuple[OperationResult[object], str], ...] = (
 
 @pytest.mark.parametrize(("answer", "text"), SUCCESSES)
 def test_a_success_is_an_envelope(answer: OperationResult[object], text: str) -> None:
-    response = responses.success(201, answer)
+    response = http.success(201, answer)
     assert (response.status, response.body.decode()) == (201, text)
-    assert responses.headers_of(response, "req_1") == [
+    assert http.headers_of(response, "req_1") == [
         ("Content-Type", "application/json; charset=utf-8"),
         ("Content-Length", str(len(text.encode()))),
         ("X-Request-Id", "req_1"),
@@ -133,7 +133,7 @@ def test_a_success_is_an_envelope(answer: OperationResult[object], text: str) ->
     ],
 )
 def test_the_name_of_a_file_is_one_header_field(filename: str, written: str) -> None:
-    assert responses.disposition(filename) == written
+    assert http.disposition(filename) == written
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_the_name_of_a_file_is_one_header_field(filename: str, written: str) -> 
 )
 def test_the_type_of_a_file_is_a_type(given: str, answered: str) -> None:
     file = OperationResult(Download(given, "x", 3, iter([b"abc"])))
-    response = responses.success(200, file)
-    fields = dict(responses.headers_of(response, "req_1"))
+    response = http.success(200, file)
+    fields = dict(http.headers_of(response, "req_1"))
     assert (fields["Content-Type"], fields["Content-Length"]) == (answered, "3")
     assert fields["X-Content-Type-Options"] == "nosniff"
     assert fields["Content-Security-Policy"] == "sandbox"

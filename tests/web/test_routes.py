@@ -1,6 +1,6 @@
 """The route table against the contract: what is offered, with which statuses, to whom."""
 
-from mailbox_appliance.operations.rights import Access
+from mailbox_appliance.operations.operation import Access
 from mailbox_appliance.web.routes import ROUTES, Route
 
 MAIL = {400, 401, 403, 404, 409, 422, 429, 500, 503}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.web.squeezing import squeezed
+from mailbox_appliance.web.console_files import minify_script
 
 CASES: tuple[tuple[str, str], ...] = (
     ("const a = 1;\nconst b = 2;\n", "const a=1;const b=2;"),
@@ -25,11 +25,11 @@ CASES: tuple[tuple[str, str], ...] = (
 
 @pytest.mark.parametrize(("source", "less"), CASES, ids=range(len(CASES)))
 def test_space_that_means_nothing_goes(source: str, less: str) -> None:
-    assert squeezed(source) == less
-    assert squeezed(less) == less
+    assert minify_script(source) == less
+    assert minify_script(less) == less
 
 
 @pytest.mark.parametrize("source", ["a = `b", "a = `b ${c}", 'a = "b'])
 def test_what_has_no_end_is_told(source: str) -> None:
     with pytest.raises(ValueError, match="no"):
-        squeezed(source)
+        minify_script(source)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.web.answers import HAND_OVER
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.connection import STREAM_BODY
+from mailbox_appliance.web.server.server import HttpServer
 from tests.web.wire import GET, Wire, eventually, is_served, listening
 
 pytestmark = pytest.mark.usefixtures("scheme")
@@ -31,7 +31,7 @@ class Streams:
             return [b"ok"]
         length = [("Content-Length", str(self.pieces * len(PIECE)))] if self.size else []
         start_response("200 OK", length)
-        environ[HAND_OVER](self)
+        environ[STREAM_BODY](self)
         return ()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -46,7 +46,7 @@ class Streams:
         self.closed += 1
 
 
-def paused(listeners: Listeners) -> int:
+def paused(listeners: HttpServer) -> int:
     """How many connections wait for their clients to read."""
     channels = [channel for server in listeners.servers for channel in server.active_channels.values()]
     return sum(channel.paused for channel in channels)

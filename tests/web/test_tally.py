@@ -3,33 +3,33 @@
 from concurrent.futures import ThreadPoolExecutor
 from time import process_time
 
-from mailbox_appliance.web.tally import BOUNDS, UNKNOWN, Tallied, Tally
+from mailbox_appliance.web.metrics import DURATION_BUCKETS, UNKNOWN_ROUTE, RequestCounter, RequestCounts
 
 
 def test_requests_count_by_route_method_and_status_within_bounds() -> None:
-    tally = Tally()
+    tally = RequestCounter()
     for seconds in (0.0, 0.005, 0.006, 60.0):
         tally.count("GET /api/v1/me", "GET", 200, seconds)
     tally.count("GET /api/v1/me", "HEAD", 401, 0.2)
-    tally.count(UNKNOWN, "GET", 404, 0.2)
+    tally.count(UNKNOWN_ROUTE, "GET", 404, 0.2)
     assert list(tally.snapshot()) == [
-        Tallied("/api/v1/me", "GET", 200, (2, 1, 0, 0, 0, 0, 1), 60.011),
-        Tallied("/api/v1/me", "HEAD", 401, (0, 0, 0, 1, 0, 0, 0), 0.2),
-        Tallied("unknown", "GET", 404, (0, 0, 0, 1, 0, 0, 0), 0.2),
+        RequestCounts("/api/v1/me", "GET", 200, (2, 1, 0, 0, 0, 0, 1), 60.011),
+        RequestCounts("/api/v1/me", "HEAD", 401, (0, 0, 0, 1, 0, 0, 0), 0.2),
+        RequestCounts("unknown", "GET", 404, (0, 0, 0, 1, 0, 0, 0), 0.2),
     ]
-    assert sorted(BOUNDS) == list(BOUNDS)
+    assert sorted(DURATION_BUCKETS) == list(DURATION_BUCKETS)
 
 
 def test_methods_that_nobody_knows_are_one() -> None:
-    tally = Tally()
+    tally = RequestCounter()
     for method in ("BREW", "get", "X" * 10_000, 'G"\n'):
-        tally.count(UNKNOWN, method, 405, 0.001)
+        tally.count(UNKNOWN_ROUTE, method, 405, 0.001)
     (row,) = tally.snapshot()
     assert (row.method, row.count) == ("other", 4)
 
 
 def test_nothing_is_lost_and_it_costs_microseconds() -> None:
-    tally = Tally()
+    tally = RequestCounter()
 
     def count(_: int) -> None:
         for _ in range(5000):

@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 
 import mailbox_appliance
-from mailbox_appliance.web.bounds import Bounds
-from mailbox_appliance.web.crowd import Places
-from mailbox_appliance.web.group import Group
-from mailbox_appliance.web.ports import AddressInUse, CannotListen
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.memory import ServerBounds
+from mailbox_appliance.web.server.selector import PeerLimits
+from mailbox_appliance.web.server.server import AddressInUse, CannotListen, HttpServer, ListenerGroup
 from tests.web.wire import (
     GET,
     OVER_TLS,
@@ -40,11 +38,11 @@ _LARGE = bytes(range(256)) * (LARGE // 256)
 
 
 @pytest.fixture
-def opened() -> Iterable[Callable[..., Group]]:
+def opened() -> Iterable[Callable[..., ListenerGroup]]:
     """Opens another group over TLS, to which `Wire` speaks TLS."""
     addresses: set[tuple[str, int]] = set()
 
-    def open_group(listeners: Listeners, where: Iterable[tuple[str, int]] = ANYWHERE) -> Group:
+    def open_group(listeners: HttpServer, where: Iterable[tuple[str, int]] = ANYWHERE) -> ListenerGroup:
         group = listeners.open(list(where), certificate())
         addresses.update(group.addresses)
         OVER_TLS.update(group.addresses)
@@ -68,9 +66,9 @@ def scheme_of(address: tuple[str, int]) -> str:
 # Opening.
 
 
-def test_both_kinds_are_served_by_the_same_workers(opened: Callable[..., Group]) -> None:
+def test_both_kinds_are_served_by_the_same_workers(opened: Callable[..., ListenerGroup]) -> None:
     before = set(threading.enumerate())
-    listeners = Listeners(echo, [("127.0.0.1", 0)], workers=2)
+    listeners = HttpServer(echo, [("127.0.0.1", 0)], workers=2)
     early = opened(listeners)
     listeners.start()
     late = opened(listeners)
@@ -86,7 +84,7 @@ def test_both_kinds_are_served_by_the_same_workers(opened: Callable[..., Group])
         listeners.open(ANYWHERE, certificate())
 
 
-def test_one_port_for_all_addresses_of_the_computer(opened: Callable[..., Group]) -> None:
+def test_one_port_for_all_addresses_of_the_computer(opened: Callable[..., ListenerGroup]) -> None:
     with listening() as listeners:
         group = opened(listeners, [("0.0.0.0", 0), ("::", 0)])
         (first, port), (second, same) = group.addresses
@@ -116,7 +114,7 @@ def test_a_port_that_is_taken_or_an_address_that_is_not_ours_is_named_with_what_
     [("127.0.0.1", True), ("::1", True), ("192.0.2.1", True), ("192.0.2.2", False), ("fe80::1%eth0", True)],
 )
 def test_who_speaks_for_many(host: str, many: bool) -> None:
-    places = Places(trusted=lambda address: address in ("192.0.2.1", "fe80::1"))
+    places = PeerLimits(trusted=lambda address: address in ("192.0.2.1", "fe80::1"))
     assert places.is_shared_peer(host) is many
 
 
@@ -134,7 +132,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).hexdigest().encode()
 
 
-def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: Callable[..., Group]) -> None:
+def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: Callable[..., ListenerGroup]) -> None:
     with listening(slow_stream) as listeners:
         group = opened(listeners)
         address = group.addresses[0]
@@ -155,9 +153,11 @@ def test_a_new_certificate_is_for_new_connections_and_disturbs_no_other(opened: 
 # Closing.
 
 
-def test_a_group_that_is_closed_answers_what_it_was_asked_and_leaves_its_port(opened: Callable[..., Group]) -> None:
+def test_a_group_that_is_closed_answers_what_it_was_asked_and_leaves_its_port(
+    opened: Callable[..., ListenerGroup],
+) -> None:
     gate = Gate()
-    with listening(gate, bounds=Bounds(first_bytes=0.2)) as listeners:
+    with listening(gate, bounds=ServerBounds(first_bytes=0.2)) as listeners:
         group = opened(listeners)
         address = group.addresses[0]
         upload = POST + b"Content-Length: 9\r\n\r\n"
@@ -184,8 +184,8 @@ def test_a_group_that_is_closed_answers_what_it_was_asked_and_leaves_its_port(op
         assert is_served(listeners.addresses[0])
 
 
-def test_a_request_may_close_the_group_that_it_came_by(opened: Callable[..., Group]) -> None:
-    groups: list[Group] = []
+def test_a_request_may_close_the_group_that_it_came_by(opened: Callable[..., ListenerGroup]) -> None:
+    groups: list[ListenerGroup] = []
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         groups[0].close()
@@ -200,7 +200,7 @@ def test_a_request_may_close_the_group_that_it_came_by(opened: Callable[..., Gro
         assert eventually(lambda: groups[0].has_ended)
 
 
-def test_a_group_that_is_closed_ends_in_time_whoever_is_left(opened: Callable[..., Group]) -> None:
+def test_a_group_that_is_closed_ends_in_time_whoever_is_left(opened: Callable[..., ListenerGroup]) -> None:
     gate = Gate()
     with listening(gate, request_timeout=1) as listeners:
         group = opened(listeners)
@@ -214,8 +214,8 @@ def test_a_group_that_is_closed_ends_in_time_whoever_is_left(opened: Callable[..
         gate.open.set()
 
 
-def test_a_group_may_be_closed_before_it_began(opened: Callable[..., Group]) -> None:
-    listeners = Listeners(echo, [("127.0.0.1", 0)])
+def test_a_group_may_be_closed_before_it_began(opened: Callable[..., ListenerGroup]) -> None:
+    listeners = HttpServer(echo, [("127.0.0.1", 0)])
     group = opened(listeners)
     group.close()
     assert group.has_ended
@@ -225,7 +225,7 @@ def test_a_group_may_be_closed_before_it_began(opened: Callable[..., Group]) -> 
     assert listeners.stop(PATIENCE)
 
 
-def test_stopping_while_a_closed_group_still_answers_waits_for_both(opened: Callable[..., Group]) -> None:
+def test_stopping_while_a_closed_group_still_answers_waits_for_both(opened: Callable[..., ListenerGroup]) -> None:
     gate = Gate()
     with listening(gate) as listeners:
         group = opened(listeners)
@@ -241,7 +241,7 @@ def test_stopping_while_a_closed_group_still_answers_waits_for_both(opened: Call
 # What goes on.
 
 
-def test_figures(opened: Callable[..., Group]) -> None:
+def test_figures(opened: Callable[..., ListenerGroup]) -> None:
     gate = Gate()
     with listening(gate, workers=1) as listeners:
         group = opened(listeners)
@@ -296,7 +296,7 @@ def test_nothing_in_the_package_listens_but_these_listeners() -> None:
         or name.endswith("HTTPServer")
     }
     # A command that waits for the browser of a sign-in listens for as long, on this computer (RFC 8252 7.3).
-    assert found == {"web/listener.py:TcpWSGIServer", "cli/loopback.py:ThreadingHTTPServer"}
+    assert found == {"web/server/server.py:TcpWSGIServer", "cli/oauth_sign_in.py:ThreadingHTTPServer"}
 
 
 def _names(tree: ast.AST) -> Iterable[str]:
@@ -309,7 +309,7 @@ def _names(tree: ast.AST) -> Iterable[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs /proc")
-def test_every_listening_socket_belongs_to_a_listener(opened: Callable[..., Group]) -> None:
+def test_every_listening_socket_belongs_to_a_listener(opened: Callable[..., ListenerGroup]) -> None:
     before = _listening_here()
     with listening(hosts=("127.0.0.1", "::1")) as listeners:
         group = opened(listeners)

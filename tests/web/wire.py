@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mailbox_appliance.tls.files import CertificateFiles, server_context
-from mailbox_appliance.web.server import Listeners
+from mailbox_appliance.web.server.server import HttpServer
 
 PATIENCE = 10.0
 
@@ -151,11 +151,11 @@ class Usual:
 
 
 @contextmanager
-def listening(app: Any = echo, hosts: Iterable[str] = ("127.0.0.1",), **numbers: Any) -> Iterator[Listeners]:
+def listening(app: Any = echo, hosts: Iterable[str] = ("127.0.0.1",), **numbers: Any) -> Iterator[HttpServer]:
     """Listeners that answer; afterwards they must stop at once and leave no thread."""
     before = set(threading.enumerate())
     numbers.setdefault("context", certificate() if Usual.scheme == "https" else None)
-    listeners = Listeners(app, [(host, 0) for host in hosts], **numbers)
+    listeners = HttpServer(app, [(host, 0) for host in hosts], **numbers)
     addresses = set(listeners.addresses) if numbers["context"] else set()
     OVER_TLS.update(addresses)
     listeners.start()

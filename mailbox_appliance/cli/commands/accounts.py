@@ -1,19 +1,300 @@
-"""Mailboxes: one's own, and with `--everybody` or `--owner` those of others, for administrators."""
+"""The commands `accounts` and `labels`: connecting, sharing and changing mailboxes."""
 
 import shlex
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mailbox_appliance.cli.commands import access, sign_ins
-from mailbox_appliance.cli.commands.addresses import ADDRESSES
-from mailbox_appliance.cli.commands.discover import DISCOVER
-from mailbox_appliance.cli.inputs import INPUT_OPTION, needed, read_object, whole_body
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.members import resolve_member
-from mailbox_appliance.cli.rows import ACCOUNT, MAILBOX, Call, Given, Row, execute
-from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.client.errors import wrong_usage
+from mailbox_appliance.cli import oauth_sign_in, output
+from mailbox_appliance.cli.command_table import (
+    ACCOUNT,
+    MAILBOX,
+    Call,
+    Given,
+    Row,
+    execute,
+    fill_path,
+    resolve_account,
+    wanted_mailbox,
+)
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.inputs import (
+    INPUT_OPTION,
+    given_options,
+    read_object,
+    read_whole_body,
+    require_options,
+    resolve_member,
+)
+from mailbox_appliance.cli.oauth_sign_in import SignInWay
+from mailbox_appliance.client.errors import Failure, wrong_usage
+
+if TYPE_CHECKING:
+    from mailbox_appliance.client.http import ApiClient
+
+# --- Who besides its owner reaches a mailbox: `accounts access`. What is not named stays as it is ---
+
+
+ACCESS = Row(
+    "access",
+    Call("PUT", "/accounts/{accountId}/access"),
+    "Say who besides you reaches a mailbox of yours.\n\n"
+    "What is not named stays. Administrators can take access to any mailbox away, and give none.",
+    (
+        ACCOUNT,
+        MAILBOX,
+        click.Option(["--share-with-all/--not-with-all"], default=None, help="Every member, whoever joins later, too."),
+        click.Option(["--grant"], multiple=True, metavar="ID|EMAIL", help="A member who reaches it (repeatable)."),
+        click.Option(["--revoke"], multiple=True, metavar="ID|EMAIL", help="One who no longer does (repeatable)."),
+        INPUT_OPTION,
+    ),
+)
+GET_OWN_ACCOUNT = Call("GET", "/accounts/{accountId}")
+LIST_ALL_ACCOUNTS = Call("GET", "/admin/accounts")
+GET_CALLER = Call("GET", "/me")
+
+
+def access_command() -> click.Command:
+    """The command."""
+    return command(ACCESS.name, _change_access, ACCESS.help, ACCESS.parameters)
+
+
+def _change_access(invocation: Invocation, **given: Any) -> int:
+    if given["input_"] is not None and given["share_with_all"] is not None:
+        raise wrong_usage("--input holds the whole body; it does not go with --share-with-all.", "option:--input")
+    if given["share_with_all"] is None and not given_options(given, "account", "mailbox", "share_with_all"):
+        raise wrong_usage("Say what is to change, such as --grant ID.", "option:--grant")
+    if twice := set(given["grant"]) & set(given["revoke"]):
+        raise wrong_usage(f"{min(twice)} is both given access and deprived of it.", "option:--revoke")
+    # What is given whole replaces what there is; it is read before anybody is asked.
+    body: Any = read_whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
+    client = invocation.client()
+    account_id = resolve_account(client, wanted_mailbox(given))
+    if body is None:
+        body = _changed_access_body(client, _find_account(client, account_id), given)
+    return execute(replace(ACCESS, body=lambda *_: body), invocation, {"account": account_id})
+
+
+def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Given) -> dict[str, Any]:
+    """The whole body, since PUT replaces what there is."""
+    granted, revoked = _member_ids(client, given["grant"]), _member_ids(client, given["revoke"])
+    kept = [one for one in account["grantedMemberIds"] if one not in revoked]
+    with_all = given["share_with_all"]
+    return {
+        "sharedWithAll": account["sharedWithAll"] if with_all is None else with_all,
+        "memberIds": kept + [one for one in granted if one not in kept],
+    }
+
+
+def _member_ids(client: "ApiClient", wanted: Sequence[str]) -> list[str]:
+    return [resolve_member(client, one) for one in wanted]
+
+
+def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
+    """The mailbox as it is, also where one does not reach it but may look after everybody's."""
+    from mailbox_appliance.client.http import ApiRequest
+
+    try:
+        found: dict[str, Any] = client.call(
+            ApiRequest(GET_OWN_ACCOUNT.method, fill_path(GET_OWN_ACCOUNT.path, {"accountId": account_id}))
+        )["data"]
+        return found
+    except Failure as failure:
+        credential = client.call(ApiRequest(GET_CALLER.method, GET_CALLER.path))["data"]["credential"]
+        scope = credential["accountIds"]
+        if "admin.accounts" not in credential["capabilities"] or (scope is not None and account_id not in scope):
+            raise
+        every = output.items_of(client.call(ApiRequest(LIST_ALL_ACCOUNTS.method, LIST_ALL_ACCOUNTS.path))) or []
+        for one in every:
+            if one["id"] == account_id:
+                return dict(one)
+        raise failure from None
+
+
+# --- `accounts addresses`: what a mailbox may send as ---
+
+
+ADDRESSES = Row(
+    "addresses",
+    Call("GET", "/accounts/{accountId}/sender-addresses"),
+    "List the addresses that mail of a mailbox may be from.\n\nIts own is used where `--from` is not given.",
+    (ACCOUNT, MAILBOX),
+    columns=("email", "name", "isDefault"),
+)
+
+
+# --- `accounts discover`: which servers a mailbox has, and the command that connects it ---
+
+
+#: The ports that `accounts add` takes for the security (RFC 8314 3.2 and 3.3, RFC 6409).
+_USUAL_PORTS = {"imap": {"tls": 993, "starttls": 143}, "smtp": {"tls": 465, "starttls": 587}}
+_ADD_COMMAND = ("mailbox-appliance", "accounts", "add")
+
+
+def _discovery_body(_invocation: Invocation, given: Given) -> Any:
+    return {"email": given["email"]}
+
+
+def _discovery_text(found: Any) -> str:
+    """The ways that were found, each with what connects it, and what each source said."""
+    ways = [
+        line
+        for number, way in enumerate(found["candidates"], 1)
+        for line in _candidate_lines(number, way, found["email"])
+    ]
+    said = [f"  {one['source']}: {one['outcome']}" for one in found["sources"]]
+    nothing = "Nothing was found. The provider tells its servers, mostly under “IMAP”."
+    lines = [*(ways or [nothing, ""]), "What each source said:", *said]
+    return "".join(f"{output.plain_text(line)}\n" for line in lines)
+
+
+def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
+    """A way as a paragraph."""
+    yield f"{number}. {way['name'] or way['imap']['host']} ({', '.join(way['foundBy'])})"
+    for kind in ("imap", "smtp"):
+        server = way[kind]
+        yield f"   {kind.upper()}: {server['host']}:{server['port']}, {server['security']}, as {server['username']}"
+    if way["note"]:
+        yield f"   {way['note']}"
+    yield f"   {shlex.join(_connect_command(way, email))}"
+    if way["provider"] == "google":
+        yield f"   {shlex.join(_connect_command({**way, 'provider': None}, email))}   # with an app password"
+    yield ""
+
+
+def _connect_command(way: Any, email: str) -> Iterator[str]:
+    """What connects a mailbox in this way."""
+    yield from (*_ADD_COMMAND, "--email", email)
+    if way["provider"]:
+        yield from ("--provider", way["provider"])
+        return
+    for kind, ports in _USUAL_PORTS.items():
+        server = way[kind]
+        yield from (f"--{kind}-host", server["host"])
+        if server["security"] != "tls":
+            yield from (f"--{kind}-security", server["security"])
+        if server["port"] != ports[server["security"]]:
+            yield from (f"--{kind}-port", str(server["port"]))
+    if way["imap"]["username"] != email:
+        yield from ("--imap-username", way["imap"]["username"])
+    if way["smtp"]["username"] != way["imap"]["username"]:
+        yield from ("--smtp-username", way["smtp"]["username"])
+
+
+DISCOVER = Row(
+    "discover",
+    Call("POST", "/accounts/discover"),
+    "Find the servers of a mailbox from its address.\n\n"
+    "Asked are a table of large providers, and else DNS, the domain's web server, and a directory of providers. No mail"
+    " server is connected to and nothing is stored; the first way is the likeliest.",
+    (click.Argument(["email"], metavar="ADDRESS"),),
+    view=_discovery_text,
+    body=_discovery_body,
+    waiting_for="Asking DNS and the provider…",
+)
+
+
+# --- The options of `accounts add` and `accounts reconnect` for a provider's own sign-in ---
+
+
+PROVIDERS = ("google", "outlook")
+_SIGN_IN_WAYS = (
+    click.Option(
+        ["--paste"], is_flag=True, help="Open no browser: paste the address where a browser ended, on any computer."
+    ),
+    click.Option(["--device"], is_flag=True, help="Type a code on any device; outlook only."),
+)
+SIGN_IN_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(
+        ["--provider"], metavar="|".join(PROVIDERS), help="Sign in at Google or Microsoft: no servers, no password."
+    ),
+    *_SIGN_IN_WAYS,
+    click.Option(["--begin"], is_flag=True, help="Only begin: print the address to open; for scripts."),
+    click.Option(["--finish"], is_flag=True, help="End it: the address of where the browser ended comes from stdin."),
+)
+SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--sign-in"], is_flag=True, help="Google and Microsoft: sign in again, though it works."),
+    *_SIGN_IN_WAYS,
+)
+GET_ACCOUNT = Call("GET", "/accounts/{accountId}")
+#: What is asked besides.
+SIGN_IN_CALLS = (oauth_sign_in.BEGIN_SIGN_IN, oauth_sign_in.FINISH_SIGN_IN)
+_SIGN_IN_NAMES = ("provider", "paste", "device", "begin", "finish", "email", "display_name")
+_SIGN_IN_AGAIN_NAMES = ("sign_in", "paste", "device", "account", "mailbox")
+
+
+def refuse_sign_in_options(given: Given) -> None:
+    """Raises Failure where options of a sign-in are given without a provider."""
+    for name in ("paste", "device", "begin", "finish"):
+        if given.get(name):
+            raise wrong_usage(f"--{name} goes with --provider.", f"option:--{name}")
+
+
+def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
+    """Connect a mailbox by the sign-in of `--provider`."""
+    _refuse_beside(given, "--provider", _SIGN_IN_NAMES)
+    provider, body = given["provider"], {"email": given["email"], "displayName": given["display_name"]}
+    wanted = {name: value for name, value in body.items() if value is not None}
+    if given["finish"]:
+        _refuse_beside(given, "--finish", ("provider", "finish"))
+        answer = oauth_sign_in.finish_sign_in(invocation, provider)
+    elif given["begin"]:
+        _refuse_beside(given, "--begin", ("provider", "begin", "device", "email", "display_name"))
+        answer = oauth_sign_in.begin_sign_in(
+            invocation, provider, {**wanted, "device": True} if given["device"] else wanted
+        )
+    else:
+        answer = oauth_sign_in.sign_in(invocation, provider, _sign_in_way(given, provider), wanted)
+    output.show_answer(invocation, answer)
+    return 0
+
+
+def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
+    """The mailbox that is to be signed in to at its provider; None where its servers are to be tried."""
+    is_asked = any(given[name] for name in ("sign_in", "paste", "device"))
+    if not is_asked and given_options(given, *_SIGN_IN_AGAIN_NAMES):
+        return None
+    _refuse_beside(given, "--sign-in", _SIGN_IN_AGAIN_NAMES)
+    from mailbox_appliance.client.http import ApiRequest
+
+    client = invocation.client()
+    account_id = resolve_account(client, wanted_mailbox(given))
+    account = client.call(ApiRequest(GET_ACCOUNT.method, fill_path(GET_ACCOUNT.path, {"accountId": account_id})))[
+        "data"
+    ]
+    given["account"], given["mailbox"] = account_id, None
+    if account["provider"] in PROVIDERS and (is_asked or account["status"] == "reauth_required"):
+        return account
+    if is_asked:
+        raise wrong_usage("This mailbox is logged in to with a password: use --new-password.", "option:--sign-in")
+    return None
+
+
+def sign_in_again(invocation: Invocation, given: Given, account: Any) -> int:
+    """Have a mailbox regain its access by its provider's sign-in."""
+    way = _sign_in_way(given, account["provider"])
+    answer = oauth_sign_in.sign_in(invocation, account["provider"], way, {"accountId": account["id"]})
+    output.show_answer(invocation, answer)
+    return 0
+
+
+def _sign_in_way(given: Given, provider: str) -> SignInWay:
+    if provider not in PROVIDERS:
+        raise wrong_usage(f"There is no provider {provider}; it is google or outlook.", "option:--provider")
+    if given["paste"] and given["device"]:
+        raise wrong_usage("--paste and --device do not go together.", "option:--device")
+    if given["device"] and provider != "outlook":
+        raise wrong_usage("Google gives no access to mail by a code; use --paste.", "option:--device")
+    return "paste" if given["paste"] else "code" if given["device"] else "browser"
+
+
+def _refuse_beside(given: Given, option: str, fitting: tuple[str, ...]) -> None:
+    if others := given_options(given, *fitting):
+        raise wrong_usage(f"{option} and {others[0]} do not go together.", f"option:{others[0]}")
+
 
 SECURITY = ("tls", "starttls", "none")
 #: RFC 8314 3.2 and 3.3: implicit TLS; RFC 6409 and RFC 9051: upgraded or plain.
@@ -39,7 +320,7 @@ def _server_options(kind: str, port: str, security: str, username: str) -> tuple
     )
 
 
-PASSWORDS = (
+PASSWORD_OPTIONS = (
     click.Option(
         ["--password-stdin"], is_flag=True, help="Read the password, for IMAP and SMTP, from the first line of stdin."
     ),
@@ -48,10 +329,10 @@ PASSWORDS = (
 ADD_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--email"], metavar="ADDRESS", help="The address of the mailbox."),
     click.Option(["--display-name"], metavar="NAME", help="What the mailbox is called."),
-    *sign_ins.ADD_OPTIONS,
+    *SIGN_IN_OPTIONS,
     *_server_options("imap", " (usual for the security)", " (default tls)", " (default: the address)"),
     *_server_options("smtp", " (usual for the security)", " (default tls)", " (default: the IMAP name)"),
-    *PASSWORDS,
+    *PASSWORD_OPTIONS,
     click.Option(["--owner"], metavar="ID|EMAIL", help="The member who is to own it; for administrators."),
     INPUT_OPTION,
 )
@@ -61,40 +342,40 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
     *_server_options("imap", "", "", ""),
     *_server_options("smtp", "", "", ""),
     click.Option(["--new-password"], is_flag=True, help="Ask for a new password, for IMAP and SMTP."),
-    *PASSWORDS,
-    *sign_ins.AGAIN_OPTIONS,
+    *PASSWORD_OPTIONS,
+    *SIGN_IN_AGAIN_OPTIONS,
     INPUT_OPTION,
 )
 
 
-def connection(invocation: Invocation, given: Given) -> Any:
+def connection_body(invocation: Invocation, given: Given) -> Any:
     """The body of POST /accounts: from the options, or as it was given."""
-    if (whole := whole_body(invocation.terminal, given)) is not None:
+    if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
-    sign_ins.refuse_ways(given)
-    needed(given, "email")
+    refuse_sign_in_options(given)
+    require_options(given, "email")
     if given["imap_host"] is None and given["smtp_host"] is None:
         raise wrong_usage(_NO_SERVERS.format(email=shlex.quote(given["email"])), "option:--imap-host")
-    needed(given, "imap_host", "smtp_host")
+    require_options(given, "imap_host", "smtp_host")
     terminal = invocation.terminal
     password = terminal.secret("Mailbox password", _VARIABLE, from_stdin=given["password_stdin"])
     smtp_password = terminal.secret_line() if given["smtp_password_stdin"] else password
-    imap = _server(given, "imap", given["email"], password)
-    body = {"email": given["email"], "imap": imap, "smtp": _server(given, "smtp", imap["username"], smtp_password)}
+    imap = _server_body(given, "imap", given["email"], password)
+    body = {"email": given["email"], "imap": imap, "smtp": _server_body(given, "smtp", imap["username"], smtp_password)}
     return body if given["display_name"] is None else {**body, "displayName": given["display_name"]}
 
 
-def connection_of_member(invocation: Invocation, given: Given) -> Any:
+def member_connection_body(invocation: Invocation, given: Given) -> Any:
     """The body of POST /admin/accounts."""
-    body = connection(invocation, {**given, "owner": None})
+    body = connection_body(invocation, {**given, "owner": None})
     if isinstance(body, bytes):
         body = read_object(body, given["input_"])
     return {**body, "ownerMemberId": resolve_member(invocation.client(), given["owner"])}
 
 
-def reconnection(invocation: Invocation, given: Given) -> Any:
+def reconnection_body(invocation: Invocation, given: Given) -> Any:
     """The body of POST /accounts/{accountId}/reconnect: what was given; the rest stays as it is."""
-    if (whole := whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
+    if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     fields = ("host", "port", "security", "username")
     body: dict[str, dict[str, Any]] = {
@@ -110,7 +391,7 @@ def reconnection(invocation: Invocation, given: Given) -> Any:
     return {kind: change for kind, change in body.items() if change}
 
 
-def _server(given: Given, kind: str, username: str, password: str) -> dict[str, Any]:
+def _server_body(given: Given, kind: str, username: str, password: str) -> dict[str, Any]:
     security = given[f"{kind}_security"] or "tls"
     return {
         "host": given[f"{kind}_host"],
@@ -133,9 +414,9 @@ MAP_OPTIONS: tuple[click.Parameter, ...] = (
 )
 
 
-def folder_mapping(invocation: Invocation, given: Given) -> Any:
+def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
     """The body of PATCH /accounts/{accountId}/imap/folders: what was given, and null for what is cleared."""
-    if (whole := whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
+    if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     named = {role: given[role] for role in ROLES if given[role] is not None}
     if twice := named.keys() & set(given["clear"]):
@@ -145,7 +426,7 @@ def folder_mapping(invocation: Invocation, given: Given) -> Any:
     return {**named, **dict.fromkeys(given["clear"])}
 
 
-def _name(_invocation: Invocation, given: Given) -> Any:
+def _name_body(_invocation: Invocation, given: Given) -> Any:
     """The body of PATCH /accounts/{accountId}; no name at all is null."""
     return {"displayName": given["display_name"] or None}
 
@@ -162,12 +443,12 @@ ADD = Row(
     "Both servers are logged in to before anything is stored. With --provider a browser opens on this computer; without"
     " a desktop, and with --paste, you open the page elsewhere and paste the address where it ended.",
     ADD_OPTIONS,
-    body=connection,
+    body=connection_body,
     timeout=180.0,
     waiting_for="Logging in to both servers…",
 )
 ADD_FOR = Row(
-    "add", Call("POST", "/admin/accounts"), "", body=connection_of_member, timeout=180.0, waiting_for=ADD.waiting_for
+    "add", Call("POST", "/admin/accounts"), "", body=member_connection_body, timeout=180.0, waiting_for=ADD.waiting_for
 )
 RECONNECT = Row(
     "reconnect",
@@ -177,7 +458,7 @@ RECONNECT = Row(
     " at once, and what waited for the login is sent. A mailbox of Google or Microsoft that needs a new sign-in gets it"
     " as with `accounts add --provider`.",
     RECONNECT_OPTIONS,
-    body=reconnection,
+    body=reconnection_body,
     timeout=180.0,
     waiting_for=ADD.waiting_for,
 )
@@ -192,7 +473,7 @@ RENAME = Row(
             ["--display-name"], required=True, metavar="NAME", help="What it is called from now on; '' takes that away."
         ),
     ),
-    body=_name,
+    body=_name_body,
 )
 REMOVE = Row(
     "remove",
@@ -214,40 +495,55 @@ MAP_FOLDERS = Row(
     Call("PATCH", "/accounts/{accountId}/imap/folders"),
     "Say which folders are for sent mail, drafts, trash, archive and spam.\n\nThose that are not named stay.",
     MAP_OPTIONS,
-    body=folder_mapping,
+    body=folder_mapping_body,
     waiting_for="Asking the mail server…",
 )
 
 
-def _list(invocation: Invocation, everybody: bool) -> int:
+def _list_accounts(invocation: Invocation, everybody: bool) -> int:
     return execute(LIST_ALL if everybody else LIST, invocation, {})
 
 
-def _add(invocation: Invocation, **given: Any) -> int:
+def _add_account(invocation: Invocation, **given: Any) -> int:
     if given["provider"] is not None:
-        return sign_ins.connect(invocation, given)
+        return connect_by_sign_in(invocation, given)
     return execute(ADD if given["owner"] is None else ADD_FOR, invocation, given)
 
 
-def _reconnect(invocation: Invocation, **given: Any) -> int:
-    account = sign_ins.to_sign_in_again(invocation, given)
-    return execute(RECONNECT, invocation, given) if account is None else sign_ins.again(invocation, given, account)
+def _reconnect_account(invocation: Invocation, **given: Any) -> int:
+    account = find_account_to_sign_in(invocation, given)
+    return execute(RECONNECT, invocation, given) if account is None else sign_in_again(invocation, given, account)
 
 
 accounts = group(
     "accounts",
     "Mailboxes.",
     [
-        command("list", _list, LIST.help, LIST.parameters),
+        command("list", _list_accounts, LIST.help, LIST.parameters),
         SHOW.command(),
-        command("add", _add, ADD.help, ADD.parameters),
+        command("add", _add_account, ADD.help, ADD.parameters),
         DISCOVER.command(),
         RENAME.command(),
-        command("reconnect", _reconnect, RECONNECT.help, RECONNECT.parameters),
-        access.command_of(),
+        command("reconnect", _reconnect_account, RECONNECT.help, RECONNECT.parameters),
+        access_command(),
         REMOVE.command(),
         FOLDERS.command(),
         MAP_FOLDERS.command(),
         ADDRESSES.command(),
     ],
 )
+
+
+# --- Labels of messages ---
+
+
+LABEL_ROWS = (
+    Row(
+        "list",
+        Call("GET", "/accounts/{accountId}/labels"),
+        "List the labels that messages of a mailbox have.",
+        (ACCOUNT,),
+        columns=("id", "name"),
+    ),
+)
+labels = group("labels", "Labels of messages.", [row.command() for row in LABEL_ROWS])

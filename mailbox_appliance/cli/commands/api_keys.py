@@ -4,11 +4,17 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, needed, read_object, whole_body
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.members import resolve_member
-from mailbox_appliance.cli.rows import Call, Given, Row, execute, resolve_account
-from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.cli.command_table import Call, Given, Row, execute, resolve_account
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.inputs import (
+    INPUT_OPTION,
+    given_options,
+    read_object,
+    read_whole_body,
+    require_options,
+    resolve_member,
+)
 from mailbox_appliance.client.errors import wrong_usage
 
 PROFILES = ("read-only", "read-write", "full")
@@ -66,27 +72,27 @@ def _shown_once(_answer: Any) -> str:
     return "This token is shown only once. Keep it now: nobody can show it again.\n"
 
 
-def _new(invocation: Invocation, given: Given) -> Any:
+def _new_key_body(invocation: Invocation, given: Given) -> Any:
     """The body of POST .../api-keys."""
-    if (whole := whole_body(invocation.terminal, given, "member")) is not None:
+    if (whole := read_whole_body(invocation.terminal, given, "member")) is not None:
         return whole
-    needed(given, "name")
+    require_options(given, "name")
     if not given["profile"] and not given["capabilities"]:
         raise wrong_usage("Say what it may do: --profile, or --capability once or more.", "option:--profile")
     return {"name": given["name"], **_permissions(invocation, given)}
 
 
-def _new_of(invocation: Invocation, given: Given) -> Any:
+def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
     """The same for a member."""
-    body = _new(invocation, given)
+    body = _new_key_body(invocation, given)
     if isinstance(body, bytes):
         body = read_object(body, given["input_"])
     return {**body, "memberId": resolve_member(invocation.client(), given["member"])}
 
 
-def _change(invocation: Invocation, given: Given) -> Any:
+def _change_body(invocation: Invocation, given: Given) -> Any:
     """The body of PATCH /admin/api-keys/{keyId}: what was given."""
-    if (whole := whole_body(invocation.terminal, given, "key_id")) is not None:
+    if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
         return whole
     if not given_options(given, "key_id"):
         raise wrong_usage("Say what is to change, such as --profile read-only.", "option:--profile")
@@ -104,7 +110,7 @@ def _permissions(invocation: Invocation, given: Given) -> dict[str, Any]:
     if given.get("all_accounts"):
         body["accounts"] = None
     elif given["accounts"] or given["no_accounts"]:
-        body["accounts"] = [_resolve(invocation, one) for one in given["accounts"]]
+        body["accounts"] = [_resolve_accounts(invocation, one) for one in given["accounts"]]
     return body
 
 
@@ -116,7 +122,7 @@ def _refuse_both(given: Given, *names: str) -> None:
         raise wrong_usage(f"{both[0]} and {both[1]} do not go together.", f"option:{both[1]}")
 
 
-def _resolve(invocation: Invocation, wanted: str) -> str:
+def _resolve_accounts(invocation: Invocation, wanted: str) -> str:
     return resolve_account(invocation.client(), wanted) if "@" in wanted else wanted
 
 
@@ -130,15 +136,15 @@ CREATE = Row(
     "It may never do more than its owner may at that time, and reaches no mailbox that its owner does not reach.",
     CREATE_OPTIONS,
     remark=_shown_once,
-    body=_new,
+    body=_new_key_body,
 )
-CREATE_OF = Row("create", Call("POST", "/admin/api-keys"), "", remark=_shown_once, body=_new_of)
+CREATE_OF = Row("create", Call("POST", "/admin/api-keys"), "", remark=_shown_once, body=_new_member_key_body)
 UPDATE = Row(
     "update",
     Call("PATCH", "/admin/api-keys/{keyId}"),
     "Change what an API key may do; for administrators.\n\nWhat is not given stays.",
     UPDATE_OPTIONS,
-    body=_change,
+    body=_change_body,
 )
 REVOKE = Row(
     "revoke",
@@ -148,7 +154,7 @@ REVOKE = Row(
     (_KEY, _ANYBODYS),
 )
 REVOKE_ANY = Row("revoke", Call("DELETE", "/admin/api-keys/{keyId}"), "")
-ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
+API_KEY_ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
 
 
 def _own_or_all(own: Row, others: Row) -> click.Command:

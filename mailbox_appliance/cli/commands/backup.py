@@ -1,37 +1,270 @@
-"""Backups: through the appliance that runs on the data directory, without any log-in; on its files where none runs."""
+"""The command `backup`: through the running appliance, or on the files when none runs."""
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
-from mailbox_appliance.cli import backups, passphrases, render, show
-from mailbox_appliance.cli.commands.attachments import SAVE_OPTIONS
-from mailbox_appliance.cli.commands.restore import restore
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.operator import LONG, operator_client
-from mailbox_appliance.cli.rows import ALL, ALL_PAGES, Call, Given, Row, execute, filled
-from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.cli.watching import watched
+from mailbox_appliance.cli import backup_ids, context, output
+from mailbox_appliance.cli.command_table import (
+    ALL_PAGES,
+    DEFAULT_ALL,
+    Call,
+    Given,
+    Row,
+    execute,
+    fill_path,
+    show_store_progress,
+)
+from mailbox_appliance.cli.commands.emails import SAVE_OPTIONS
+from mailbox_appliance.cli.context import LONG_WORK_SECONDS, Invocation, names_other_appliance, operator_client
+from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.client.errors import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient, ApiRequest
+
+# --- `backup restore --online`: an appliance is restored while it runs, by one of its administrators ---
+#
+# The appliance answers 202 once the backup is verified and unpacked, then starts again by itself on what was
+# restored. Its audit log says how that went: there, a row of the restore that was not there before is waited for.
+
+
+START_RESTORE, LIST_AUDIT_EVENTS = Call("POST", "/admin/restore"), Call("GET", "/admin/audit-events")
+#: Seconds between two looks, and how long nothing may listen there, or the log say nothing, before it is given up.
+_EVERY, _PATIENCE = 0.5, 60.0
+_RESTARTING_CODES = ("appliance_unreachable", "provider_unavailable", "too_many_attempts")
+
+
+def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, passphrase_stdin: bool) -> int:
+    """Ask for the restore, and wait until the appliance is back. Raises Failure where it says that it went wrong."""
+    if not backup_ids.is_backup_id(backup):
+        raise wrong_usage("With --online the backup is one of the appliance's: give its id, as `backup list` has it.")
+    client = invocation.client()
+    terminal = invocation.terminal
+    if not dry_run and not yes:
+        question = f"Put {backup} in the place of what {client.address.url} holds now?"
+        if not terminal.stdin.isatty():
+            raise wrong_usage(f"{question} That cannot be asked here: if so, say it with --yes.", "option:--yes")
+        if not terminal.confirm(question):
+            raise Failure("interrupted", "Nothing was restored.", INTERRUPTED)
+    log = None if dry_run else _RestoreLog(client, backup, _find_known_rows(client, backup))
+
+    def opening(passphrase: str | None) -> Any:
+        body = {"backupId": backup, "dryRun": dry_run} | ({} if passphrase is None else {"passphrase": passphrase})
+        with show_store_progress(invocation, client, "Reading all of it…"):
+            return client.call(
+                ApiRequest(START_RESTORE.method, START_RESTORE.path, body=body, timeout=LONG_WORK_SECONDS)
+            )
+
+    answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
+    outcome = _wait_for_outcome(invocation, log) if log is not None else "nothing"
+    output.show_answer(
+        invocation,
+        answer,
+        (),
+        output.render_record,
+        lambda answer: backup_ids.summary_sentence(answer) + _OUTCOME_TEXTS[outcome],
+    )
+    return 0
+
+
+_OUTCOME_TEXTS = {
+    "nothing": "Nothing was changed.\n",
+    "success": "It is restored, and the appliance answers again.\n",
+    "unknown": "The appliance starts again on it, and has not said yet how that went: see `audit list`.\n",
+}
+
+
+@dataclass(frozen=True)
+class _RestoreLog:
+    """The audit log of an appliance, and the rows about restores of this backup that were in it before."""
+
+    client: ApiClient
+    backup: str
+    known: frozenset[str]
+
+
+def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
+    """The rows that are there before. Who may not read the log may not restore either, and is told that."""
+    try:
+        return frozenset(_restore_rows(client, backup))
+    except Failure as failure:
+        if failure.code != "permission_denied":
+            raise
+        return frozenset()
+
+
+def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
+    """The newest rows about restores of this backup: id -> outcome."""
+    answer = client.call(ApiRequest(LIST_AUDIT_EVENTS.method, LIST_AUDIT_EVENTS.path, (("limit", "100"),)))
+    about = (one for one in output.items_of(answer) or () if output.look_up(one, "target.id") == backup)
+    return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
+
+
+def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
+    """How it went. Raises Failure where it failed: then everything is as it was before."""
+    with invocation.terminal.waiting("It starts again on what was restored…"):
+        outcome = _poll_outcome(log)
+    if outcome == "failure":
+        why = "The restore failed, and the store is as it was before. The appliance's log says why: `logs` there."
+        raise Failure("internal_error", why, INTERNAL)
+    return outcome
+
+
+def _poll_outcome(log: _RestoreLog) -> str:
+    began = silent_since = time.monotonic()
+    while time.monotonic() - silent_since < _PATIENCE and time.monotonic() - began < LONG_WORK_SECONDS:
+        time.sleep(_EVERY)
+        try:
+            new = {
+                row: outcome for row, outcome in _restore_rows(log.client, log.backup).items() if row not in log.known
+            }
+        except Failure as failure:
+            if failure.exit_code != NETWORK or failure.code not in _RESTARTING_CODES:
+                return "unknown"  # who restored it may be no administrator in it
+            if failure.code != "appliance_unreachable":
+                silent_since = time.monotonic()  # it says itself that it takes its time
+            continue
+        if new:
+            return next(iter(new.values()))
+    return "unknown"
+
+
+# ---
+# `backup restore`: on files, so that the appliance of the data directory must not run; or asked of one that runs.
+#
+# It never guesses which store it replaces (`docs/decisions/035-commands-never-guess.md`). With `--online` it waits
+# for a new row in the audit log, which reports both how the restore ended and that it is over.
+
+
+def _restore(
+    invocation: Invocation,
+    backup: str,
+    to: str | None,
+    online: bool,
+    dry_run: bool,
+    yes: bool,
+    passphrase_stdin: bool,
+) -> int:
+    if to is not None and online:
+        raise wrong_usage("--to unpacks a backup that lies here; it does not go with --online.", "option:--online")
+    if online:
+        return restore_online(invocation, backup, dry_run=dry_run, yes=yes, passphrase_stdin=passphrase_stdin)
+    named, folder = _resolve_backup(invocation, backup), invocation.data_directory()
+    if to is None and names_other_appliance(invocation):
+        raise _other_appliance_failure(folder)
+    name = "restore_on_files" if to is None else "unpack_backup"
+    service = invocation.service(name)
+    unasked: list[str] = []
+
+    def opening(passphrase: str | None) -> Any:
+        with invocation.terminal.progress_bar() as tell:
+            if to is not None:
+                there = Path(to).expanduser().absolute()
+                return service(folder, named, there, passphrase, dry_run=dry_run, progress=tell)
+            give_up = None if yes else _ask_to_give_up(invocation, unasked)
+            return service(folder, named, passphrase, dry_run=dry_run, progress=tell, give_up=give_up)
+
+    try:
+        answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
+    except Exception as problem:
+        if unasked:
+            why = f"{unasked[0]} Whether it may be given up cannot be asked here: if it may, say so with --yes."
+            raise wrong_usage(why, "option:--yes") from problem
+        if to is None and getattr(problem, "code", None) == "store_in_use":
+            raise Failure(
+                "store_in_use", f"{problem} Or restore it while it runs, with --online.", INTERNAL
+            ) from problem
+        raise
+    output.show_answer(invocation, answer, (), output.render_record, _result_remark(to, dry_run))
+    return 0
+
+
+def _other_appliance_failure(folder: Path) -> Failure:
+    """Whoever speaks to another appliance does not mean the files here, which would be replaced."""
+    message = (
+        "You speak to another appliance than that of this computer. Restore it with --online, or say that you mean the"
+        f" files in {folder} with --instance local."
+    )
+    return wrong_usage(message, "option:--online")
+
+
+def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]:
+    """How somebody at a terminal is asked whether a store is to be given up whose key is missing.
+
+    Where there is no terminal it is not given up, and why that is asked goes to `unasked`.
+    """
+
+    def ask(why: str) -> bool:
+        if not invocation.terminal.stdin.isatty():
+            unasked.append(why)
+            return False
+        invocation.terminal.progress("")
+        invocation.terminal.write_error(why)
+        return invocation.terminal.confirm("Give this store up, and restore the backup in its place?")
+
+    return ask
+
+
+def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
+    """What stands below the answer in a table."""
+    done = f"It is unpacked in {to}.\n" if to is not None else "It is restored.\n"
+    if dry_run:
+        done = "Nothing was changed.\n" if to is None else f"It would be unpacked in {to}. Nothing was changed.\n"
+    return lambda answer: backup_ids.summary_sentence(answer) + done
+
+
+def _resolve_backup(invocation: Invocation, backup: str) -> str | Path:
+    return backup if backup_ids.is_backup_id(backup) else backup_ids.resolve_backup_file(invocation, backup)
+
+
+restore = command(
+    "restore",
+    _restore,
+    "Put a backup in the place of the store; what is replaced is kept as a backup of its own.\n\nNothing is sent again"
+    " and nothing revoked lives again: what happened since the backup is carried over. The appliance must be stopped;"
+    " one that runs, here or elsewhere, is restored by its administrators with --online, and starts again by itself."
+    " With --to the backup is unpacked into an empty directory instead, one of an older release byte for byte.",
+    (
+        click.Argument(["backup"], metavar="ID|FILE"),
+        click.Option(["--to"], metavar="DIR", help="Unpack it there: a directory that is empty, or not there yet."),
+        click.Option(["--online"], is_flag=True, help="Ask the appliance that runs, logged in as an administrator."),
+        click.Option(["--dry-run"], is_flag=True, help="Only tell what is in it, and what would become of sends."),
+        click.Option(
+            ["--yes"],
+            is_flag=True,
+            help="Ask no questions: of a store whose key is missing, or with --online. Needed without a terminal.",
+        ),
+        context.PASSPHRASE_STDIN,
+    ),
+)
+
 
 Tell = Callable[[str, int, int], None]
 
-_COLUMNS = ("id", "createdAt", "reason", "format", "sizeBytes", "passphraseProtected", "fileName")
-CREATE = Call("POST", "/admin/backups")
-DOWNLOAD = Call("GET", "/admin/backups/{backupId}")
-VERIFY = Call("POST", "/admin/backups/{backupId}/verify")
-LIST = Row("list", Call("GET", "/admin/backups"), "List the backups, the newest first.", ALL_PAGES, _COLUMNS)
-_ASKS = click.Option(["--with-passphrase"], is_flag=True, help="Ask for a passphrase: it opens with that alone.")
+_BACKUP_COLUMNS = ("id", "createdAt", "reason", "format", "sizeBytes", "passphraseProtected", "fileName")
+CREATE_BACKUP = Call("POST", "/admin/backups")
+DOWNLOAD_BACKUP = Call("GET", "/admin/backups/{backupId}")
+VERIFY_BACKUP = Call("POST", "/admin/backups/{backupId}/verify")
+LIST_BACKUPS = Row(
+    "list", Call("GET", "/admin/backups"), "List the backups, the newest first.", ALL_PAGES, _BACKUP_COLUMNS
+)
+_WITH_PASSPHRASE = click.Option(
+    ["--with-passphrase"], is_flag=True, help="Ask for a passphrase: it opens with that alone."
+)
 _ID = click.Argument(["backup_id"], metavar="ID")
-_NAMED = click.Argument(["backup"], metavar="ID|FILE")
+_ID_OR_FILE = click.Argument(["backup"], metavar="ID|FILE")
 
 
-def _create(invocation: Invocation, with_passphrase: bool, passphrase_stdin: bool) -> int:
-    passphrase = _chosen(invocation, asks=with_passphrase, from_stdin=passphrase_stdin)
+def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_stdin: bool) -> int:
+    passphrase = _backup_passphrase(invocation, asks=with_passphrase, from_stdin=passphrase_stdin)
     client = operator_client(invocation)
     if client is not None:
-        answer = _asked(invocation, client, CREATE.method, CREATE.path, passphrase, "Making a backup…")
+        answer = _call_appliance(
+            invocation, client, CREATE_BACKUP.method, CREATE_BACKUP.path, passphrase, "Making a backup…"
+        )
     else:
         folder, create = invocation.data_directory(), invocation.service("create_backup_on_files")
 
@@ -39,54 +272,56 @@ def _create(invocation: Invocation, with_passphrase: bool, passphrase_stdin: boo
             with invocation.terminal.progress_bar() as tell:
                 return create(folder, passphrase, of_store=of_store, progress=tell)
 
-        answer = passphrases.opened(invocation, opening, from_stdin=False)
-    show.show(invocation, answer)
+        answer = context.call_with_passphrase(invocation, opening, from_stdin=False)
+    output.show_answer(invocation, answer)
     return 0
 
 
-def _chosen(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
+def _backup_passphrase(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
     """The passphrase of a new backup, where one is asked for: that of the environment may be the key's alone."""
-    return passphrases.chosen(invocation, from_stdin=from_stdin) if asks or from_stdin else None
+    return context.read_new_passphrase(invocation, from_stdin=from_stdin) if asks or from_stdin else None
 
 
-def _list(invocation: Invocation, **given: Any) -> int:
+def _list_backups(invocation: Invocation, **given: Any) -> int:
     client = operator_client(invocation)
     if client is not None:
-        return execute(LIST, invocation, given, client)
+        return execute(LIST_BACKUPS, invocation, given, client)
     find = invocation.service("list_backups_on_files")
-    answer = find(invocation.data_directory(), limit=_most(given), cursor=given.get("cursor"))
-    show.show(invocation, answer, LIST.columns, LIST.view, LIST.remark)
+    answer = find(invocation.data_directory(), limit=_page_limit(given), cursor=given.get("cursor"))
+    output.show_answer(invocation, answer, LIST_BACKUPS.columns, LIST_BACKUPS.view, LIST_BACKUPS.remark)
     return 0
 
 
-def _most(given: Given) -> int:
+def _page_limit(given: Given) -> int:
     """How many are wanted: where no appliance is asked there is no page that could not hold them."""
-    whole = given.get("max_results") or (ALL if given.get("all_pages") else None)
+    whole = given.get("max_results") or (DEFAULT_ALL if given.get("all_pages") else None)
     return int(whole or given.get("limit") or 50)
 
 
-def _verify(invocation: Invocation, backup: str, passphrase_stdin: bool) -> int:
-    opening = _of_id(invocation, backup) if backups.is_id(backup) else _of_file(invocation, backup)
-    answer = passphrases.opened(invocation, opening, from_stdin=passphrase_stdin)
-    show.show(invocation, answer, (), render.record, backups.contents)
+def _verify_backup(invocation: Invocation, backup: str, passphrase_stdin: bool) -> int:
+    opening = _verify_by_id(invocation, backup) if backup_ids.is_backup_id(backup) else _verify_file(invocation, backup)
+    answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
+    output.show_answer(invocation, answer, (), output.render_record, backup_ids.summary_sentence)
     return 0
 
 
-def _of_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
+def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
     """How a backup of the data directory is verified with a passphrase."""
     client = operator_client(invocation)
     if client is None:
-        return _on_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
-    asked, path = client, filled(VERIFY.path, {"backupId": backup})
-    return lambda passphrase: _asked(invocation, asked, VERIFY.method, path, passphrase, "Reading all of it…")
+        return _with_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
+    asked, path = client, fill_path(VERIFY_BACKUP.path, {"backupId": backup})
+    return lambda passphrase: _call_appliance(
+        invocation, asked, VERIFY_BACKUP.method, path, passphrase, "Reading all of it…"
+    )
 
 
-def _of_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
+def _verify_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
     """The same of a file, wherever it lies: no appliance is asked, and no store is looked at."""
-    return _on_files(invocation, "verify_backup_file", backups.file_of(invocation, name))
+    return _with_files(invocation, "verify_backup_file", backup_ids.resolve_backup_file(invocation, name))
 
 
-def _on_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str | None], Any]:
+def _with_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str | None], Any]:
     verify = invocation.service(service)
 
     def opening(passphrase: str | None) -> Any:
@@ -96,20 +331,20 @@ def _on_files(invocation: Invocation, service: str, *what: Any) -> Callable[[str
     return opening
 
 
-def _download(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
+def _download_backup(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
     """Not as the operator, who has the file: what a backup holds leaves the computer with an administrator."""
-    from mailbox_appliance.cli import downloads
+    from mailbox_appliance.cli import files
 
-    path = filled(DOWNLOAD.path, {"backupId": backup_id})
-    return downloads.save(invocation, invocation.client(), path, output, force=force, otherwise=backup_id)
+    path = fill_path(DOWNLOAD_BACKUP.path, {"backupId": backup_id})
+    return files.save_download(invocation, invocation.client(), path, output, force=force, otherwise=backup_id)
 
 
-def _asked(
+def _call_appliance(
     invocation: Invocation, client: ApiClient, method: str, path: str, passphrase: str | None, waiting_for: str
 ) -> Any:
     body = {} if passphrase is None else {"passphrase": passphrase}
-    with watched(invocation, client, waiting_for):
-        return client.call(ApiRequest(method, path, body=body, timeout=LONG))
+    with show_store_progress(invocation, client, waiting_for):
+        return client.call(ApiRequest(method, path, body=body, timeout=LONG_WORK_SECONDS))
 
 
 backup = group(
@@ -119,23 +354,23 @@ backup = group(
     [
         command(
             "create",
-            _create,
+            _create_backup,
             "Make a backup in `backups/`, read it back, and say what it needs to be opened.\n\nWithout a passphrase it"
             " opens with the store's own key, which travels in it as the store keeps it. MAILBOX_APPLIANCE_PASSPHRASE"
             " is that of the store's key; with --with-passphrase it is the backup's too.",
-            (_ASKS, passphrases.PASSPHRASE_STDIN),
+            (_WITH_PASSPHRASE, context.PASSPHRASE_STDIN),
         ),
-        command("list", _list, LIST.help, LIST.parameters),
+        command("list", _list_backups, LIST_BACKUPS.help, LIST_BACKUPS.parameters),
         command(
             "verify",
-            _verify,
+            _verify_backup,
             "Read all of a backup, check the database in it, and tell what it holds.\n\nA FILE may lie anywhere, and"
             " needs no appliance; its name alone is enough for one in `backups/`.",
-            (_NAMED, passphrases.PASSPHRASE_STDIN),
+            (_ID_OR_FILE, context.PASSPHRASE_STDIN),
         ),
         command(
             "download",
-            _download,
+            _download_backup,
             "Save the file of a backup, to keep it elsewhere; for administrators.\n\nWhat opens without a passphrase"
             " is not given out: make one with --with-passphrase.",
             (_ID, *SAVE_OPTIONS),

@@ -1,7 +1,360 @@
-"""Messages: finding and reading them, sending them and what became of it, changing many at once."""
+"""The commands `emails`, `threads` and `attachments`: listing, reading and changing messages."""
 
-from mailbox_appliance.cli.commands import actions, reading, searching, sending
-from mailbox_appliance.cli.tree import group
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-_LISTS = (row.command() for row in searching.ROWS)
-emails = group("emails", "Messages.", [*_LISTS, reading.GET, *sending.COMMANDS, *actions.COMMANDS])
+import click
+
+from mailbox_appliance.cli import output
+from mailbox_appliance.cli.command_table import (
+    ACCOUNT,
+    ALL_PAGES,
+    PAGES,
+    Call,
+    Given,
+    Row,
+    execute,
+    fill_path,
+    resolve_account,
+    wanted_mailbox,
+)
+from mailbox_appliance.cli.commands import sending
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.inputs import ListedMessage, read_messages
+from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
+
+if TYPE_CHECKING:
+    from mailbox_appliance.client.http import ApiClient, ApiRequest
+
+# --- What can be done to many messages at once. They are commands of `emails` ---
+
+
+#: The most that one request is about.
+MAX_PER_REQUEST = 100
+#: What becomes of messages, in an answer.
+_OUTCOMES = ("succeededIds", "failed", "uncertainIds")
+MESSAGES = click.Argument(["message_ids"], metavar="MESSAGE-ID...", nargs=-1)
+INPUT = click.Option(
+    ["--input", "input_"],
+    metavar="FILE|-",
+    help="The messages, from a file or stdin: an id a line, or what `emails list` or `search` wrote.",
+)
+_ACTIONS_HELP = (
+    "\n\nThe answer says of each message what became of it. Exit code 3: something failed or is uncertain. Of more than"
+    f" {MAX_PER_REQUEST} messages, {MAX_PER_REQUEST} at a time are asked for."
+)
+_Body = Callable[[Given], dict[str, Any]]
+
+
+def actions_exit(answer: Any) -> int:
+    """3 where anything failed or is uncertain."""
+    parts = (output.look_up(answer, f"data.{name}") for name in ("failed", "uncertainIds"))
+    return UNCERTAIN if any(parts) else 0
+
+
+def _simple_body(action: str) -> _Body:
+    return lambda _given: {"action": action}
+
+
+def _move_body(given: Given) -> dict[str, Any]:
+    return {"action": "move", "folder": given["folder"]}
+
+
+def _label_body(given: Given) -> dict[str, Any]:
+    if bool(given["add"]) == bool(given["remove"]):
+        raise wrong_usage("Give either --add or --remove, each as often as needed.", "option:--add")
+    action, labels = ("addLabels", given["add"]) if given["add"] else ("removeLabels", given["remove"])
+    return {"action": action, "labels": list(labels)}
+
+
+ACTIONS = Call("POST", "/accounts/{accountId}/messages/actions")
+_ACTION_TABLE = (
+    ("read", "Mark messages as read.", _simple_body("markRead"), ()),
+    ("unread", "Mark messages as unread.", _simple_body("markUnread"), ()),
+    ("star", "Star messages.", _simple_body("star"), ()),
+    ("unstar", "Take the star from messages.", _simple_body("unstar"), ()),
+    ("archive", "Move messages to the archive.", _simple_body("archive"), ()),
+    ("trash", "Move messages to the trash.", _simple_body("trash"), ()),
+    ("untrash", "Take messages out of the trash again.", _simple_body("untrash"), ()),
+    ("delete", "Delete messages for good.", _simple_body("delete"), ()),
+    (
+        "move",
+        "Move messages to another folder.",
+        _move_body,
+        (click.Option(["--folder"], required=True, metavar="ID|ROLE|NAME", help="Where they go."),),
+    ),
+    (
+        "label",
+        "Add labels to messages, or remove some.",
+        _label_body,
+        (
+            click.Option(["--add"], multiple=True, metavar="LABEL", help="A label to add (repeatable)."),
+            click.Option(["--remove"], multiple=True, metavar="LABEL", help="A label to remove (repeatable)."),
+        ),
+    ),
+)
+
+
+def _action_command(name: str, text: str, body: _Body, options: tuple[click.Parameter, ...]) -> click.Command:
+    def act(invocation: Invocation, message_ids: tuple[str, ...], input_: str | None, **given: Any) -> int:
+        asked = body(given)  # what is wrong with the options is told before anything is read
+        return _perform_action(invocation, asked, read_messages(invocation.terminal, message_ids, input_), given)
+
+    return command(name, act, text + _ACTIONS_HELP, (MESSAGES, *options, INPUT, ACCOUNT))
+
+
+def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list[ListedMessage], given: Given) -> int:
+    if not messages:
+        output.show_answer(invocation, {"data": {"action": body["action"], **{name: [] for name in _OUTCOMES}}})
+        return 0
+    client = invocation.client()
+    done: list[Any] = []
+    requests = _requests(body, _by_mailbox(client, messages, wanted_mailbox(given)))
+    try:
+        for count, request in enumerate(requests):
+            text = (
+                f"{count * MAX_PER_REQUEST} of {len(messages)} so far…"
+                if len(requests) > 1
+                else "Asking the mail server…"
+            )
+            with invocation.terminal.waiting(text):
+                done.append(client.call(request))
+    finally:
+        # Where one of several requests fails, what was done before it is told all the same.
+        if done:
+            output.show_answer(invocation, merge_answers(done))
+    return actions_exit(merge_answers(done))
+
+
+def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str | None) -> dict[str, list[str]]:
+    """Mailbox -> ids of its messages: the mailbox that is named, else what the list says of each message.
+
+    Raises Failure where the list says that a message is in another one than the one that is named.
+    """
+    silent = any(one.account_id is None for one in messages)
+    named = resolve_account(client, wanted) if silent or wanted is not None else None
+    found: dict[str, list[str]] = {}
+    for one in messages:
+        if wanted is not None and one.account_id not in (None, named):
+            text = f"{one.message_id} is in mailbox {one.account_id}, not in {wanted}. Nothing was done."
+            raise wrong_usage(f"{text} Without --account each message is taken where it is.", "option:--account")
+        found.setdefault(str(one.account_id or named), []).append(one.message_id)
+    return found
+
+
+def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[ApiRequest]":
+    from mailbox_appliance.client.http import ApiRequest
+
+    return [
+        ApiRequest(
+            ACTIONS.method,
+            fill_path(ACTIONS.path, {"accountId": account_id}),
+            body=body | {"messageIds": ids[begin : begin + MAX_PER_REQUEST]},
+            timeout=180.0,
+        )
+        for account_id, ids in mailboxes.items()
+        for begin in range(0, len(ids), MAX_PER_REQUEST)
+    ]
+
+
+def merge_answers(answers: list[Any]) -> Any:
+    """Several answers as one: what became of each message, and every warning once."""
+    parts = [answer["data"] for answer in answers]
+    told: dict[str, Any] = {"data": {name: _concatenate(name, parts) for name in parts[0]}}
+    warnings = [one for answer in answers for one in answer.get("warnings", ())]
+    return told | ({"warnings": list(dict.fromkeys(warnings))} if warnings else {})
+
+
+def _concatenate(name: str, parts: list[Any]) -> Any:
+    first = parts[0][name]
+    return [one for part in parts for one in part.get(name, ())] if isinstance(first, list) else first
+
+
+ACTION_COMMANDS = tuple(_action_command(*one) for one in _ACTION_TABLE)
+
+
+# --- Lists of messages: what is newest, and what is searched. They are commands of `emails` ---
+
+
+FILTERS: tuple[click.Parameter, ...] = (
+    click.Option(["--folder"], metavar="ID|ROLE|NAME", help="Only what lies in this folder."),
+    click.Option(["--text"], metavar="TEXT", help="All these words; says where the text stands in each message."),
+    click.Option(["--unread/--read"], default=None, help="Only what has not been read, or has."),
+    click.Option(["--starred/--unstarred"], default=None, help="Only what is starred, or is not."),
+    click.Option(["--has-attachment/--no-attachment"], default=None, help="Only what has an attachment, or has none."),
+    click.Option(["--from", "from_"], metavar="WORDS", help="In the sender's name or address."),
+    click.Option(["--to"], metavar="WORDS", help="In the name or address of a recipient."),
+    click.Option(["--subject"], metavar="WORDS", help="In the subject."),
+    click.Option(
+        ["--after"], metavar="DATE", help="Its date is this or later, 2026-01-31 or 2026-01-31T12:00:00Z (UTC)."
+    ),
+    click.Option(["--before"], metavar="DATE", help="Its date is earlier than this."),
+)
+_LIST_COLUMNS = ("id", "date", "from", "subject", "folder.name", "flags.read")
+_SEARCH_HELP = """Search messages, newest first; in every mailbox that you reach, unless --account names one.
+
+QUERY: words, '"a phrase"', beg*, from:ada to:bob subject:plan after:2026-01-31 before:2026-03-01 is:unread is:read
+is:starred has:attachment label:work. All of it must be found.
+
+Spam and trash are searched only where --folder names them."""
+
+
+def _join_words(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
+    # A word that is empty is passed on, and refused: it is no search for everything.
+    return " ".join(value) if value else None
+
+
+LIST_ROWS = (
+    Row(
+        "list",
+        Call("GET", "/accounts/{accountId}/messages"),
+        "List messages, newest first.\n\nThose in spam and trash only where --folder names them. Newest is what the "
+        "server received last, whatever the date says.",
+        (ACCOUNT, click.Option(["--query", "q"], metavar="QUERY", help="As in `emails search`."), *FILTERS, *ALL_PAGES),
+        columns=_LIST_COLUMNS,
+    ),
+    Row(
+        "search",
+        Call("GET", "/accounts/{accountId}/messages"),
+        _SEARCH_HELP,
+        (
+            click.Argument(["q"], metavar="[QUERY]...", nargs=-1, callback=_join_words),
+            click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; without it all are searched."),
+            *FILTERS,
+            *ALL_PAGES,
+        ),
+        columns=_LIST_COLUMNS,
+        everywhere=Call("GET", "/messages"),
+    ),
+)
+
+
+# --- Conversations ---
+
+
+def render_conversation(value: Any) -> str:
+    """A thread as one reads it: its messages, oldest first, with a line between them."""
+    messages = output.look_up(value, "messages.items") or []
+    return ("-" * 60 + "\n").join(output.render_message(one) for one in messages)
+
+
+THREAD_ROWS = (
+    Row(
+        "get",
+        Call("GET", "/accounts/{accountId}/threads/{threadId}"),
+        "Show a conversation, oldest message first.",
+        (click.Argument(["thread_id"]), ACCOUNT, *PAGES),
+        view=render_conversation,
+    ),
+)
+threads = group("threads", "Conversations.", [row.command() for row in THREAD_ROWS])
+
+
+# --- Attachments of messages ---
+
+
+DOWNLOAD = Call("GET", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}")
+SAVE_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(
+        ["--output"],
+        metavar="FILE|DIR|-",
+        help="Where to save it: a file, or a folder for it under its own name; - is stdout (default: here).",
+    ),
+    click.Option(["--force"], is_flag=True, help="Replace a file that is there already."),
+)
+_DOWNLOAD_HELP = """Save an attachment.
+
+The ids are those that `emails get` shows. Nothing that is there already is replaced, unless you say so.
+"""
+
+
+def save_from_call(
+    invocation: Invocation, call: Call, account: str | None, ids: dict[str, str], output: str | None, force: bool
+) -> int:
+    """Fetch what a call answers with, and save it; the exit code."""
+    from mailbox_appliance.cli import files
+
+    client = invocation.client()
+    path = fill_path(call.path, {"accountId": resolve_account(client, account), **ids})
+    return files.save_download(invocation, client, path, output, force=force, otherwise=[*ids.values()][-1])
+
+
+def _download(
+    invocation: Invocation, message_id: str, attachment_id: str, account: str | None, output: str | None, force: bool
+) -> int:
+    return save_from_call(
+        invocation, DOWNLOAD, account, {"messageId": message_id, "attachmentId": attachment_id}, output, force
+    )
+
+
+def _link_remark(answer: Any) -> str:
+    return f"Until {answer['data']['expiresAt']} it gives the file to whoever has it, without a log-in.\n"
+
+
+_ATTACHMENT_ARGUMENTS = (click.Argument(["message_id"]), click.Argument(["attachment_id"]))
+LINK = Row(
+    "link",
+    Call("POST", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}/download-link"),
+    "Make a link that fetches an attachment without a log-in, for five minutes.\n\nIt is for a program that shall fetch"
+    " the file and shall not have your log-in. It ends earlier with the log-in or key that made it.",
+    (*_ATTACHMENT_ARGUMENTS, ACCOUNT),
+    remark=_link_remark,
+)
+attachments = group(
+    "attachments",
+    "Attachments.",
+    [command("download", _download, _DOWNLOAD_HELP, (*_ATTACHMENT_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS)), LINK.command()],
+)
+
+
+# --- `emails get`: a message, its body page by page, or its source ---
+
+
+GET_MESSAGE = Row(
+    "get", Call("GET", "/accounts/{accountId}/messages/{messageId}"), "Show a message.", view=output.render_message
+)
+GET_BODY = Row(
+    "get", Call("GET", "/accounts/{accountId}/messages/{messageId}/body"), "Show a body.", view=output.render_body_page
+)
+GET_SOURCE = Call("GET", "/accounts/{accountId}/messages/{messageId}/raw")
+
+_GET_PARAMETERS: tuple[click.Parameter, ...] = (
+    click.Argument(["message_id"]),
+    ACCOUNT,
+    click.Option(
+        ["--body-format", "format_"],
+        type=click.Choice(("text", "html", "markdown")),
+        help="Only the body, in this form, page by page.",
+    ),
+    click.Option(["--offset"], type=click.IntRange(0), help="With --body-format: the character to begin at."),
+    click.Option(["--limit"], type=click.IntRange(1, 1_000_000), help="With --body-format: characters on a page."),
+    click.Option(["--raw"], is_flag=True, help="Save the message as it came; --output and --force go with this."),
+    *SAVE_OPTIONS,
+)
+
+
+def _get_message(invocation: Invocation, **given: Any) -> int:
+    output, force, is_raw = given.pop("output"), given.pop("force"), given.pop("raw")
+    is_body = given["format_"] is not None
+    if is_raw and is_body:
+        raise wrong_usage("Choose between --raw and --body-format.", "option:--raw")
+    for option in ("offset", "limit"):
+        if given[option] is not None and not is_body:
+            raise wrong_usage(f"--{option} goes with --body-format.", f"option:--{option}")
+    if (output is not None or force) and not is_raw:
+        raise wrong_usage("--output and --force go with --raw.", "option:--output" if output else "option:--force")
+    if is_raw:
+        return save_from_call(
+            invocation, GET_SOURCE, given["account"], {"messageId": given["message_id"]}, output, force
+        )
+    return execute(GET_BODY if is_body else GET_MESSAGE, invocation, given)
+
+
+GET_COMMAND = command(
+    "get", _get_message, "Show a message: all of it, its body page by page, or its source.", _GET_PARAMETERS
+)
+
+
+_LISTS = (row.command() for row in LIST_ROWS)
+emails = group("emails", "Messages.", [*_LISTS, GET_COMMAND, *sending.SENDING_COMMANDS, *ACTION_COMMANDS])

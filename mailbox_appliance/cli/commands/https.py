@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from mailbox_appliance.cli import passphrases, render, show
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.operator import names_another, operator_client
-from mailbox_appliance.cli.rows import Call
-from mailbox_appliance.cli.tree import command, group
+from mailbox_appliance.cli import context, output
+from mailbox_appliance.cli.command_table import Call
+from mailbox_appliance.cli.context import Invocation, names_other_appliance, operator_client
+from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiRequest
 from mailbox_appliance.system import files
@@ -20,60 +19,60 @@ CHANGE = Call("PATCH", "/admin/https")
 IMPORT = Call("PUT", "/admin/https/certificate")
 ROTATE = Call("POST", "/admin/https/rotate")
 #: A certificate with its chain, or a key, as a text: some thousand bytes.
-_MOST = 64 * 1024
+_LARGEST_PEM = 64 * 1024
 _PORT = click.Option(["--port"], type=click.IntRange(0, 65535), help="The port, 8443 at first; 0 picks a free one.")
 _HOST = click.Option(["--host"], metavar="ADDRESS", help="The address to listen on; '' is every one, as at first.")
 _FILES = tuple(click.Argument([name], metavar=f"{name.upper()}-FILE") for name in ("certificate", "key"))
-_OPENED = (passphrases.PASSPHRASE_STDIN,)
+_PASSPHRASE_OPTIONS = (context.PASSPHRASE_STDIN,)
 
 
 def _status(invocation: Invocation, passphrase_stdin: bool) -> int:
-    return _asked(invocation, STATUS, None, "https_status_on_files", passphrase_stdin)
+    return _call_or_use_files(invocation, STATUS, None, "https_status_on_files", passphrase_stdin)
 
 
 def _enable(invocation: Invocation, port: int | None, host: str | None, passphrase_stdin: bool) -> int:
     body = {"enabled": True, "port": port, "host": host}
     given = {name: value for name, value in body.items() if value is not None}
-    return _asked(invocation, CHANGE, given, "change_https_on_files", passphrase_stdin)
+    return _call_or_use_files(invocation, CHANGE, given, "change_https_on_files", passphrase_stdin)
 
 
 def _disable(invocation: Invocation, passphrase_stdin: bool) -> int:
-    return _asked(invocation, CHANGE, {"enabled": False}, "change_https_on_files", passphrase_stdin)
+    return _call_or_use_files(invocation, CHANGE, {"enabled": False}, "change_https_on_files", passphrase_stdin)
 
 
 def _import(invocation: Invocation, certificate: str, key: str, passphrase_stdin: bool) -> int:
-    body = {"certificate": _text(certificate, "CERTIFICATE"), "privateKey": _text(key, "KEY")}
-    return _asked(invocation, IMPORT, body, "import_certificate_on_files", passphrase_stdin)
+    body = {"certificate": _read_pem(certificate, "CERTIFICATE"), "privateKey": _read_pem(key, "KEY")}
+    return _call_or_use_files(invocation, IMPORT, body, "import_certificate_on_files", passphrase_stdin)
 
 
 def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
-    return _asked(invocation, ROTATE, None, "rotate_certificate_on_files", passphrase_stdin)
+    return _call_or_use_files(invocation, ROTATE, None, "rotate_certificate_on_files", passphrase_stdin)
 
 
 def _fingerprint(invocation: Invocation) -> int:
     """As the appliance says that runs on the directory, or is named; else of the files, which get one."""
     client = operator_client(invocation)
     answer = None if client is None else client.call(ApiRequest(STATUS.method, STATUS.path))
-    if answer is None or (_never_offered(answer) and not names_another(invocation)):
+    if answer is None or (_never_offered_remark(answer) and not names_other_appliance(invocation)):
         answer = invocation.service("https_fingerprint")(invocation.data_directory())
     else:
-        answer = {**answer, "data": _certificate(answer)}
-    show.show(invocation, answer, (), lambda data: f"{data['fingerprint']}\n")
+        answer = {**answer, "data": _certificate_remark(answer)}
+    output.show_answer(invocation, answer, (), lambda data: f"{data['fingerprint']}\n")
     return 0
 
 
-def _never_offered(answer: Any) -> bool:
+def _never_offered_remark(answer: Any) -> bool:
     return answer["data"]["certificate"] is None and not answer["data"]["enabled"] and not answer.get("warnings")
 
 
-def _certificate(answer: Any) -> Any:
+def _certificate_remark(answer: Any) -> Any:
     if answer["data"]["certificate"] is None:
         why = answer.get("warnings") or ["It has no certificate: `https enable` makes one."]
         raise Failure("not_found", " ".join(why), INPUT)
     return answer["data"]["certificate"]
 
 
-def _asked(invocation: Invocation, call: Call, body: Any, service: str, from_stdin: bool) -> int:
+def _call_or_use_files(invocation: Invocation, call: Call, body: Any, service: str, from_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
         answer = client.call(ApiRequest(call.method, call.path, body=body))
@@ -81,12 +80,12 @@ def _asked(invocation: Invocation, call: Call, body: Any, service: str, from_std
         folder, act = invocation.data_directory(), invocation.service(service)
         given = () if body is None else (body,)
         opening: Callable[[str | None], Any] = lambda passphrase: act(folder, *given, passphrase)  # noqa: E731
-        answer = passphrases.opened(invocation, opening, from_stdin=from_stdin)
-    show.show(invocation, answer, (), render.record, _remark)
+        answer = context.call_with_passphrase(invocation, opening, from_stdin=from_stdin)
+    output.show_answer(invocation, answer, (), output.render_record, _next_steps_remark)
     return 0
 
 
-def _remark(answer: Any) -> str:
+def _next_steps_remark(answer: Any) -> str:
     """How to go on from there."""
     data, certificate = answer["data"], answer["data"]["certificate"]
     if not data["enabled"]:
@@ -100,14 +99,14 @@ def _remark(answer: Any) -> str:
     return f"From another computer: mailbox-appliance login https://NAME-OF-THIS-ONE:{port} --email EMAIL{pinned}\n"
 
 
-def _text(name: str, argument: str) -> str:
+def _read_pem(name: str, argument: str) -> str:
     """What a file holds, each byte as a character: also what is no PEM is to be told from what it is."""
     try:
-        content = files.read_regular(Path(name), _MOST + 1)
+        content = files.read_regular(Path(name), _LARGEST_PEM + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise wrong_usage(f"{name} cannot be read: {reason.removesuffix('.')}.", f"argument:{argument}") from error
-    if len(content) > _MOST:
+    if len(content) > _LARGEST_PEM:
         what = f"{name} is larger than 64 KiB, which no certificate with its chain is."
         raise wrong_usage(f"{what} Name the server's own, not a collection.", f"argument:{argument}")
     return content.decode("latin-1")
@@ -117,19 +116,21 @@ https = group(
     "https",
     "HTTPS for other computers.\n\nNo log-in is needed by who may read the data directory.",
     [
-        command("status", _status, "Show whether HTTPS is offered, where, and with which certificate.", _OPENED),
+        command(
+            "status", _status, "Show whether HTTPS is offered, where, and with which certificate.", _PASSPHRASE_OPTIONS
+        ),
         command(
             "enable",
             _enable,
             "Offer HTTPS, at once where the appliance runs.\n\nA certificate of its own is made where there is none,"
             " good for ten years; clients are told its fingerprint. `https import` takes one of yours instead.",
-            (_PORT, _HOST, *_OPENED),
+            (_PORT, _HOST, *_PASSPHRASE_OPTIONS),
         ),
         command(
             "disable",
             _disable,
             "Offer HTTPS no more.\n\nWhat is under way is still answered. The certificate and the port are kept.",
-            _OPENED,
+            _PASSPHRASE_OPTIONS,
         ),
         command(
             "fingerprint",
@@ -143,14 +144,14 @@ https = group(
             "Take a certificate of your own, and its key.\n\nBoth are files with PEM: the certificate of the server"
             " first, then that of who issued it, and so on; a key without a passphrase. They are copied. To have files"
             " followed that something renews, let tls/cert.pem and tls/key.pem in the data directory be links to them.",
-            (*_FILES, *_OPENED),
+            (*_FILES, *_PASSPHRASE_OPTIONS),
         ),
         command(
             "rotate",
             _rotate,
             "Make another certificate, with another key, in place of the present one.\n\nClients that pinned the"
             " present one refuse the new one until they log in again with --fingerprint.",
-            _OPENED,
+            _PASSPHRASE_OPTIONS,
         ),
     ],
 )

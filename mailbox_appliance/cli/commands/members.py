@@ -1,49 +1,61 @@
-"""Members, for administrators."""
+"""Commands about people: `members`, `sessions`, `profile`, `password`, `enroll`, `whoami`, `status`."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from mailbox_appliance.cli import render
-from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, needed, whole_body
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.members import resolve_member
-from mailbox_appliance.cli.rows import Call, Given, Row, execute
-from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.client.errors import wrong_usage
+from mailbox_appliance.cli import output
+from mailbox_appliance.cli.command_table import Call, Given, Row, execute, fill_path
+from mailbox_appliance.cli.commands.session import (
+    DEVICE_NAME,
+    FINGERPRINT,
+    PASSWORD_VARIABLE,
+    device_name_or_host,
+    find_instance,
+    log_in,
+)
+from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, Invocation
+from mailbox_appliance.cli.groups import command, group
+from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_whole_body, require_options, resolve_member
+from mailbox_appliance.client.errors import Failure, wrong_usage
+from mailbox_appliance.client.tls import ServerAddress
 
 MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))
-_PATH = "/admin/members/{memberId}"
-_TAKEN_UP = "Send them the link: the appliance sends none. On their computer `mailbox-appliance {}` asks for it."
-_ONLY_HERE = "The link leads to this computer only: `server.public_url` says where others reach the appliance.\n"
+_MEMBER_PATH = "/admin/members/{memberId}"
+_LINK_HELP = "Send them the link: the appliance sends none. On their computer `mailbox-appliance {}` asks for it."
+_LOCAL_LINK_WARNING = (
+    "The link leads to this computer only: `server.public_url` says where others reach the appliance.\n"
+)
 
 
-def _new(invocation: Invocation, given: Given) -> Any:
-    if (whole := whole_body(invocation.terminal, given)) is not None:
+def _new_member_body(invocation: Invocation, given: Given) -> Any:
+    if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
-    needed(given, "name", "email")
+    require_options(given, "name", "email")
     return {"name": given["name"], "email": given["email"], "role": given["role"] or "member"}
 
 
-def _change(invocation: Invocation, given: Given) -> Any:
-    if (whole := whole_body(invocation.terminal, given)) is not None:
+def _change_member_body(invocation: Invocation, given: Given) -> Any:
+    if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     if not given_options(given):
         raise wrong_usage("Say what is to change: --name, --email or --role.", "option:--name")
     return {name: given[name] for name in ("name", "email", "role") if given[name] is not None}
 
 
-def _suspended(_invocation: Invocation, _given: Given) -> Any:
+def _suspend_body(_invocation: Invocation, _given: Given) -> Any:
     return {"status": "suspended"}
 
 
-def _active(_invocation: Invocation, _given: Given) -> Any:
+def _activate_body(_invocation: Invocation, _given: Given) -> Any:
     return {"status": "active"}
 
 
-def _link(answer: Any) -> str:
+def _link_remark(answer: Any) -> str:
     """What is said below a link: what the member does with it."""
     data = answer["data"]
     url = str(data.get("invitation", data)["url"])
@@ -54,7 +66,7 @@ def _link(answer: Any) -> str:
         "The page that it opens asks for a password. On their computer this does, too:\n"
         f"  mailbox-appliance {verb}\n"
     )
-    return render.plain(told + (_ONLY_HERE if _is_loopback(base) else ""))
+    return output.plain_text(told + (_LOCAL_LINK_WARNING if _is_loopback(base) else ""))
 
 
 def _is_loopback(base: str) -> bool:
@@ -76,30 +88,30 @@ def about_member(row: Row) -> click.Command:
     return command(row.name, act, row.help, row.parameters)
 
 
-LIST = Row(
+LIST_MEMBERS = Row(
     "list",
     Call("GET", "/admin/members"),
     "List the members; of those who have not enrolled, until when their invitation is good.",
     columns=("id", "name", "email", "role", "status", "lastLoginAt", "invitation.expiresAt"),
 )
-ADD = Row(
+ADD_MEMBER = Row(
     "add",
     Call("POST", "/admin/members"),
-    f"Make a member, and a link with which they enroll.\n\n{_TAKEN_UP.format('enroll')}",
+    f"Make a member, and a link with which they enroll.\n\n{_LINK_HELP.format('enroll')}",
     (
         click.Option(["--name"], metavar="NAME", help="What they are called."),
         click.Option(["--email"], metavar="ADDRESS", help="The address to log in with."),
         click.Option(["--role"], type=_ROLES, help="What they are (default member)."),
         INPUT_OPTION,
     ),
-    remark=_link,
-    body=_new,
+    remark=_link_remark,
+    body=_new_member_body,
 )
-SINGLE = (
-    Row("show", Call("GET", _PATH), "Show a member.", (MEMBER,)),
+MEMBER_ROWS = (
+    Row("show", Call("GET", _MEMBER_PATH), "Show a member.", (MEMBER,)),
     Row(
         "update",
-        Call("PATCH", _PATH),
+        Call("PATCH", _MEMBER_PATH),
         "Change a member's name, email or role; what is not given stays.\n\n"
         "Open links that an API key was shown stop working where the member becomes an administrator.",
         (
@@ -109,41 +121,300 @@ SINGLE = (
             click.Option(["--role"], type=_ROLES, help="What they are."),
             INPUT_OPTION,
         ),
-        body=_change,
+        body=_change_member_body,
     ),
     Row(
         "suspend",
-        Call("PATCH", _PATH),
+        Call("PATCH", _MEMBER_PATH),
         "Lock a member out.\n\nTheir sessions end at once; their API keys do nothing until they are active again.",
         (MEMBER,),
-        body=_suspended,
+        body=_suspend_body,
     ),
     Row(
-        "activate", Call("PATCH", _PATH), "Let a suspended member in again; they log in anew.", (MEMBER,), body=_active
+        "activate",
+        Call("PATCH", _MEMBER_PATH),
+        "Let a suspended member in again; they log in anew.",
+        (MEMBER,),
+        body=_activate_body,
     ),
     Row(
         "invite",
-        Call("POST", f"{_PATH}/invitation"),
+        Call("POST", f"{_MEMBER_PATH}/invitation"),
         "Make a new link with which a member enrolls, good for 7 days.\n\n"
-        f"An earlier one stops working. {_TAKEN_UP.format('enroll')}",
+        f"An earlier one stops working. {_LINK_HELP.format('enroll')}",
         (MEMBER,),
-        remark=_link,
+        remark=_link_remark,
     ),
     Row(
         "reset-password",
-        Call("POST", f"{_PATH}/password-reset"),
+        Call("POST", f"{_MEMBER_PATH}/password-reset"),
         "Make a link with which a member sets a new password, good for 24 hours.\n\n"
-        f"The member is told that you did. {_TAKEN_UP.format('reset-password')}",
+        f"The member is told that you did. {_LINK_HELP.format('reset-password')}",
         (MEMBER,),
-        remark=_link,
+        remark=_link_remark,
     ),
     Row(
         "remove",
-        Call("DELETE", _PATH),
+        Call("DELETE", _MEMBER_PATH),
         "Remove a member with their sessions, API keys and grants.\n\nWhat they scheduled is not sent. "
         "Who owns mailboxes cannot be removed.",
         (MEMBER,),
     ),
 )
-_SHOW, *_REST = map(about_member, SINGLE)
-members = group("members", "Members.", [LIST.command(), _SHOW, ADD.command(), *_REST])
+_SHOW_MEMBER, *_OTHER_MEMBER_COMMANDS = map(about_member, MEMBER_ROWS)
+members = group(
+    "members", "Members.", [LIST_MEMBERS.command(), _SHOW_MEMBER, ADD_MEMBER.command(), *_OTHER_MEMBER_COMMANDS]
+)
+
+
+# --- Who is asking, how the appliance is, and where the caller, or with `--member` somebody else, is logged in ---
+
+
+ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
+WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
+STATUS = Row(
+    "status",
+    Call("GET", "/status"),
+    "Show how the appliance and its mailboxes are.\n\nA crash of the appliance is shown to administrators once: on a "
+    "terminal, this command also dismisses it.",
+)
+DISMISS = Call("POST", "/admin/crashes/{trace}/dismiss")
+HISTORY = Row(
+    "history",
+    Call("GET", "/status/history"),
+    "Show how much was sent and how much came, over the last hours.\n\nOf the mailboxes that you reach. Steps are 5 "
+    "minutes (up to 6 hours), an hour (up to 48), or 6 hours.",
+    (click.Option(["--hours"], type=click.IntRange(1, 168), help="How far back (default 24)."),),
+)
+OPENAPI = Row("openapi", Call("GET", "/openapi.json"), "Print the description of the API (OpenAPI 3.1).")
+
+_MEMBER_OPTION = click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="Of this member; for administrators.")
+_SESSION = click.Argument(["session_id"], required=False)
+_SESSION_COLUMNS = ("id", "deviceName", "createdAt", "lastUsedAt", "expiresAt", "current")
+_MEMBER_SESSIONS_PATH = "/admin/members/{memberId}/sessions"
+LIST_SESSIONS = Row(
+    "list", Call("GET", "/me/sessions"), "List where you are logged in.", (_MEMBER_OPTION,), _SESSION_COLUMNS
+)
+LIST_SESSIONS_OF = Row("list", Call("GET", _MEMBER_SESSIONS_PATH), "", columns=_SESSION_COLUMNS)
+SHOW_SESSION_OF = Row(
+    "show",
+    Call("GET", f"{_MEMBER_SESSIONS_PATH}/{{sessionId}}"),
+    "Show a log-in of a member; for administrators. Your own are in `sessions list`.",
+    (
+        click.Argument(["session_id"]),
+        click.Option(["--member", "member_id"], required=True, metavar="ID|EMAIL", help="Whose log-in it is."),
+    ),
+)
+REVOKE_SESSION = Row(
+    "revoke",
+    Call("DELETE", "/me/sessions/{sessionId}"),
+    "End a log-in; ending the current one is a logout.\n\nWith --member and no session: all of the member's.",
+    (_SESSION, _MEMBER_OPTION),
+)
+REVOKE_SESSION_OF = Row("revoke", Call("DELETE", f"{_MEMBER_SESSIONS_PATH}/{{sessionId}}"), "")
+
+
+def _all_ended_text(data: Any) -> str:
+    return f"All sessions of the member {output.one_line(str(data['id']))} have ended.\n"
+
+
+REVOKE_ALL_SESSIONS_OF = Row("revoke", Call("DELETE", _MEMBER_SESSIONS_PATH), "", view=_all_ended_text)
+
+
+def _show_about(invocation: Invocation) -> int:
+    from mailbox_appliance.client.http import ApiClient
+
+    instance = invocation.resolve_instance()
+    return execute(ABOUT, invocation, {}, ApiClient(instance.url, fingerprint=instance.fingerprint))
+
+
+def _show_status(invocation: Invocation) -> int:
+    from mailbox_appliance.client.http import ApiRequest
+
+    client = invocation.client()
+    answer = client.call(ApiRequest(STATUS.call.method, STATUS.call.path))
+    output.show_answer(invocation, answer)
+    trace = output.look_up(answer, "data.lastCrash.file")
+    # A script that polls is nobody who has read it.
+    if trace is not None and invocation.terminal.stdout.isatty():
+        with suppress(Failure):  # it is shown again
+            client.call(ApiRequest(DISMISS.method, fill_path(DISMISS.path, {"trace": str(trace)}), body={}))
+    return 0
+
+
+def _show_session(invocation: Invocation, **given: Any) -> int:
+    return execute(SHOW_SESSION_OF, invocation, _with_member_id(invocation, given))
+
+
+def _list_sessions(invocation: Invocation, **given: Any) -> int:
+    return execute(
+        LIST_SESSIONS if given["member_id"] is None else LIST_SESSIONS_OF,
+        invocation,
+        _with_member_id(invocation, given),
+    )
+
+
+def _revoke_sessions(invocation: Invocation, **given: Any) -> int:
+    if given["session_id"] is None and given["member_id"] is None:
+        raise wrong_usage("Say which session; `sessions list` shows them.", "argument:SESSION-ID")
+    others = REVOKE_SESSION_OF if given["session_id"] is not None else REVOKE_ALL_SESSIONS_OF
+    return execute(
+        REVOKE_SESSION if given["member_id"] is None else others, invocation, _with_member_id(invocation, given)
+    )
+
+
+def _with_member_id(invocation: Invocation, given: Given) -> Given:
+    """What is given, with the member's id for an email."""
+    wanted = given["member_id"]
+    return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
+
+
+about = command(ABOUT.name, _show_about, ABOUT.help)
+whoami, openapi = WHOAMI.command(), OPENAPI.command()
+status = command(STATUS.name, _show_status, STATUS.help)
+history = HISTORY.command()
+sessions = group(
+    "sessions",
+    "Log-ins of yours, or of a member's.",
+    [
+        command("list", _list_sessions, LIST_SESSIONS.help, LIST_SESSIONS.parameters),
+        command("show", _show_session, SHOW_SESSION_OF.help, SHOW_SESSION_OF.parameters),
+        command("revoke", _revoke_sessions, REVOKE_SESSION.help, REVOKE_SESSION.parameters),
+    ],
+)
+
+
+# --- What members change about themselves, and how they get from here into the console ---
+
+
+_NEW_PASSWORD_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSWORD"
+
+
+def _profile_body(invocation: Invocation, given: Given) -> Any:
+    """The body of PATCH /me."""
+    if (whole := read_whole_body(invocation.terminal, given)) is not None:
+        return whole
+    require_options(given, "name")
+    return {"name": given["name"]}
+
+
+def _password_body(invocation: Invocation, given: Given) -> Any:
+    """The body of POST /me/password."""
+    terminal = invocation.terminal
+    current = terminal.secret("Present password", PASSWORD_VARIABLE, from_stdin=given["password_stdin"])
+    new = terminal.secret(
+        "New password", _NEW_PASSWORD_VARIABLE, from_stdin=given["new_password_stdin"], twice=True, what="new password"
+    )
+    return {"currentPassword": current, "newPassword": new}
+
+
+def _console_link_remark(answer: Any) -> str:
+    return f"Open it in a browser before {answer['data']['expiresAt']}: it is good once, and lets in whoever has it.\n"
+
+
+UPDATE_PROFILE = Row(
+    "update",
+    Call("PATCH", "/me"),
+    "Change your name.",
+    (click.Option(["--name"], metavar="NAME", help="What you are called from now on."), INPUT_OPTION),
+    body=_profile_body,
+)
+CHANGE_PASSWORD = Row(
+    "password",
+    Call("POST", "/me/password"),
+    f"Change your password; your other log-ins end.\n\nBoth are asked for, or read from stdin or the environment: the"
+    f" present one is {PASSWORD_VARIABLE}, the new one {_NEW_PASSWORD_VARIABLE}.",
+    (
+        click.Option(["--password-stdin"], is_flag=True, help="Read the present one from the first line of stdin."),
+        click.Option(["--new-password-stdin"], is_flag=True, help="Read the new one from the next line of stdin."),
+    ),
+    body=_password_body,
+)
+CREATE_CONSOLE_LINK = Row(
+    "console",
+    Call("POST", "/auth/console-links"),
+    "Make a link that opens the console in a browser as you: once, and within a minute.",
+    remark=_console_link_remark,
+)
+profile = group("profile", "What others are told of you.", [UPDATE_PROFILE.command()])
+password, console = CHANGE_PASSWORD.command(), CREATE_CONSOLE_LINK.command()
+
+
+# --- A link that an administrator gave out is taken up: a first password, or a new one, and one is logged in ---
+#
+# The link is a secret: it comes from a prompt, the input or the environment, and never stands in an argument.
+
+
+ENROLL, RESET = Call("POST", "/auth/enroll"), Call("POST", "/auth/password-reset")
+_LINK_VARIABLE = ENVIRONMENT_PREFIX + "LINK"
+#: What stands in a link before its token, and what the token begins with -> the command that takes it.
+_COMMAND_BY_PREFIX = {"enroll": "enroll", "reset": "reset-password", "mbxi": "enroll", "mbxr": "reset-password"}
+ENROLMENT_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Argument(["url"], required=False),
+    click.Option(["--link-stdin"], is_flag=True, help="Read the link from the first line of stdin."),
+    click.Option(["--password-stdin"], is_flag=True, help="Read the new password from the next line of stdin."),
+    DEVICE_NAME,
+    FINGERPRINT,
+)
+
+
+def _redeem_link(
+    invocation: Invocation,
+    name: str,
+    call: Call,
+    url: str | None,
+    link_stdin: bool,
+    password_stdin: bool,
+    device_name: str | None,
+    fingerprint: str | None,
+) -> int:
+    if url is not None and "#" in url:
+        raise wrong_usage("A link is a secret, and others see the arguments: leave it out, it is asked for.")
+    named = url or invocation.instance
+    instance = find_instance(invocation, url, fingerprint) if named else None  # what is wrong there is told first
+    link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
+    base, token = split_link(link, name)
+    if instance is None:
+        instance = find_instance(invocation, base, fingerprint)
+    password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
+    return log_in(
+        invocation,
+        instance,
+        call,
+        {"token": token, "password": password, "deviceName": device_name_or_host(device_name)},
+    )
+
+
+def split_link(link: str, name: str) -> tuple[str | None, str]:
+    """Where a link leads (None of a bare token), and its token. Raises Failure where it is for another command."""
+    address, is_link, fragment = link.strip().partition("#")
+    kind, _, token = fragment.partition("=") if is_link else ("", "", address)
+    takes_it = _COMMAND_BY_PREFIX.get(kind) or _COMMAND_BY_PREFIX.get(token[:4]) or name
+    if takes_it != name:
+        raise wrong_usage(f"That link is for `mailbox-appliance {takes_it}`.", "option:--link-stdin")
+    return (ServerAddress.parse(address).url if is_link else None), token
+
+
+def _redeem_command(name: str, call: Call) -> Callable[..., int]:
+    def act(invocation: Invocation, **given: Any) -> int:
+        return _redeem_link(invocation, name, call, **given)
+
+    return act
+
+
+_REDEEM_HELP = (
+    "\n\nThe link, or its token alone, is asked for, or read from stdin or MAILBOX_APPLIANCE_LINK. It leads to the"
+    " appliance; URL names another address of it. A password that is refused does not use the link up."
+)
+enroll = command(
+    "enroll",
+    _redeem_command("enroll", ENROLL),
+    f"Take up an invitation: choose a password, and log in.{_REDEEM_HELP}",
+    ENROLMENT_OPTIONS,
+)
+reset_password = command(
+    "reset-password",
+    _redeem_command("reset-password", RESET),
+    f"Choose a new password with the link of a password reset, and log in.\n\nAll your other log-ins end.{_REDEEM_HELP}",
+    ENROLMENT_OPTIONS,
+)

@@ -1,38 +1,93 @@
-"""The store as a whole: through the appliance that runs on the data directory, without a log-in; else on its files."""
+"""The commands `store` and `key`: through the running appliance, or on the files when none runs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from mailbox_appliance.cli import passphrases, render, show
-from mailbox_appliance.cli.commands.migrate import migrate
-from mailbox_appliance.cli.invocation import Invocation
-from mailbox_appliance.cli.operator import LONG, operator_client
-from mailbox_appliance.cli.rows import Call, Row, execute
-from mailbox_appliance.cli.tree import command, group
-from mailbox_appliance.cli.watching import watched
+from mailbox_appliance.cli import context, output
+from mailbox_appliance.cli.command_table import Call, Row, execute, show_store_progress
+from mailbox_appliance.cli.context import (
+    ENVIRONMENT_PREFIX,
+    LONG_WORK_SECONDS,
+    PASSPHRASE_STDIN,
+    Invocation,
+    call_with_passphrase,
+    operator_client,
+)
+from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INTERNAL
 from mailbox_appliance.client.http import ApiRequest
 
-STATUS = Row("status", Call("GET", "/admin/store"), "Show how the store is: format, size, room, key, newest backup.")
-CHECK = Call("POST", "/admin/store/check")
+# --- The upgrade of a store of an older release: `store migrate`. It is done by `serve` as well ---
+
+
+_DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Only tell what would be done; nothing is changed.")
+
+
+def _migrate(invocation: Invocation, dry_run: bool, passphrase_stdin: bool) -> int:
+    folder, act = invocation.data_directory(), invocation.service("survey_store" if dry_run else "upgrade_store")
+
+    def opening(passphrase: str | None) -> Any:
+        with invocation.terminal.progress_bar() as tell:
+            return act(folder, passphrase, tell)
+
+    answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
+    output.show_answer(invocation, answer, (), output.render_record, _plan_remark if dry_run else _migrated_remark)
+    return 0 if answer["data"].get("ready", True) else INTERNAL
+
+
+def _migrated_remark(answer: Any) -> str:
+    told = answer["data"]
+    if told["upgradedFrom"] is None:
+        return f"The store has format {told['format']}, which is today's. Nothing was done.\n"
+    return (
+        f"The store was upgraded from format {told['upgradedFrom']} to {told['format']}. The old one lies in"
+        f" backups/{told['backup']}.\n"
+    )
+
+
+def _plan_remark(answer: Any) -> str:
+    told = answer["data"]
+    if told["format"] == told["upgradesTo"]:
+        return f"The store has format {told['format']}, which is today's. There is nothing to do.\n"
+    if told["problems"]:
+        return "As it is, the upgrade would be refused, and nothing would be changed.\n"
+    return f"The store would be upgraded from format {told['format']} to {told['upgradesTo']}.\n"
+
+
+migrate = command(
+    "migrate",
+    _migrate,
+    "Upgrade the store of an older release.\n\nThe old one is kept as a migration backup; `serve` does the same at its"
+    " start. The appliance must not be running.",
+    (_DRY_RUN, context.PASSPHRASE_STDIN),
+)
+
+
+STORE_STATUS = Row(
+    "status", Call("GET", "/admin/store"), "Show how the store is: format, size, room, key, newest backup."
+)
+CHECK_STORE = Call("POST", "/admin/store/check")
 _FULL = click.Option(["--full"], is_flag=True, help="Also indexes, counts, the search index and the audit log.")
 _STOPPED = "The appliance must not be running."
 
 
-def _status(invocation: Invocation) -> int:
+def _show_store(invocation: Invocation) -> int:
     client = operator_client(invocation)
     if client is not None:
-        return execute(STATUS, invocation, {}, client)
-    show.show(invocation, invocation.service("store_status_on_files")(invocation.data_directory()))
+        return execute(STORE_STATUS, invocation, {}, client)
+    output.show_answer(invocation, invocation.service("store_status_on_files")(invocation.data_directory()))
     return 0
 
 
-def _check(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
+def _check_store(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
-        with watched(invocation, client, "Looking through the store…"):
-            answer = client.call(ApiRequest(CHECK.method, CHECK.path, body={"full": full}, timeout=LONG))
+        with show_store_progress(invocation, client, "Looking through the store…"):
+            answer = client.call(
+                ApiRequest(CHECK_STORE.method, CHECK_STORE.path, body={"full": full}, timeout=LONG_WORK_SECONDS)
+            )
     else:
         folder, check = invocation.data_directory(), invocation.service("check_store_on_files")
 
@@ -40,66 +95,157 @@ def _check(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
             with invocation.terminal.progress_bar() as tell:
                 return check(folder, full=full, passphrase=passphrase, progress=tell)
 
-        answer = passphrases.opened(invocation, opening, from_stdin=passphrase_stdin)
-    show.show(invocation, answer, (), render.record, _verdict)
+        answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
+    output.show_answer(invocation, answer, (), output.render_record, _check_verdict)
     return 0 if answer["data"]["ok"] else INTERNAL
 
 
-def _verdict(answer: Any) -> str:
+def _check_verdict(answer: Any) -> str:
     found = answer["data"]
     if found["ok"]:
         return f"Nothing is wrong with it. Looked at: {', '.join(found['checked'])}.\n"
-    lines = "".join(f"{render.one_line(problem['message'])}\n" for problem in found["problems"])
+    lines = "".join(f"{output.one_line(problem['message'])}\n" for problem in found["problems"])
     return f"{lines}Keep the files as they are, and restore a backup: `mailbox-appliance backup list`.\n"
 
 
-def _compact(invocation: Invocation, passphrase_stdin: bool) -> int:
-    show.show(invocation, _renewed(invocation, "compact_store", passphrase_stdin))
+def _compact_store(invocation: Invocation, passphrase_stdin: bool) -> int:
+    output.show_answer(invocation, _rewrite_store(invocation, "compact_store", passphrase_stdin))
     return 0
 
 
-def _rekey(invocation: Invocation, passphrase_stdin: bool) -> int:
-    show.show(invocation, _renewed(invocation, "rekey_store", passphrase_stdin))
+def _rekey_store(invocation: Invocation, passphrase_stdin: bool) -> int:
+    output.show_answer(invocation, _rewrite_store(invocation, "rekey_store", passphrase_stdin))
     return 0
 
 
-def _renewed(invocation: Invocation, service: str, from_stdin: bool) -> Any:
+def _rewrite_store(invocation: Invocation, service: str, from_stdin: bool) -> Any:
     folder, act = invocation.data_directory(), invocation.service(service)
 
     def opening(passphrase: str | None) -> Any:
         with invocation.terminal.progress_bar() as tell:
             return act(folder, passphrase, tell)
 
-    return passphrases.opened(invocation, opening, from_stdin=from_stdin)
+    return context.call_with_passphrase(invocation, opening, from_stdin=from_stdin)
 
 
 store = group(
     "store",
     "The store as a whole.\n\nNo log-in is needed by who may read the data directory.",
     [
-        command("status", _status, f"{STATUS.help}\n\nNothing is opened or changed."),
+        command("status", _show_store, f"{STORE_STATUS.help}\n\nNothing is opened or changed."),
         command(
             "check",
-            _check,
+            _check_store,
             "Look whether the store is whole.\n\nEvery page and row is read, and nothing is changed. Where something is"
             " wrong it is named, and the exit code is 1.",
-            (_FULL, passphrases.PASSPHRASE_STDIN),
+            (_FULL, context.PASSPHRASE_STDIN),
         ),
         command(
             "compact",
-            _compact,
+            _compact_store,
             "Write the store anew, without the room that was left by what is deleted.\n\nThat takes as much room as the"
             f" store has. {_STOPPED}",
-            (passphrases.PASSPHRASE_STDIN,),
+            (context.PASSPHRASE_STDIN,),
         ),
         migrate,
         command(
             "rekey",
-            _rekey,
+            _rekey_store,
             "Give the store a new key, and write it anew under that.\n\nWhat opened it before opens it afterwards: the"
             " file, the keychain, the passphrase, which is asked for. Backups made before keep the old key."
             f" {_STOPPED}",
-            (passphrases.PASSPHRASE_STDIN,),
+            (context.PASSPHRASE_STDIN,),
+        ),
+    ],
+)
+
+
+# ---
+# The key of the store and what opens it: shown and changed on the files of the data directory while nothing runs.
+
+
+_NEW_PASSPHRASE_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSPHRASE"
+_NEW_PASSPHRASE_STDIN = click.Option(
+    ["--passphrase-stdin"], is_flag=True, help="Read the new passphrase from the first line of stdin."
+)
+_ONLY = click.Option(["--only"], is_flag=True, help="Let nothing else open it: take the key out of file and keychain.")
+_FROM_NOW_ON = (
+    "From now on the store opens by this passphrase alone, and without it nobody opens it. Every start needs it:"
+    " `serve` takes it from the systemd credential `passphrase`, MAILBOX_APPLIANCE_PASSPHRASE, --passphrase-stdin or a"
+    " prompt. Backups and copies of the key file that were made before open without it; `mailbox-appliance store rekey`"
+    " gives the store a key that is not in them."
+)
+
+
+def _key_remark(answer: Any) -> str:
+    slots = {slot["type"] for slot in answer["data"]["slots"]}
+    if "file" in slots:
+        return "Whoever has this file can open the store. Keep a copy of it apart from the store.\n"
+    if answer["data"].get("recoveryPassphrase"):
+        return "Write the recovery passphrase down: it opens the store without the keychain, and is not shown again.\n"
+    return ""
+
+
+def _show_key(invocation: Invocation) -> int:
+    return _show_key_answer(invocation, invocation.service("show_key")(invocation.data_directory()))
+
+
+def _add_passphrase(invocation: Invocation, passphrase_stdin: bool, only: bool) -> int:
+    new = invocation.terminal.secret(
+        "New passphrase", _NEW_PASSPHRASE_VARIABLE, from_stdin=passphrase_stdin, twice=True, what="passphrase"
+    )
+    folder, add = invocation.data_directory(), invocation.service("add_passphrase")
+    answer = call_with_passphrase(
+        invocation, lambda passphrase: add(folder, new, passphrase, only=only), from_stdin=False
+    )
+    return _show_key_answer(invocation, answer, (_FROM_NOW_ON,) if only else ())
+
+
+def _use_key_service(service: str) -> Callable[..., int]:
+    def change(invocation: Invocation, passphrase_stdin: bool) -> int:
+        folder, act = invocation.data_directory(), invocation.service(service)
+        answer = call_with_passphrase(
+            invocation, lambda passphrase: act(folder, passphrase), from_stdin=passphrase_stdin
+        )
+        return _show_key_answer(invocation, answer)
+
+    return change
+
+
+def _show_key_answer(invocation: Invocation, answer: Any, warnings: tuple[str, ...] = ()) -> int:
+    if told := (*answer.get("warnings", ()), *warnings):
+        answer = {**answer, "warnings": list(told)}
+    output.show_answer(invocation, answer, (), output.render_record, _key_remark)
+    return 0
+
+
+key = group(
+    "key",
+    "The key of the store, and what opens it.",
+    [
+        command("show", _show_key, f"Show what opens the store, and where the key lies.\n\n{_STOPPED}"),
+        command(
+            "add-passphrase",
+            _add_passphrase,
+            "Let a passphrase open the store as well, in place of an earlier one.\n\n"
+            f"It is asked for, or read from stdin or {_NEW_PASSPHRASE_VARIABLE}. Backups then hold the key locked by it, and no longer in "
+            "plain. With --only the store itself opens by it alone, so every start needs it; `key use-file` is the way "
+            f"back. {_STOPPED}",
+            (_NEW_PASSPHRASE_STDIN, _ONLY),
+        ),
+        command(
+            "use-keyring",
+            _use_key_service("use_keyring"),
+            "Lock the key by the keychain of this computer, and take it out of the file.\n\nWhere there is no "
+            f"passphrase yet, a recovery passphrase is made and shown this once. {_STOPPED}",
+            (PASSPHRASE_STDIN,),
+        ),
+        command(
+            "use-file",
+            _use_key_service("use_file"),
+            "Keep the key in the file itself, instead of the keychain.\n\nA server starts with it unattended; whoever "
+            f"has the file can open the store. {_STOPPED}",
+            (PASSPHRASE_STDIN,),
         ),
     ],
 )

@@ -1,0 +1,274 @@
+"""Commands that stand for one REST call each: name, call, options and view; pages and progress.
+
+Where an option goes is decided by its name: `message_id` fills `{messageId}` in the path; `--account` fills
+`{accountId}`; on a GET every other one is a query parameter of the same name in camel case. Bodies have a function.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli import output
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.groups import command
+from mailbox_appliance.cli.output import look_up, one_line
+from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient, ApiRequest, TellProgress
+
+Given = dict[str, Any]
+
+#: Results that `--all` follows pages for, and the most that `--max-results` may ask for.
+DEFAULT_ALL, MAX_RESULTS = 1_000, 10_000
+LARGEST_PAGE = 100
+
+ACCOUNT = click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; needed when you reach more than one.")
+#: The mailbox as an argument, for commands that are about the mailbox itself.
+MAILBOX = click.Argument(["mailbox"], metavar="[ID|EMAIL]", required=False)
+PAGES = (
+    click.Option(["--limit"], type=click.IntRange(1, LARGEST_PAGE), help="How many on a page (default 50)."),
+    click.Option(["--cursor"], metavar="CURSOR", help="Go on where a page ended: its nextCursor."),
+)
+ALL_PAGES = (
+    *PAGES,
+    click.Option(["--all", "all_pages"], is_flag=True, help=f"Follow the pages, up to {DEFAULT_ALL:,} results."),
+    click.Option(
+        ["--max-results"],
+        type=click.IntRange(1, MAX_RESULTS),
+        metavar="N",
+        help=f"As --all, up to N (at most {MAX_RESULTS:,}).",
+    ),
+)
+_NOT_IN_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})
+
+
+@dataclass(frozen=True)
+class Call:
+    """A method and a path below `/api/v1`, as the table of routes has them."""
+
+    method: str
+    path: str
+
+
+def exit_success(_answer: Any) -> int:
+    """The exit code where every answer means success."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command and the REST call that it stands for."""
+
+    name: str
+    call: Call
+    help: str
+    parameters: tuple[click.Parameter, ...] = ()
+    columns: tuple[str, ...] = ()
+    view: output.View = output.render_record
+    #: What stands below the answer in a table.
+    remark: output.Remark = output.empty_remark
+    body: Callable[[Invocation, Given], Any] | None = None
+    headers: Callable[[Given], dict[str, str]] | None = None
+    exit_code: Callable[[Any], int] = exit_success
+    #: The call where no mailbox is named, for what can be asked of all of them.
+    everywhere: Call | None = None
+    #: Whether the mailbox must be named even where there is only one.
+    names_mailbox: bool = False
+    #: Seconds that the server may be silent.
+    timeout: float = 60.0
+    #: What is said on a terminal meanwhile, where it may take long.
+    waiting_for: str = ""
+
+    def command(self) -> click.Command:
+        """The command of this row."""
+
+        def act(invocation: Invocation, **given: Any) -> int:
+            return execute(self, invocation, given)
+
+        return command(self.name, act, self.help, self.parameters)
+
+
+def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient | None" = None) -> int:
+    """Make the call of a row and show its answer; the exit code. `client`: who asks, if not the one who logged in."""
+    # What the command line holds is checked before anybody is asked.
+    body = row.body(invocation, given) if row.body else None
+    headers = row.headers(given) if row.headers else {}
+    if row.names_mailbox and wanted_mailbox(given) is None:
+        raise wrong_usage("Name the mailbox.", "option:--account")
+    client = client or invocation.client()
+    template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
+    path = fill_path(template, _path_values(template, client, given))
+    pause = invocation.terminal.waiting(row.waiting_for) if row.waiting_for else nullcontext(None)
+    from mailbox_appliance.client.http import ApiRequest
+
+    if given.get("all_pages") or given.get("max_results"):
+        return _follow_pages(row, invocation, client, path, given)
+    with pause as tell:
+        answer = client.call(ApiRequest(row.call.method, path, _query(row, given), body, headers, row.timeout, tell))
+    output.show_answer(invocation, answer, row.columns, row.view, row.remark)
+    return row.exit_code(answer)
+
+
+def _path_values(template: str, client: "ApiClient", given: Given) -> dict[str, str]:
+    return {
+        name: resolve_account(client, wanted_mailbox(given)) if name == "accountId" else given[_snake(name)]
+        for name in re.findall(r"{(\w+)}", template)
+    }
+
+
+def wanted_mailbox(given: Given) -> str | None:
+    """The mailbox that the command line names, by option or as argument; None where it names none."""
+    wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
+    if len(wanted) > 1:
+        raise wrong_usage("The mailbox is named twice.", "option:--account")
+    return wanted.pop() if wanted else None
+
+
+def fill_path(path: str, values: Mapping[str, str]) -> str:
+    """The path with its parameters put in, each as one segment."""
+    from urllib.parse import quote
+
+    for name, value in values.items():
+        if value in ("", ".", ".."):
+            raise wrong_usage(f"{value!r} is no id.", f"path:{name}")
+        try:
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        except UnicodeEncodeError as error:
+            raise wrong_usage("An id is not valid UTF-8.", f"path:{name}") from error
+    return path
+
+
+def _query(row: Row, given: Given) -> tuple[tuple[str, str], ...]:
+    if row.call.method != "GET":
+        return ()
+    elsewhere = {_snake(name) for name in re.findall(r"{(\w+)}", row.call.path)} | _NOT_IN_QUERY
+    return tuple(
+        (_camel(name), _query_text(value))
+        for name, value in given.items()
+        if name not in elsewhere and value is not None
+    )
+
+
+def _query_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), name)
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _follow_pages(row: Row, invocation: Invocation, client: "ApiClient", path: str, given: Given) -> int:
+    """Follow the pages; lines of JSON are written as they come, the others as one page that holds everything."""
+    everything: list[Any] = []
+    cursor, warnings = None, []
+    for answer in _fetch_pages(row, client, path, given):
+        items = output.items_of(answer) or []
+        warnings += [one for one in answer.get("warnings", ()) if one not in warnings]
+        cursor = output.look_up(answer, "data.nextCursor")
+        everything += items
+        if invocation.format == "ndjson":
+            output.show_items(invocation, items)
+        invocation.terminal.progress(f"{len(everything)} so far")
+    invocation.terminal.progress("")
+    gathered: dict[str, Any] = {"data": {"items": everything, "nextCursor": cursor}}
+    if warnings:
+        gathered["warnings"] = warnings
+    if invocation.format != "ndjson":
+        output.show_answer(invocation, gathered, row.columns, row.view, row.remark)
+    else:
+        output.report_beside_items(invocation, gathered)
+    return row.exit_code(gathered)
+
+
+def _fetch_pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iterator[Any]:
+    from mailbox_appliance.client.http import ApiRequest
+
+    left = given.get("max_results") or DEFAULT_ALL
+    asked = {**given, "limit": given.get("limit") or LARGEST_PAGE}
+    while True:
+        asked["limit"] = min(asked["limit"], left)
+        answer = client.call(ApiRequest("GET", path, _query(row, asked), timeout=row.timeout))
+        yield answer
+        left -= len(output.items_of(answer) or ())
+        cursor = output.look_up(answer, "data.nextCursor")
+        # The same cursor again would go round for ever.
+        if not cursor or left <= 0 or cursor == asked.get("cursor"):
+            return
+        asked["cursor"] = cursor
+
+
+# --- the mailbox ------------------------------------------------------------------------------------------------------
+
+
+def resolve_account(client: "ApiClient", wanted: str | None) -> str:
+    """The id of the mailbox that is meant: an id as it is, an email looked up, none when there is only one."""
+    if wanted is not None and "@" not in wanted:
+        return wanted
+    from mailbox_appliance.client.http import ApiRequest
+
+    accounts = output.items_of(client.call(ApiRequest("GET", "/accounts"))) or []
+    if wanted is not None:
+        found = [one for one in accounts if str(one["email"]).casefold() == wanted.casefold()]
+    else:
+        found = accounts
+    if len(found) == 1:
+        return str(found[0]["id"])
+    raise _ambiguous_account(accounts, wanted, len(found))
+
+
+def _ambiguous_account(accounts: list[Any], wanted: str | None, found: int) -> Failure:
+    names = ", ".join(f"{one['id']} ({one['email']})" for one in accounts)
+    if not accounts:
+        return Failure("not_found", "You reach no mailbox. Connect one with `mailbox-appliance accounts add`.", INPUT)
+    if wanted is not None and found == 0:
+        return Failure("not_found", f"You reach no mailbox {wanted}. There are: {names}.", INPUT)
+    return wrong_usage(f"Say which mailbox with --account ID: {names}.", "option:--account")
+
+
+# --- How far long work on the store of a running appliance is, for who waits for it at a terminal ---
+
+
+GET_STORE = Call("GET", "/admin/store")
+#: Seconds between two looks, and for one.
+_EVERY, _WITHIN = 0.5, 5.0
+
+
+@contextmanager
+def show_store_progress(invocation: Invocation, client: ApiClient, text: str) -> Iterator[None]:
+    """Show on a terminal what is waited for and, as soon as the appliance tells, how far that is."""
+    with invocation.terminal.waiting(text) as tell:
+        if not invocation.terminal.stderr.isatty():
+            yield
+            return
+        is_over = threading.Event()
+        watcher = threading.Thread(
+            target=_poll_store_progress, args=(client, tell, is_over), name="watching", daemon=True
+        )
+        watcher.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            watcher.join(_WITHIN)
+
+
+def _poll_store_progress(client: ApiClient, tell: TellProgress, is_over: threading.Event) -> None:
+    while not is_over.wait(_EVERY):
+        try:
+            now = look_up(client.call(ApiRequest(GET_STORE.method, GET_STORE.path, timeout=_WITHIN)), "data.progress")
+        except Failure:
+            continue  # whoever waits is told by the answer what is wrong
+        if isinstance(now, dict) and not is_over.is_set():
+            tell(one_line(str(now.get("step") or now.get("work"))), int(now.get("done", 0)), int(now.get("total", 0)))

@@ -1,0 +1,251 @@
+"""The commands `login`, `logout`, `instances` and `setup`."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mailbox_appliance.cli import output
+from mailbox_appliance.cli.command_table import Call
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.groups import command, complete_instances, group
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.instances import LOCAL, REMOTE, Instance, find_local, instance_at_url, local_key
+from mailbox_appliance.client.tls import ServerAddress
+
+LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
+PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
+PASSWORD_STDIN = click.Option(
+    ["--password-stdin"], is_flag=True, help="Read the password from the first line of stdin."
+)
+DEVICE_NAME = click.Option(
+    ["--device-name"], metavar="NAME", help="What the log-in is called (default: this computer)."
+)
+FINGERPRINT = click.Option(
+    ["--fingerprint"], metavar="sha256:HEX", help="The certificate that `https fingerprint` prints there."
+)
+LOGIN_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Argument(["url"], required=False),
+    click.Option(["--email"], metavar="ADDRESS", help="Your address (asked for at a terminal)."),
+    PASSWORD_STDIN,
+    DEVICE_NAME,
+    FINGERPRINT,
+)
+
+
+def device_name_or_host(name: str | None) -> str:
+    """The name of the log-in: as given, or this computer's."""
+    import socket
+
+    return name if name is not None else socket.gethostname()[:200] or "computer"
+
+
+def _login(
+    invocation: Invocation,
+    url: str | None,
+    email: str | None,
+    password_stdin: bool,
+    device_name: str | None,
+    fingerprint: str | None,
+) -> int:
+    if email is None and (password_stdin or not invocation.terminal.stdin.isatty()):
+        raise wrong_usage("Missing option '--email'.", "option:--email")
+    instance = find_instance(invocation, url, fingerprint)
+    # Where it goes is said before it is typed: without a URL it is whatever appliance is in use.
+    email = email or invocation.terminal.line(f"Your address for {instance.url}", "address")
+    password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
+    return log_in(
+        invocation,
+        instance,
+        LOGIN,
+        {"email": email, "password": password, "deviceName": device_name_or_host(device_name)},
+    )
+
+
+def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[str, str]) -> int:
+    """Ask for a log-in, remember where, keep its token for the next commands, and show the answer.
+
+    A log-in whose token this one replaces goes on: a script may have taken that token from the answer and hold both.
+    """
+    answer = ApiClient(instance.url, fingerprint=instance.fingerprint).call(
+        ApiRequest(call.method, call.path, body=body)
+    )
+    if instance.key.startswith(REMOTE):
+        invocation.instances().add(instance.url, instance.fingerprint)
+    return keep_token(invocation, instance.key, answer)
+
+
+def find_instance(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
+    """The appliance that somebody wants to get in to, here or at a URL.
+
+    Raises Failure where a password would go there unprotected, or the fingerprint makes no sense.
+    """
+    from mailbox_appliance.client.tls import parse_fingerprint
+
+    pin = parse_fingerprint(fingerprint) if fingerprint is not None else None
+    if url is not None:
+        instance = instance_at_url(invocation.instances(), url, invocation.data_directory())
+    else:
+        instance = invocation.resolve_instance()
+    if pin and not ServerAddress.parse(instance.url).secure:
+        raise wrong_usage("A fingerprint belongs to an https address.", "option:--fingerprint")
+    instance.require_protected()
+    return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
+
+
+def keep_token(invocation: Invocation, key: str, answer: Any) -> int:
+    """Keep the token of a login for the next commands, and show the answer."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("token"), str):
+        raise Failure("unexpected_answer", "The server gave no token.", INTERNAL)
+    invocation.tokens().put(key, data["token"])
+    if invocation.terminal.stdout.isatty() or invocation.format == "table":
+        # What stands in a window stays in its scroll-back. A script that reads the output gets the whole answer.
+        answer = {**answer, "data": {name: value for name, value in data.items() if name != "token"}}
+    output.show_answer(invocation, answer)
+    return 0
+
+
+def _logout(invocation: Invocation) -> int:
+    client, key = invocation.client(), invocation.resolve_instance().key
+    from_environment = invocation.variable("TOKEN") is not None
+    try:
+        answer = client.call(ApiRequest(LOGOUT.method, LOGOUT.path))
+    except Failure as failure:
+        if failure.code != "unauthenticated" or from_environment:
+            raise
+        answer = {"data": None}  # The log-in has ended already; what is left is to forget its token.
+    if not from_environment:
+        invocation.tokens().remove(key)
+    output.show_answer(invocation, answer)
+    return 0
+
+
+def _ask_keychain(invocation: Invocation) -> int:
+    from mailbox_appliance.system import keyring
+
+    invocation.terminal.write(keyring.answer_question(invocation.terminal.stdin.readline()).decode())
+    return 0
+
+
+login = command("login", _login, "Log in, here or at a URL, and keep the token for the next commands.", LOGIN_OPTIONS)
+logout = command("logout", _logout, "End the log-in and forget its token.")
+ask_keychain = command("ask-keychain", _ask_keychain, "Ask the keychain what the standard input says.", hidden=True)
+
+
+# --- The appliances that this user logged in to ---
+
+
+_INSTANCE_COLUMNS = ("name", "url", "current", "loggedIn", "fingerprint")
+
+
+def _instance_rows(invocation: Invocation) -> list[dict[str, Any]]:
+    instances, tokens = invocation.instances(), invocation.tokens()
+    folder, current = invocation.data_directory(), instances.current
+    here = find_local(folder)
+    found: list[tuple[str, str | None, str, str | None]] = [
+        (LOCAL, here.url if here else None, local_key(folder), None)
+    ]
+    found += [(one.name, one.url, one.key, one.fingerprint) for one in instances.list()]
+    return [
+        {"name": name, "url": url, "fingerprint": pin, "current": name == current, "loggedIn": tokens.has(key)}
+        for name, url, key, pin in found
+    ]
+
+
+def _list_instances(invocation: Invocation) -> int:
+    output.show_answer(invocation, {"data": _instance_rows(invocation)}, _INSTANCE_COLUMNS)
+    return 0
+
+
+def _use_instance(invocation: Invocation, name: str) -> int:
+    invocation.instances().use(name)
+    output.show_answer(invocation, {"data": next(row for row in _instance_rows(invocation) if row["current"])})
+    return 0
+
+
+def _remove_instance(invocation: Invocation, name: str) -> int:
+    removed = invocation.instances().remove(name)
+    invocation.tokens().remove(removed.key)
+    output.show_answer(invocation, {"data": {"id": name, "deleted": True}})
+    return 0
+
+
+_NAME = click.Argument(["name"], shell_complete=complete_instances)
+instances = group(
+    "instances",
+    "Appliances that you logged in to; `local` is the one of the data directory.",
+    [
+        command("list", _list_instances, "List the appliances you know, and which is in use."),
+        command("use", _use_instance, "Speak to this one from now on.", [_NAME]),
+        command(
+            "remove", _remove_instance, "Forget one, and its token. To end the log-in itself, log out first.", [_NAME]
+        ),
+    ],
+)
+
+
+# --- The first administrator: through the running appliance, or on the files when none runs ---
+
+
+POST_SETUP = Call("POST", "/setup")
+#: Seconds between two looks, and how long an appliance that starts is waited for.
+_EVERY, _PATIENCE = 0.1, 15.0
+SETUP_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--name"], required=True, metavar="NAME", help="The name of the administrator."),
+    click.Option(["--email"], required=True, metavar="ADDRESS", help="The address to log in with."),
+    PASSWORD_STDIN,
+    DEVICE_NAME,
+)
+
+
+def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, device_name: str | None) -> int:
+    password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
+    folder, device_name = invocation.data_directory(), device_name_or_host(device_name)
+    body = {"name": name, "email": email, "password": password, "deviceName": device_name}
+    running = local.find_running(folder)
+    if running is None:
+        set_up = invocation.service("setup_on_files")
+        try:
+            return keep_token(
+                invocation,
+                local_key(folder),
+                set_up(folder, name=name, email=email, password=password, device_name=device_name),
+            )
+        except Exception as problem:
+            if getattr(problem, "code", None) != "store_in_use":
+                raise
+            running = _wait_for_appliance(invocation, folder, problem)
+    return keep_token(invocation, local_key(folder), _set_up_running(running, folder, body))
+
+
+def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
+    """The appliance that holds the data directory and is only starting, as soon as it says where it listens.
+
+    Raises Failure where it does not within some seconds.
+    """
+    until = time.monotonic() + _PATIENCE
+    with invocation.terminal.waiting("The appliance is starting…"):
+        while time.monotonic() < until:
+            if running := local.find_running(folder):
+                return running
+            time.sleep(_EVERY)
+    message = (
+        f"{problem} Or it is an appliance that is still starting, or does not answer: then repeat this in a while."
+    )
+    raise Failure("store_in_use", message, INTERNAL) from problem
+
+
+def _set_up_running(running: local.RunningAppliance, folder: Path, body: dict[str, str]) -> Any:
+    from mailbox_appliance.client.http import ApiClient, ApiRequest
+
+    code = local.find_setup_code(folder)
+    if code is None:
+        raise Failure("conflict", f"The appliance is set up already: {folder} holds no set-up code. Log in.", INPUT)
+    return ApiClient(running.url).call(ApiRequest(POST_SETUP.method, POST_SETUP.path, body={"setupCode": code, **body}))
+
+
+setup = command("setup", _setup, "Create the first administrator, and log in.", SETUP_OPTIONS)

@@ -1,0 +1,212 @@
+"""The context of one command: global options, the appliance it talks to, and passphrases."""
+
+import gc
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mailbox_appliance.cli.terminal import Terminal, require_utf8
+from mailbox_appliance.client import local
+from mailbox_appliance.client.errors import ACCESS, INTERNAL, NETWORK, Failure, wrong_usage
+from mailbox_appliance.client.http import ApiClient
+from mailbox_appliance.client.instances import LOCAL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mailbox_appliance.client.instances import Instance, Instances
+    from mailbox_appliance.client.tokens import TokenStore
+
+ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
+
+
+@dataclass
+class Invocation:
+    """The global options as they are read, the terminal, and what floors above offer (name -> module:function)."""
+
+    terminal: Terminal
+    services: Mapping[str, str] = field(default_factory=dict)
+    instance: str | None = None
+    data_dir: str | None = None
+    format: str = "json"
+
+    def variable(self, name: str) -> str | None:
+        """An environment variable of ours; an empty one counts as not set."""
+        return self.terminal.environment.get(ENVIRONMENT_PREFIX + name) or None
+
+    def data_directory(self) -> "Path":
+        """The data directory: named, or this user's. Raises StoreUnusable for one of another user (`ownership`)."""
+        from mailbox_appliance.system import ownership
+
+        folder = self._named_data_directory()
+        ownership.require_own(folder)
+        return folder
+
+    def _named_data_directory(self) -> "Path":
+        """The same, not looked at: for what may be about another appliance."""
+        from mailbox_appliance.client.local import default_data_dir
+
+        named = self.data_dir or self.variable("DATA_DIR")
+        return _expand_folder(named) if named else default_data_dir()
+
+    def config_directory(self) -> "Path":
+        """Where this user's instances and tokens are remembered."""
+        from mailbox_appliance.client.local import default_config_dir
+
+        named = self.variable("CONFIG_DIR")
+        return _expand_folder(named) if named else default_config_dir()
+
+    def instances(self) -> "Instances":
+        """The instances that this user remembers."""
+        from mailbox_appliance.client.instances import Instances
+
+        return Instances(self.config_directory(), self._named_data_directory())
+
+    def tokens(self) -> "TokenStore":
+        """The tokens of this user."""
+        from mailbox_appliance.client.tokens import TokenStore
+
+        return TokenStore(self.config_directory(), self.terminal.environment)
+
+    def requested_instance(self) -> str | None:
+        """The instance that is named; None: the one in use. `--data-dir X` on the command line means X: it beats
+        both the environment and what is in use.
+        """
+        if self.instance or self.data_dir is None:
+            return self.instance or self.variable("INSTANCE")
+        from mailbox_appliance.client.instances import LOCAL
+
+        return LOCAL
+
+    def resolve_instance(self) -> "Instance":
+        """The instance that is spoken to."""
+        from mailbox_appliance.client.instances import choose_instance
+
+        return choose_instance(self.instances(), self.requested_instance(), self._named_data_directory())
+
+    def client(self) -> "ApiClient":
+        """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
+        from mailbox_appliance.client.http import ApiClient
+
+        instance = self.resolve_instance().require_protected()
+        token = (self.variable("TOKEN") or "").strip() or self.tokens().find(instance.key)
+        if token is None:
+            _require_reachable(instance)
+            raise Failure(
+                "unauthenticated",
+                "You are not logged in. Log in with `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
+                ACCESS,
+            )
+        return ApiClient(instance.url, token, instance.fingerprint)
+
+    def service(self, name: str) -> Callable[..., Any]:
+        """A function that a floor above offers; what it needs is imported now."""
+        module, _, function = self.services.get(name, "").partition(":")
+        if not module:
+            raise Failure("internal_error", f"{name} is not part of this installation.", INTERNAL)
+        # What loading makes stays: looking through it for garbage meanwhile takes a fifth of the start of `serve`.
+        gc.disable()
+        try:
+            found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        except ModuleNotFoundError as error:
+            hint = " Install it with `pip install 'mailbox-appliance[demo]'`." if name == "demo" else ""
+            raise Failure("internal_error", f"{name} needs {error.name}, which is missing.{hint}", INTERNAL) from error
+        finally:
+            gc.enable()
+        return found
+
+
+def _expand_folder(named: str) -> "Path":
+    from pathlib import Path
+
+    try:
+        return Path(named).expanduser().absolute()
+    except RuntimeError as error:
+        raise wrong_usage(f"There is no home directory for the `~` in {named}.") from error
+
+
+def _require_reachable(instance: "Instance") -> None:
+    """Raise the Failure that tells so where an address cannot be reached; whatever answers there is good enough."""
+    from mailbox_appliance.client.http import ApiClient, ApiRequest
+    from mailbox_appliance.client.instances import REMOTE
+
+    if not instance.key.startswith(REMOTE):
+        return  # the local one, which is known to run
+    try:
+        ApiClient(instance.url, fingerprint=instance.fingerprint).call(ApiRequest("GET", "", timeout=10))
+    except Failure as failure:
+        if failure.exit_code == NETWORK:
+            raise
+
+
+# --- Whom commands speak to that know the data directory: another appliance, the one that runs on it, or nobody ---
+#
+# Who may read the data directory is its operator. `run.json` in it says so to the appliance that runs there: no
+# log-in is needed for what concerns the store.
+
+
+#: Seconds that long work may take at a running appliance.
+LONG_WORK_SECONDS = 12 * 3600.0
+
+
+def names_other_appliance(invocation: Invocation) -> bool:
+    """Whether another appliance is meant than that of the data directory: it is asked as any client asks."""
+    return (invocation.requested_instance() or invocation.instances().current) != LOCAL
+
+
+def operator_client(invocation: Invocation) -> ApiClient | None:
+    """Another appliance by one's log-in, or that of the data directory as its operator; None where none runs."""
+    if names_other_appliance(invocation):
+        return invocation.client()
+    running = local.find_running(invocation.data_directory())
+    return ApiClient(running.url, running.secret) if running else None
+
+
+# --- Passphrases of backups and of the store's key: from the input, the environment, or typed. Never an argument ---
+
+
+T = TypeVar("T")
+
+PASSPHRASE_NAME = "PASSPHRASE"
+PASSPHRASE_STDIN = click.Option(
+    ["--passphrase-stdin"], is_flag=True, help="Read the passphrase from the first line of stdin."
+)
+#: What is told where a passphrase is missing, or is not the one.
+_PASSPHRASE_CODES = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
+
+
+def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
+    """The passphrase that comes with the command: from the input where that is asked for, else the environment's."""
+    if from_stdin:
+        return invocation.terminal.secret_line("passphrase")
+    found = invocation.variable(PASSPHRASE_NAME)
+    return found if found is None else require_utf8(found, ENVIRONMENT_PREFIX + PASSPHRASE_NAME)
+
+
+def read_new_passphrase(invocation: Invocation, *, from_stdin: bool) -> str:
+    """A new passphrase; typed twice where it does not come with the command."""
+    return invocation.terminal.secret(
+        "New passphrase", ENVIRONMENT_PREFIX + PASSPHRASE_NAME, from_stdin=from_stdin, twice=True, what="passphrase"
+    )
+
+
+def call_with_passphrase(invocation: Invocation, opening: Callable[[str | None], T], *, from_stdin: bool) -> T:
+    """What `opening` gives with the passphrase that comes with the command, or with none.
+
+    Where one is wanting, and somebody sits at a terminal, they are asked, and it is tried once more.
+    """
+    passphrase = read_passphrase(invocation, from_stdin=from_stdin)
+    try:
+        return opening(passphrase)
+    except Exception as problem:
+        is_missing = passphrase is None and getattr(problem, "code", None) in _PASSPHRASE_CODES
+        if not is_missing or not invocation.terminal.stdin.isatty():
+            raise
+    return opening(
+        invocation.terminal.secret(
+            "Passphrase", ENVIRONMENT_PREFIX + PASSPHRASE_NAME, from_stdin=False, what="passphrase"
+        )
+    )

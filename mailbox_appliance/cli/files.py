@@ -1,0 +1,258 @@
+"""Downloads: receiving a file over HTTP in pieces and saving it under a safe name.
+
+What is saved is readable by its owner alone, and stands under its name when it is complete. Names come from mail that
+strangers wrote: a name is only ever a name in the folder where the command runs, and never hides there. What is no
+regular file (a device, a FIFO, an open descriptor) is written into, and never replaced.
+"""
+
+import http.client
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from mailbox_appliance.cli import output as cli_output
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.client.errors import INPUT, Failure, failure_from_answer, unreachable, wrong_usage
+from mailbox_appliance.client.http import (
+    LARGEST_ANSWER,
+    ApiClient,
+    ApiRequest,
+    connection_lost_message,
+    decode_answer,
+    timeout_message,
+)
+from mailbox_appliance.system.files import NO_TERMINAL
+
+# --- A file that comes in over HTTP, read piece by piece and never held as a whole ---
+
+
+_CHUNK = 256 * 1024
+
+
+@dataclass(frozen=True)
+class IncomingFile:
+    """What the header fields of a file say, how long it is where that is told, and its bytes."""
+
+    headers: Mapping[str, str]
+    size: int | None
+    chunks: Iterator[bytes]
+
+
+def receive_file(client: ApiClient, request: ApiRequest) -> IncomingFile:
+    """The answer to a GET as it comes in, whatever it is.
+
+    An error answer is a Failure, and so is an end that comes too early, when the next chunk is asked for.
+    """
+    target, body, headers = client.encode_request(request)
+    connection = client.open_connection(request.timeout)
+    try:
+        with _connection_failures(request):
+            connection.request(request.method, target, body, headers | {"Accept": "*/*"})
+            answer = connection.getresponse()
+            if not 200 <= answer.status < 300:
+                refused = decode_answer(answer.status, answer.read(LARGEST_ANSWER))
+                raise failure_from_answer(answer.status, refused, answer.headers.get("Retry-After"))
+    except BaseException:
+        connection.close()
+        raise
+    return IncomingFile(dict(answer.headers.items()), answer.length, _read_chunks(request, connection, answer))
+
+
+def _read_chunks(
+    request: ApiRequest, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse
+) -> Iterator[bytes]:
+    try:
+        while True:
+            with _connection_failures(request):
+                chunk = answer.read(_CHUNK)
+            if not chunk:
+                break
+            yield chunk
+        if answer.length:  # what is still missing
+            raise unreachable(connection_lost_message(request))
+    finally:
+        answer.close()
+        connection.close()
+
+
+@contextmanager
+def _connection_failures(request: ApiRequest) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise unreachable(timeout_message(request)) from error
+    except (http.client.HTTPException, OSError) as error:
+        raise unreachable(connection_lost_message(request)) from error
+
+
+_EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
+_PLAIN = re.compile(r'filename="([^"]*)"', re.I)
+# What no file system should get: separators, wildcards, controls, marks that turn the direction of reading.
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]')
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # devices on Windows
+_LONGEST_NAME = 200  # bytes
+_OUTPUT = "option:--output"
+# Names of what this process has open: where they lead to a regular file, the name itself must stay all the same.
+_DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))|/proc/self/fd/(\d+)")
+_STANDARD = {"stdout": 1, "stderr": 2}
+
+
+def save_download(
+    invocation: Invocation, client: ApiClient, path: str, output: str | None, *, force: bool, otherwise: str
+) -> int:
+    """Fetch a file and put it where it belongs; `otherwise` is its name where it has none. The exit code."""
+    if output is not None and (descriptor := _descriptor(output)) is not None:
+        output = "-" if descriptor == 1 else output
+    elif output not in (None, "-"):
+        _require_writable(str(output), force=force)
+    incoming = receive_file(client, ApiRequest("GET", path, timeout=120.0))
+    chunks = _report_chunks(invocation, incoming)
+    if output == "-":
+        for chunk in chunks:
+            invocation.terminal.write_bytes(chunk)
+        return 0
+    target = Path(output) if output else Path(safe_file_name(_server_file_name(incoming), otherwise))
+    if _is_folder(str(target)):
+        target /= safe_file_name(_server_file_name(incoming), otherwise)
+    size = _write_to_device(target, chunks) if _is_special(str(target)) else _write_file(target, chunks, force=force)
+    saved: dict[str, Any] = {
+        "file": str(target),
+        "sizeBytes": size,
+        "mimeType": incoming.headers.get("Content-Type", ""),
+    }
+    cli_output.show_answer(invocation, {"data": saved})
+    return 0
+
+
+def _require_writable(output: str, *, force: bool) -> None:
+    """Refuse, before anything is fetched, a place where nothing can be saved."""
+    if _is_folder(output):
+        return
+    folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
+    if not _is_folder(folder or "."):
+        raise wrong_usage(f"There is no folder {folder} to save into.", _OUTPUT)
+    if not force and os.path.lexists(output) and not _is_special(output):
+        raise _file_exists(Path(output))
+
+
+def _descriptor(output: str) -> int | None:
+    """The number of the open descriptor that a name such as `/dev/stdout` stands for; None of another name."""
+    found = _DESCRIPTOR.fullmatch(output)
+    if found is None:
+        return None
+    number, standard, of_proc = found.groups()
+    return _STANDARD[standard] if standard else int(number or of_proc)
+
+
+def _is_special(output: str) -> bool:
+    """Whether this is there and neither a regular file nor a folder: nothing may take its place."""
+    if _descriptor(output) is not None:
+        return True
+    try:
+        mode = os.stat(output).st_mode  # noqa: PTH116 - as `_is_folder`
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises where a name is too long
+
+
+def safe_file_name(name: str, otherwise: str) -> str:
+    """A file name that is no path, no device, no option of a command, not hidden, and short enough."""
+    clean = _UNSAFE.sub("_", name).rstrip(" .").lstrip(" .-")
+    if _RESERVED.fullmatch(clean):
+        clean = f"_{clean}"
+    stem, dot, extension = clean.rpartition(".")
+    if not dot or len(extension.encode()) > 20:
+        stem, extension = clean, ""
+    room = _LONGEST_NAME - len(extension.encode()) - 1
+    stem = stem.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    return f"{stem}{dot if extension else ''}{extension}" or _UNSAFE.sub("_", otherwise)
+
+
+def _server_file_name(incoming: IncomingFile) -> str:
+    disposition = incoming.headers.get("Content-Disposition", "")
+    if found := _EXTENDED.search(disposition):
+        return unquote(found[1], errors="replace")
+    return found[1] if (found := _PLAIN.search(disposition)) else ""
+
+
+def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[bytes]:
+    """The chunks, while a terminal is told how far they are."""
+    done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
+    with invocation.terminal.progress_bar() as tell:
+        for chunk in incoming.chunks:
+            done += len(chunk)
+            tell(f"{done / 1e6:.1f}{of} MB", done, incoming.size or 0)
+            yield chunk
+
+
+def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
+    """Write into what is there: a device, a FIFO, an open descriptor. How much it was."""
+    descriptor, size = _descriptor(str(target)), 0
+    with _explain_os_errors(target):
+        opened = os.open(target, os.O_WRONLY | NO_TERMINAL) if descriptor is None else os.dup(descriptor)
+    with os.fdopen(opened, "wb", buffering=0) as stream:
+        for chunk in chunks:
+            left = memoryview(chunk)
+            while left:
+                left = left[stream.write(left) :]
+            size += len(chunk)
+    return size
+
+
+def _write_file(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
+    """Write the file beside its place, then put it there: nobody sees half of it. Its size."""
+    if not force and os.path.lexists(target):
+        raise _file_exists(target)
+    with _explain_os_errors(target):
+        handle, name = tempfile.mkstemp(prefix=".download-", dir=target.parent)
+    written = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+            size = stream.tell()
+        with _explain_os_errors(target):
+            if force:
+                written.replace(target)
+            else:
+                _rename_into_place(written, target)
+    finally:
+        with suppress(FileNotFoundError):
+            written.unlink()
+    return size
+
+
+@contextmanager
+def _explain_os_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise wrong_usage(f"{target} cannot be saved: {error.strerror}.", _OUTPUT) from error
+
+
+def _rename_into_place(written: Path, target: Path) -> None:
+    """Give a file its name, unless somebody has it by now."""
+    try:
+        target.hardlink_to(written)
+    except FileExistsError as error:
+        raise _file_exists(target) from error
+    except OSError:  # a file system without links
+        if os.path.lexists(target):
+            raise _file_exists(target) from None
+        written.rename(target)
+
+
+def _file_exists(file: Path) -> Failure:
+    message = f"{file} is there already. Choose another name with --output, or replace it with --force."
+    return Failure("file_exists", message, INPUT, details=((_OUTPUT, "There is such a file."),))

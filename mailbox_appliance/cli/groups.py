@@ -1,0 +1,379 @@
+"""The shape of the command line: command groups, global options, and shell completion."""
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, split_arg_string
+
+from mailbox_appliance.cli.context import Invocation
+
+FORMATS = ("json", "table", "ndjson")
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+_EMPTY = "This must not be empty."
+_EPILOG = "Also takes --instance, --data-dir and --format; see `mailbox-appliance --help`."
+
+
+def _store_global_option(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value == "":
+        raise click.BadParameter(_EMPTY, context, parameter)
+    if value is not None:
+        setattr(context.find_object(Invocation), str(parameter.name), value)
+
+
+def complete_instances(context: click.Context, _parameter: click.Parameter, begun: str) -> "list[CompletionItem]":
+    """Complete the name of an appliance that this user logged in to."""
+
+    return complete_instance_names(context, begun)
+
+
+class _TextParam(click.types.StringParamType):
+    """A text of which the metavar says what it names, such as FILE."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The text; the name of a file is not empty, as it is where a variable was never set."""
+        if value == "" and param is not None and "FILE" in (param.metavar or ""):
+            self.fail(_EMPTY, param, ctx)
+        return super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+
+        return complete_value(param.metavar or "", incomplete)
+
+
+class _Command(click.Command):
+    """A command; where nothing else could come, options are completed."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+
+        return super().shell_complete(ctx, incomplete or "-") + complete_hidden_options(self, incomplete or "-")
+
+
+class _Group(click.Group):
+    """A group of commands about one noun."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names in the order of the table, as in the list of all groups."""
+        return list(self.commands)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+
+        return super().shell_complete(ctx, incomplete) + complete_hidden_options(self, incomplete)
+
+
+def global_options(*, hidden: bool) -> list[click.Parameter]:
+    """The options that every command and group takes; the last one given counts."""
+    table: tuple[tuple[str, str, click.Choice[str] | None, str], ...] = (
+        ("--instance", "NAME|URL", None, "The appliance to speak to, as in `instances list`, or its address."),
+        ("--data-dir", "DIR", None, "The data directory of the appliance on this computer."),
+        ("--format", "FORMAT", click.Choice(FORMATS), "json (default), table, or ndjson: one item a line."),
+    )
+    return [
+        click.Option(
+            [name],
+            metavar="[json|table|ndjson]" if isinstance(kind, click.Choice) else metavar,
+            type=kind or _TextParam(),
+            help=text,
+            hidden=hidden,
+            callback=_store_global_option,
+            expose_value=False,
+            is_eager=True,
+            shell_complete=complete_instances if name == "--instance" else None,
+        )
+        for name, metavar, kind, text in table
+    ]
+
+
+def command(
+    name: str,
+    callback: Callable[..., int],
+    text: str,
+    parameters: Sequence[click.Parameter] = (),
+    *,
+    hidden: bool = False,
+) -> click.Command:
+    """A command. Its function takes the Invocation and the parameters by name, and returns the exit code."""
+
+    def invoke(**given: Any) -> int:
+        return callback(click.get_current_context().find_object(Invocation), **given)
+
+    for parameter in parameters:
+        _set_metavar(parameter)
+    return _Command(
+        name,
+        callback=invoke,
+        params=[*parameters, *global_options(hidden=True)],
+        help=text,
+        short_help=text.partition("\n")[0],
+        epilog=None if hidden else _EPILOG,
+        context_settings=CONTEXT_SETTINGS,
+        hidden=hidden,
+    )
+
+
+def _set_metavar(parameter: click.Parameter) -> None:
+    """Give what the help calls a parameter's value one form: `MESSAGE-ID`, and `N` for a number."""
+    if parameter.metavar and parameter.type is click.STRING:
+        parameter.type = _TextParam()
+    if parameter.metavar is not None:
+        return
+    if isinstance(parameter.type, click.IntRange):
+        parameter.metavar = "N"
+    elif isinstance(parameter, click.Argument) and parameter.type is click.STRING:
+        called = parameter.human_readable_name.upper().replace("_", "-")
+        parameter.metavar = called if parameter.required else f"[{called}]"
+
+
+def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Group:
+    """Commands about one noun."""
+    return _Group(
+        name,
+        commands={one.name or "": one for one in commands},
+        params=global_options(hidden=True),
+        help=text,
+        epilog=_EPILOG,
+        context_settings=CONTEXT_SETTINGS,
+    )
+
+
+class Root(click.Group):
+    """The top of the tree. What a command does is known from the table; its module is imported when it is used."""
+
+    def __init__(self, entries: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(params=global_options(hidden=False), context_settings=CONTEXT_SETTINGS, **settings)
+        self._entries = entries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names in the order of the table: the order in which a newcomer needs them."""
+        return [name for name, (_, text) in self._entries.items() if text]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name: attribute `NAME` (`-` is `_`) of its module."""
+        if cmd_name not in self._entries:
+            return None
+        module = importlib.import_module(f"mailbox_appliance.cli.commands.{self._entries[cmd_name][0]}")
+        found = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(found, click.Command)  # noqa: S101 - a test walks the table
+        return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands and options that begin so, without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        found = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(one, help=self._entries[one][1]) for one in found] + options
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them, which the inherited one would do."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._entries[name][1]) for name in self.list_commands(ctx)])
+
+
+def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command and group that help lists, with the words that name it, in the order of the help."""
+    context = click.Context(root)
+    for name in root.list_commands(context):
+        found = root.get_command(context, name)
+        assert found is not None  # noqa: S101 - it is listed
+        yield (name,), found
+        if isinstance(found, click.Group):
+            yield from (((name, inner), one) for inner, one in found.commands.items() if not one.hidden)
+
+
+# --- What bash, zsh and fish run to complete a command line of ours; `cli/completion.py` answers them ---
+#
+# The program is called as it stands in the line, so each one completes itself, and a function of that name will do.
+#
+# click's own scripts join words with spaces and split them again, and do not know that bash splits at `:` and `=`,
+# which names of instances contain. These scripts pass the line unchanged.
+
+
+_BASH = r"""# Completion of mailbox-appliance for bash. With bash-completion it belongs into
+# ~/.local/share/bash-completion/completions/mailbox-appliance, else into ~/.bashrc.
+_mailbox_appliance() {
+    local kind value help
+    COMPREPLY=()
+    while IFS=$'\t' read -r kind value help; do
+        case $kind in
+            plain) COMPREPLY+=("$value") ;;
+            file) compopt -o default ;;
+            dir) compopt -o dirnames ;;
+        esac
+    done < <(
+        _MAILBOX_APPLIANCE_COMPLETE=bash_complete _MAILBOX_APPLIANCE_LINE="${COMP_LINE:0:COMP_POINT}" \
+            _MAILBOX_APPLIANCE_BREAKS="$COMP_WORDBREAKS" "${1/#\~/$HOME}" 2>/dev/null </dev/null
+    )
+}
+complete -o nosort -F _mailbox_appliance mailbox-appliance
+"""
+
+_ZSH = r"""#compdef mailbox-appliance
+# Completion of mailbox-appliance for zsh. It belongs into a directory of $fpath, as _mailbox-appliance.
+_mailbox_appliance() {
+    local kind value help program=${(Q)words[1]}
+    local -a described
+    while IFS=$'\t' read -r kind value help; do
+        case $kind in
+            plain) described+=("${value//:/\\:}${help:+:$help}") ;;
+            file) compset -P '-*='; _files ;;
+            dir) compset -P '-*='; _files -/ ;;
+        esac
+    done < <(
+        _MAILBOX_APPLIANCE_COMPLETE=zsh_complete _MAILBOX_APPLIANCE_LINE="${words[1,CURRENT-1]} $PREFIX" \
+            "${program/#\~/$HOME}" 2>/dev/null </dev/null
+    )
+    (( ! $#described )) || _describe -V 'mailbox-appliance' described
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _mailbox_appliance "$@"
+else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+    compdef _mailbox_appliance mailbox-appliance
+fi
+"""
+
+_FISH = r"""# Completion of mailbox-appliance for fish. It belongs into
+# ~/.config/fish/completions/mailbox-appliance.fish.
+function __mailbox_appliance_complete
+    set -lx _MAILBOX_APPLIANCE_COMPLETE fish_complete
+    set -lx _MAILBOX_APPLIANCE_LINE (commandline -cp | string collect)
+    set -l program (string replace -r '^~' $HOME -- (commandline -cpo)[1])
+    type -q $program; or return
+    set -l begun (commandline -ct)
+    set -l option (string match -r -- '^-[^=]*=' $begun)
+    set -l value (string replace -r -- '^-[^=]*=' '' $begun)
+    for reply in ($program 2>/dev/null </dev/null)
+        set -l parts (string split \t -- $reply)
+        switch $parts[1]
+            case plain
+                echo $parts[2]\t$parts[3]
+            case file
+                string replace -r '^' -- "$option" (__fish_complete_path $value)
+            case dir
+                string replace -r '^' -- "$option" (__fish_complete_directories $value)
+        end
+    end
+end
+complete --command mailbox-appliance --no-files --keep-order --arguments '(__mailbox_appliance_complete)'
+"""
+
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+# --- What a shell is told when somebody presses Tab: click's own machinery, asked with the line as it stands ---
+#
+# The script of a shell (`cli/completion_scripts.py`) calls the program with three variables in its environment:
+#
+# _MAILBOX_APPLIANCE_COMPLETE   SHELL_complete; SHELL_source prints the script, as `completion SHELL` does
+# _MAILBOX_APPLIANCE_LINE       the command line up to the cursor _MAILBOX_APPLIANCE_BREAKS     bash only: characters
+# at which it begins a new word, also inside one of ours
+#
+# It answers with lines of `KIND<tab>VALUE<tab>HELP`; KIND is plain, or file or dir, which the shell completes by
+# itself. Nothing is asked of any server or keychain, and what goes wrong is silent: somebody is amid typing.
+
+
+_VARIABLE = "_MAILBOX_APPLIANCE_COMPLETE"
+#: Stands at the cursor while the line is taken apart, so that an empty word there is seen.
+_CURSOR = "\x1f"
+#: `>`, `2>>` and their like, which are the shell's, and so is the word after them.
+_REDIRECTION = re.compile(r"\d*(<|>>?|&>>?|>\|)&?")
+#: What no shell takes for anything but letters.
+_HARMLESS = re.compile(r"[\w.:/\[\]~%+-]+", re.ASCII)
+#: Kinds of values that a metavar names -> what they begin with, or the shell's own kind.
+_FOLDERS = ("inbox", "archive", "drafts", "sent", "spam", "trash")
+
+
+def answer_completion(instruction: str, root: Root, invocation: Invocation) -> int:
+    """Do what the variable says: `bash_complete`, `bash_source`... Anything that goes wrong ends with 1, silently."""
+    shell, _, wanted = instruction.partition("_")
+    try:
+        script = SCRIPTS[shell]
+        completion = _Completion(root, invocation, is_bash=shell == "bash")
+        invocation.terminal.write(script if wanted == "source" else completion.complete())
+    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - a complaint would stand amid somebody's line
+        return 1
+    return 0
+
+
+class _Completion(ShellComplete):
+    """One press of Tab."""
+
+    def __init__(self, root: Root, invocation: Invocation, *, is_bash: bool) -> None:
+        super().__init__(root, {"obj": invocation}, "mailbox-appliance", _VARIABLE)
+        self._is_bash = is_bash
+        self._given: Mapping[str, str] = invocation.terminal.environment
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words after the program's name, and the one at the cursor."""
+        _, *words = split_arg_string(self._given["_MAILBOX_APPLIANCE_LINE"] + _CURSOR)
+        *before, begun = words
+        return before, begun.replace(_CURSOR, "")
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        """What may stand at the cursor, as the shell wants it."""
+        if _REDIRECTION.match(incomplete) or (args and _REDIRECTION.fullmatch(args[-1])):
+            return [CompletionItem(incomplete, type="file")]
+        found = super().get_completions(_without_redirections(args), incomplete)
+        option, equals, _ = incomplete.partition("=")
+        whole = f"{option}=" if equals and option.startswith("-") else ""
+        return [self._fit_item(item, whole, incomplete) for item in found]
+
+    def _fit_item(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
+        """For zsh and fish the word as a whole; for bash what it takes for the word: after the last `=` or `:`."""
+        value = f"{whole}{item.value}"
+        if self._is_bash:
+            breaks = set(self._given.get("_MAILBOX_APPLIANCE_BREAKS", ":=")) & set(":=")
+            place = max((begun.rfind(one) for one in breaks), default=-1) + 1
+            value = value[place:]
+        return CompletionItem(value, type=item.type, help=item.help)
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """One line of the answer."""
+        return f"{item.type}\t{item.value}\t{' '.join((item.help or '').split())}"
+
+    def complete(self) -> str:
+        """The whole answer."""
+        args, incomplete = self.get_completion_args()
+        return "".join(f"{self.format_completion(one)}\n" for one in self.get_completions(args, incomplete))
+
+
+def _without_redirections(words: list[str]) -> list[str]:
+    kept, skip = [], False
+    for word in words:
+        is_one = _REDIRECTION.match(word)
+        if not skip and not is_one:
+            kept.append(word)
+        skip = bool(is_one and is_one.end() == len(word))
+    return kept
+
+
+def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
+    """What a value of this metavar can be, as far as it is known here."""
+    kinds = metavar.strip("[].").split("|")
+    if any(kind == "FILE" or kind.endswith("-FILE") for kind in kinds):
+        return [CompletionItem(begun, type="file")]
+    if "DIR" in kinds:
+        return [CompletionItem(begun, type="dir")]
+    words = _FOLDERS if "ROLE" in kinds else ()
+    return [CompletionItem(word) for word in words if word.startswith(begun)]
+
+
+def complete_instance_names(context: click.Context, begun: str) -> list[CompletionItem]:
+    """The names of the appliances that this user logged in to; none where they cannot be read."""
+    invocation = context.find_object(Invocation)
+    known = [] if invocation is None else [one.name for one in invocation.instances().list()]
+    return [CompletionItem(one) for one in ("local", *known) if one.startswith(begun) and _HARMLESS.fullmatch(one)]
+
+
+def complete_hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
+    """The options that every command takes, and that only the help of the whole program lists."""
+    return [
+        CompletionItem(name, help=one.help)
+        for one in command.params
+        if isinstance(one, click.Option) and one.hidden and begun and not begun[0].isalnum()
+        for name in one.opts
+        if name.startswith(begun)
+    ]

@@ -1,0 +1,212 @@
+"""The manual page and the shared help texts: environment variables, exit codes, files and examples."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+
+import click
+
+from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX
+from mailbox_appliance.cli.groups import Root, walk
+from mailbox_appliance.version import __version__
+
+# ---
+# What the help and the manual page tell about the whole: environment variables and exit codes, each in one place.
+
+
+DESCRIPTION = """
+The appliance keeps the mail of a team's mailboxes in one encrypted file and lets people, scripts and assistants use
+them. `serve` runs it; the other commands ask the one that runs, which they find through the data directory or, after
+`login URL`, at its address.
+
+Output is the API's JSON on stdout; errors are JSON on stderr (plain text with `--format table`). With
+`--format ndjson`, warnings and the nextCursor of a list that goes on are lines of JSON on stderr. Secrets come from a
+prompt, from the standard input or from the environment, never from an argument.
+"""
+#: Names without their prefix, with a value where only one counts -> what they are for.
+VARIABLES: tuple[tuple[str, str], ...] = (
+    ("INSTANCE, DATA_DIR", "stand for the options"),
+    ("TOKEN", "a session or an API key, instead of a log-in"),
+    ("PASSWORD", "instead of the prompt of login, setup, enroll, reset-password and password"),
+    ("NEW_PASSWORD", "instead of the prompt of password for the new one"),
+    ("LINK", "instead of the prompt of enroll and reset-password"),
+    ("MAILBOX_PASSWORD", "instead of the prompt of accounts add and reconnect"),
+    ("CLIENT_SECRET", "instead of the prompt of oauth-apps set"),
+    ("LICENSE_TOKEN", "instead of the prompt of license set"),
+    ("PASSPHRASE", "of a backup, and of the key of the store"),
+    ("NEW_PASSPHRASE", "instead of the prompt of key add-passphrase"),
+    ("KEY_FILE", "a key file that is kept elsewhere"),
+    ("CONFIG_DIR", "where log-ins are remembered"),
+    ("KEYCHAIN=off", "keeps tokens in a 0600 file there"),
+    ("KEYCHAIN_SECONDS", "how long to wait for the keychain (30)"),
+)
+EXIT_CODES: tuple[tuple[int, str], ...] = (
+    (0, "done, queued or sending"),
+    (1, "the rest"),
+    (2, "wrong input"),
+    (3, "uncertain or partial"),
+    (4, "access"),
+    (5, "network or mail server, a failed delivery"),
+)
+#: File -> what it holds. DATA_DIR and CONFIG_DIR: those of the environment, or of the options.
+FILES: tuple[tuple[str, str], ...] = (
+    ("~/.local/share/mailbox-appliance", "DATA_DIR, where nothing else is said: everything the appliance keeps."),
+    ("DATA_DIR/mailbox.db", "The store: one encrypted file."),
+    ("DATA_DIR/encryption.key", "What opens the store. Keep a copy of it elsewhere: without it nobody can."),
+    ("DATA_DIR/config.toml", "Settings of serve, where they differ from the defaults."),
+    ("DATA_DIR/backups/", "Backups, made daily and by backup create."),
+    ("DATA_DIR/logs/", "What serve does, without addresses and mail."),
+    ("DATA_DIR/tls/", "The certificate of HTTPS and its key."),
+    ("DATA_DIR/run.json", "Which process owns the directory, and where it answers."),
+    ("DATA_DIR/setup-code", "The code for the first administrator, until setup has used it."),
+    ("~/.config/mailbox-appliance", "CONFIG_DIR, where nothing else is said: what the commands remember of this user."),
+    ("CONFIG_DIR/instances.json", "The appliances that were logged in to, and the fingerprints of their certificates."),
+    ("CONFIG_DIR/tokens.json", "Tokens of log-ins, where there is no keychain."),
+)
+#: What somebody wants -> the command lines for it.
+EXAMPLES: tuple[tuple[str, str], ...] = (
+    ("Try everything, without a mailbox of your own:", "mailbox-appliance demo"),
+    (
+        "Run an appliance and become its administrator, in another terminal:",
+        """mailbox-appliance serve
+mailbox-appliance setup --name Ada --email ada@example.org""",
+    ),
+    (
+        "Connect a mailbox:",
+        """mailbox-appliance accounts add --email ada@example.org \\
+    --imap-host imap.example.org --smtp-host smtp.example.org""",
+    ),
+    ("Find unread mail, as a table:", "mailbox-appliance emails search invoice is:unread --format table"),
+    (
+        "Send a file, at most once however often this is repeated:",
+        """mailbox-appliance emails send --idempotency-key report-42 --to bob@example.net \\
+    --subject Report --text-file - --attach report.pdf <letter.txt""",
+    ),
+    (
+        "Speak to an appliance on another computer:",
+        """mailbox-appliance login https://mail.example.org:8443 \\
+    --email ada@example.org --fingerprint sha256:...""",
+    ),
+)
+
+
+def help_epilog() -> str:
+    """What stands below the help of the whole program; click keeps the lines after a backspace."""
+    width = max(len(name) for name, _ in VARIABLES) + 2
+    variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)
+    codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
+    return (
+        "Output is the API's JSON on stdout; errors are JSON on stderr (plain text with --format table). "
+        "With --format ndjson, warnings and the nextCursor of a list that goes on are lines of JSON on stderr.\n\n"
+        f"\b\nEnvironment: {ENVIRONMENT_PREFIX}...\n{variables}\n\b\nExit codes:\n{codes}"
+    )
+
+
+#: What roff would take for a command of its own, or for another character than the one that is meant.
+_ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
+_CODE = re.compile(r"`([^`]+)`")
+#: Columns of the source, so that its lines can be compared.
+_WIDTH = 78
+_SEE_ALSO = "The guide, and the pages on operating, monitoring and threats, lie in docs/ of the source."
+
+
+def render_man_page(root: Root) -> str:
+    """The whole page."""
+    return "".join(f"{line}\n" for line in _page_lines(root))
+
+
+def _page_lines(root: Root) -> Iterator[str]:
+    context = click.Context(root, info_name=root.name, **root.context_settings)
+    yield f'.TH "MAILBOX\\-APPLIANCE" "1" "" "mailbox\\-appliance {to_roff(__version__)}" "User Commands"'
+    yield from (".SH NAME", *_fill_prose(f"mailbox-appliance - {_lower_first(root.help or '')}"))
+    yield from (".SH SYNOPSIS", r".B mailbox\-appliance", r"[\fIOPTIONS\fR] \fICOMMAND\fR [\fIARGUMENTS\fR]")
+    yield from (".SH DESCRIPTION", *_paragraphs(DESCRIPTION))
+    yield from (".SH OPTIONS", "Before or after the command; the last one given counts.", *_options(root, context))
+    yield ".SH COMMANDS"
+    for words, command in walk(root):
+        yield from _command(words, command, context)
+    yield from (".SH ENVIRONMENT", *_definition_list(_variables()))
+    yield from (".SH EXIT STATUS", *_definition_list((str(code), meaning) for code, meaning in EXIT_CODES))
+    yield from (".SH FILES", *_definition_list(FILES))
+    yield ".SH EXAMPLES"
+    for number, (wanted, lines) in enumerate(EXAMPLES):
+        heading = _fill_prose(wanted)
+        yield from ([".PP"] if number else [])
+        yield from (*heading, ".PP", ".RS 4", ".nf", *_protect_lines(lines), ".fi", ".RE")
+    yield from (".SH SEE ALSO", *_fill_prose(_SEE_ALSO))
+
+
+def _command(words: tuple[str, ...], command: click.Command, parent: click.Context) -> Iterator[str]:
+    """A group is a heading; a command its usage, what it does, and its options."""
+    if isinstance(command, click.Group):
+        yield from (f'.SS "{to_roff(" ".join(words))}"', *_paragraphs(command.help or ""))
+        return
+    context = click.Context(command, info_name=" ".join(words), parent=parent, **command.context_settings)
+    options = list(_options(command, context))
+    usage = [to_roff(one) for one in command.collect_usage_pieces(context) if one != "[OPTIONS]"]
+    if len(words) == 1:
+        yield f'.SS "{to_roff(words[0])}"'
+    pieces = [*([r"[\fIOPTIONS\fR]"] if options else []), *(rf"\fI{one}\fR" for one in usage)]
+    yield from (
+        ".TP",
+        " ".join([rf"\fB{to_roff(' '.join(words))}\fR", *pieces]),
+        *_paragraphs(command.help or "", ".IP"),
+    )
+    if options:
+        yield from (".RS", *options, ".RE")
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    """What the help says of each option that it shows; of `--help` only at the top."""
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        is_help = "--help" in parameter.opts and context.parent is not None
+        if record and isinstance(parameter, click.Option) and not is_help:
+            yield from (".TP", rf"\fB{to_roff(record[0])}\fR", *_fill_prose(record[1]))
+
+
+def _variables() -> Iterator[tuple[str, str]]:
+    for names, meaning in VARIABLES:
+        yield ", ".join(ENVIRONMENT_PREFIX + name for name in names.split(", ")), meaning
+
+
+def _definition_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for term, meaning in rows:
+        yield from (".TP", rf"\fB{to_roff(term)}\fR", *_fill_prose(meaning))
+
+
+def _paragraphs(help_text: str, between: str = ".PP") -> Iterator[str]:
+    """A help text, whose paragraphs click separates by empty lines and keeps as they are after a backspace."""
+    for number, paragraph in enumerate(help_text.strip().split("\n\n")):
+        if number:
+            yield between
+        lines = paragraph.strip("\n")
+        if lines.startswith("\b"):
+            yield from (".nf", *_protect_lines(lines.removeprefix("\b").strip("\n")), ".fi")
+        else:
+            yield from _fill_prose(lines)
+
+
+def _protect_lines(lines: str) -> list[str]:
+    return [to_roff(line) for line in lines.splitlines()]
+
+
+def _lower_first(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:]}".rstrip(".")
+
+
+def _fill_prose(value: str) -> list[str]:
+    """Sentences as lines that fit; how they are filled is up to whoever shows them."""
+    lines = textwrap.wrap(to_roff(value), _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [rf"\&{one}" if one.startswith(".") else one for one in lines]
+
+
+def to_roff(value: str) -> str:
+    """Text as roff: nothing in it is a command; what stands in backticks is bold."""
+    parts = _CODE.split(value)
+    plain = "".join(rf"\fB{_escape(part)}\fR" if number % 2 else _escape(part) for number, part in enumerate(parts))
+    return rf"\&{plain}" if plain.startswith(".") else plain
+
+
+def _escape(value: str) -> str:
+    return "".join(_ESCAPES.get(one, one if one.isascii() else f"\\[u{ord(one):04X}]") for one in value)

@@ -1,0 +1,205 @@
+"""A message from options: the bodies that send, preview and forward a message, and that keep a draft."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mailbox_appliance.cli import inputs
+from mailbox_appliance.cli.inputs import (
+    LARGEST_ATTACHMENTS,
+    given_options,
+    read_body,
+    read_file,
+    read_text,
+    too_large_failure,
+)
+from mailbox_appliance.client.errors import Failure, wrong_usage
+
+if TYPE_CHECKING:
+    from mailbox_appliance.cli.terminal import Terminal
+
+Given = dict[str, Any]
+
+#: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); what the address itself may look like is the server's to say.
+_NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+#: What a name has only where it is more than that, and an address where it is two; neither counts in quotation marks.
+_MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
+_BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
+
+#: What a message is made of, for a send and for a draft.
+MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="A recipient, a@b or 'Name <a@b>' (repeatable)."),
+    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="A recipient of a copy (repeatable)."),
+    click.Option(
+        ["--bcc"], multiple=True, metavar="ADDRESS", help="A recipient whom the others do not see (repeatable)."
+    ),
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
+    click.Option(["--subject"], metavar="TEXT", help="The subject."),
+    click.Option(["--text"], metavar="TEXT", help="The text."),
+    click.Option(["--text-file"], metavar="FILE|-", help="The text, from a file or stdin."),
+    click.Option(["--html-file"], metavar="FILE|-", help="The text as HTML, from a file or stdin."),
+    click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
+    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
+    click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
+)
+SEND_AT = click.Option(
+    ["--send-at"], metavar="TIME", help=f"Send it at this time, at most 366 days ahead: {inputs.MOMENT_FORMS}."
+)
+#: Where a message goes, what is said above it, and what goes along.
+FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
+    *MESSAGE_OPTIONS[:2],
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
+    click.Option(["--comment"], metavar="TEXT", help="A text above the forwarded message."),
+    click.Option(["--comment-file"], metavar="FILE|-", help="The text above it, from a file or stdin."),
+    click.Option(["--no-attachments"], is_flag=True, help="Leave out its attachments, but for pictures in the text."),
+)
+
+
+def parse_address(text: str, option: str = "--to") -> dict[str, str]:
+    """An address as the API takes it, from `a@b` or `Name <a@b>`; a name may stand in quotation marks.
+
+    Raises Failure where there is more than one: whoever stands in another's name would never get the message.
+    """
+    named = _NAMED.fullmatch(text)
+    name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
+    if _MORE_NAMED.search(_QUOTED.sub("", name)) or _MORE_PLAIN.search(_QUOTED.sub("", email)):
+        raise wrong_usage(
+            f"{option} takes one address, a@b or 'Name <a@b>': repeat the option for each of them. A name with @, < or"
+            " > in it stands in quotation marks: '\"Name @ work\" <a@b>'.",
+            f"option:{option}",
+        )
+    if quoted := _QUOTED.fullmatch(name):
+        name = re.sub(r"\\(.)", r"\1", quoted[1], flags=re.DOTALL)
+    return {"email": email, **({"name": name} if name else {})}
+
+
+def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
+    return {name: [parse_address(text, f"--{name}") for text in given[name]] or None for name in names}
+
+
+def _parse_sender(given: Given) -> str | None:
+    """The sender as it was given; what it may look like is the server's to say, but it is one."""
+    if given["from_"] is not None:
+        parse_address(given["from_"], "--from")
+    written: str | None = given["from_"]
+    return written
+
+
+def message_body(terminal: "Terminal", given: Given) -> Any:
+    """What is sent: the input as it stands, a saved draft, or a message made of the options."""
+    if given["input_"] is not None:
+        _require_alone(given, "input_")
+        return read_body(terminal, given["input_"])
+    if given.get("draft") is not None:
+        _require_alone(given, "draft", "send_at")
+        return draft_body(given["draft"], given)
+    return _read_inline_files(terminal, given)
+
+
+def draft_body(draft_id: str, given: Given) -> dict[str, Any]:
+    """The body that sends a draft that is saved already."""
+    return _without_none({"draftId": draft_id, "sendAt": _send_at(given)})
+
+
+def forward_body(terminal: "Terminal", given: Given) -> Any:
+    """The body that forwards a message: the input as it stands, or one made of the options."""
+    if given["input_"] is not None:
+        _require_alone(given, "input_")
+        return read_body(terminal, given["input_"])
+    if not given["to"]:
+        raise wrong_usage("Say who it goes to.", "option:--to")
+    comment = _text_or_file(terminal, given, "comment")
+    no_files = False if given["no_attachments"] else None
+    return _without_none(
+        {
+            **_parse_recipients(given, "to", "cc"),
+            "from": _parse_sender(given),
+            "comment": comment,
+            "includeAttachments": no_files,
+        }
+    )
+
+
+def _require_alone(given: Given, name: str, *also: str) -> None:
+    if others := given_options(given, name, *also, *_BESIDE_THE_BODY):
+        option = f"--{name.rstrip('_')}"
+        raise wrong_usage(f"{option} holds the message; it does not go with {', '.join(others)}.", f"option:{option}")
+
+
+def _read_inline_files(terminal: "Terminal", given: Given) -> dict[str, Any]:
+    if given["reply_all"] and given["reply_to"] is None:
+        raise wrong_usage("--reply-all needs --reply-to MESSAGE-ID.", "option:--reply-all")
+    message = {
+        "from": _parse_sender(given),
+        **_parse_recipients(given, "to", "cc", "bcc"),
+        "subject": given["subject"],
+        "body": _content(terminal, given),
+        "replyToMessageId": given["reply_to"],
+        "replyAll": given["reply_all"] or None,
+        "attachments": read_attachments(given["attach"]) or None,
+        "sendAt": _send_at(given),
+    }
+    return _without_none(message)
+
+
+def _send_at(given: Given) -> str | None:
+    text = given.get("send_at")
+    return None if text is None else inputs.parse_moment(text, "--send-at")
+
+
+def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
+    if given["text_file"] == "-" == given["html_file"]:
+        raise wrong_usage(
+            "Only one of --text-file and --html-file can come from the standard input.", "option:--html-file"
+        )
+    text = _text_or_file(terminal, given, "text")
+    html = read_text(terminal, given["html_file"]) if given["html_file"] is not None else None
+    return _without_none({"text": text, "html": html})
+
+
+def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
+    """The text of an option, or of the file that the option beside it names."""
+    text: str | None = given[name]
+    file = given[f"{name}_file"]
+    if file is None:
+        return text
+    if text is not None:
+        raise wrong_usage(f"--{name} and --{name}-file exclude each other.", f"option:--{name}-file")
+    return read_text(terminal, file)
+
+
+def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
+    """The files as the API takes them; all together they stay under the limit of one message."""
+    import mimetypes
+    from base64 import b64encode
+    from pathlib import Path
+
+    left, found = LARGEST_ATTACHMENTS, []
+    for name in names:
+        if name == "-":
+            told = "--attach takes files; the standard input is for --text-file, --html-file and --input."
+            raise wrong_usage(told, "option:--attach")
+        content = read_file(Path(name), left)
+        left -= len(content)
+        if left < 0:
+            raise _attachments_too_large()
+        kind, encoding = mimetypes.guess_type(name)
+        found.append(
+            {
+                "filename": Path(name).name,
+                # A compressed file is sent as what it is, not as what is inside it.
+                "mimeType": kind if kind and not encoding else "application/octet-stream",
+                "content": b64encode(content).decode("ascii"),
+            }
+        )
+    return found
+
+
+def _attachments_too_large() -> Failure:
+    return too_large_failure("What is attached", LARGEST_ATTACHMENTS)
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,416 @@
+"""Output of commands: JSON, lines of JSON, tables and texts for people.
+
+Mail is written by strangers: characters that steer a terminal or turn the reading direction never reach it as they are.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.client.errors import NETWORK, UNCERTAIN
+
+#: C1 controls, DEL, direction marks and overrides (Unicode TR 9), line separators, halves of surrogate pairs.
+_RISKY = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
+_GAP = 2
+#: What a column keeps: as long as that does, and at the least.
+_COMFORTABLE, _NARROWEST = 12, 8
+#: A time as the API writes it, and how much of it is shown where room is short: to the minute, then the day.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_WHOLE_TIME, _TO_THE_MINUTE, _THE_DAY = 24, 16, 10
+#: Columns that a column of a table takes at most, where the output is no terminal.
+_WIDEST = 60
+#: Characters for each column, on average: accents take none, and nobody needs hundreds of them on a letter.
+_MOST_MARKS = 8
+
+
+def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) -> str:
+    """JSON of a value. Risky characters are escaped, which changes nothing for a reader of JSON."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=not unicode, indent=indent)
+    return _RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def plain_text(text: str) -> str:
+    """Text for a terminal, lines kept: what could steer it becomes U+FFFD."""
+    return _RISKY.sub("\ufffd", _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n")))
+
+
+def one_line(text: str) -> str:
+    """Text for one line of a terminal."""
+    return plain_text(" ".join(text.split()))
+
+
+def error_text(error: dict[str, Any], form: str) -> str:
+    """An error object as one line of JSON, or as sentences for a person."""
+    if form != "table":
+        return json_text({"error": error}, unicode=False)
+    message = one_line(error["message"])
+    lines = [f"Error: {message} ({one_line(error['code'])})"]
+    # A single detail mostly says what the message says already.
+    details = [one for one in error.get("details") or () if one_line(one["message"]).rstrip(".") not in message]
+    lines += [f"  {one_line(detail['path'])}: {one_line(detail['message'])}" for detail in details]
+    return "\n".join(lines)
+
+
+#: Fields where nothing means something: what null and the empty list say.
+_NOTHING = {"accountIds": ("all", "none")}
+
+
+def field_text(name: str, value: Any) -> str:
+    """The value of a field in one line: as `cell`, but for fields where null is everything."""
+    if name in _NOTHING and not value:
+        everything, none = _NOTHING[name]
+        return everything if value is None else none
+    return cell_text(value)
+
+
+def cell_text(value: Any) -> str:
+    """A value in one line: an address, a list, yes or no."""
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(cell_text(item) for item in value)
+    if isinstance(value, dict):
+        return _object_text(value)
+    return one_line(str(value))
+
+
+def _object_text(value: dict[str, Any]) -> str:
+    if "email" in value and set(value) <= {"email", "name"}:
+        name, email = value.get("name"), one_line(str(value["email"]))
+        return f"{one_line(str(name))} <{email}>" if name else email
+    return ", ".join(f"{one_line(name)}: {field_text(name, item)}" for name, item in value.items())
+
+
+def look_up(item: Any, path: str) -> Any:
+    """The value under a dotted path; None where a part of the path is missing."""
+    for name in path.split("."):
+        item = item.get(name) if isinstance(item, dict) else None
+    return item
+
+
+def render_table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
+    """Aligned columns with their names above.
+
+    Where the terminal is narrow, times are told to the minute, the widest columns give way, and times to the day; ids
+    and fingerprints never do.
+    Without a terminal no column is wider than 60: what a stranger writes into one row does not pad all the others.
+    """
+    if not items:
+        return "Nothing.\n"
+    head = [_heading(column) for column in columns]
+    rows = [head, *([field_text(column, look_up(item, column)) for column in columns] for item in items)]
+    may_shrink = [not column.lower().endswith(("id", "fingerprint")) for column in columns]
+    if width is None:
+        return _align_rows(rows, _widths(rows, may_shrink, _WIDEST))
+    for length, narrowest in ((_WHOLE_TIME, width), (_TO_THE_MINUTE, _COMFORTABLE), (_THE_DAY, _NARROWEST)):
+        shown, widths = _fit_columns(rows, columns, may_shrink, width, length, narrowest)
+        if _whole_width(widths) <= width:
+            break
+    return _align_rows(shown, widths)
+
+
+def _fit_columns(
+    rows: Sequence[Sequence[str]],
+    columns: Sequence[str],
+    may_shrink: Sequence[bool],
+    width: int,
+    length: int,
+    least: int,
+) -> tuple[Sequence[Sequence[str]], list[int]]:
+    """The rows with their times in so many characters, and widths of columns of which none gives up its least."""
+    times = {place for place, column in enumerate(columns) if _is_time(column)}
+    shown = [[_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
+    # What stands above a time gives way as the time does.
+    widths = [
+        min(length, one) if place in times else one for place, one in enumerate(_widths(shown, may_shrink, width))
+    ]
+    _narrow_widths(widths, [one and place not in times for place, one in enumerate(may_shrink)], width, least)
+    return shown, widths
+
+
+def _is_time(column: str) -> bool:
+    return column.endswith("At") or column.rpartition(".")[2] in ("date", "at")
+
+
+def _widths(rows: Sequence[Sequence[str]], may_shrink: Sequence[bool], widest: int) -> list[int]:
+    needed = [max(display_width(row[place]) for row in rows) for place in range(len(may_shrink))]
+    return [min(widest, one) if may else one for one, may in zip(needed, may_shrink, strict=True)]
+
+
+def _whole_width(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _align_rows(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    return "".join(_line(row, widths) for row in rows)
+
+
+def _cut_time(text: str, length: int) -> str:
+    """A time in so many characters; any other text as it is."""
+    if length == _WHOLE_TIME or not _TIME.fullmatch(text):
+        return text
+    return text[:length].replace("T", " ")
+
+
+def _heading(column: str) -> str:
+    """`folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT: as short as it is still plain."""
+    whole, _, part = column.rpartition(".")
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", part)
+    if whole and part == "name":
+        return whole.upper()
+    return spaced.upper() if whole in ("", "flags") else f"{whole} {spaced}".upper()
+
+
+def _narrow_widths(widths: list[int], may_shrink: Sequence[bool], width: int, narrowest: int) -> None:
+    while _whole_width(widths) > width:
+        candidates = [place for place, may in enumerate(may_shrink) if may and widths[place] > narrowest]
+        if not candidates:
+            return
+        widths[max(candidates, key=lambda place: widths[place])] -= 1
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [cut_to_width(text, width) for text, width in zip(row, widths, strict=True)]
+    padded = [text + " " * (width - display_width(text)) for text, width in zip(cells, widths, strict=True)]
+    return (" " * _GAP).join(padded).rstrip() + "\n"
+
+
+def display_width(text: str) -> int:
+    """Columns that text takes on a terminal (Unicode TR 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) or unicodedata.category(one) == "Cf" else 2 if _is_wide(one) else 1
+        for one in text
+    )
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in "WF"
+
+
+def cut_to_width(text: str, width: int) -> str:
+    """The beginning of the text that fits, with an ellipsis where something is missing."""
+    fitting, used = 0, 0
+    for place, character in enumerate(text, 1):
+        used += display_width(character)
+        if used > width or place > _MOST_MARKS * width:
+            return text[:fitting] + "…"
+        if used < width:
+            fitting = place
+    return text
+
+
+def render_record(value: Any, prefix: str = "") -> str:
+    """One object as a line for each value; what is inside another object is indented below its name."""
+    if not isinstance(value, dict):
+        return f"{prefix}{cell_text(value)}\n"
+    lines = []
+    for name, item in value.items():
+        nested = isinstance(item, dict) and not (set(item) <= {"email", "name"})
+        if nested and item:
+            lines.append(f"{prefix}{one_line(name)}:\n{render_record(item, prefix + '  ')}")
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            lines.append(f"{prefix}{one_line(name)}:\n" + "".join(f"{prefix}  {cell_text(one)}\n" for one in item))
+        else:
+            lines.append(f"{prefix}{one_line(name)}: {field_text(name, item)}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def render_body_page(value: Any) -> str:
+    """A page of a body as it stands, and how to go on."""
+    content, more = plain_text(value["content"]), value.get("nextOffset")
+    end = "" if content.endswith("\n") else "\n"
+    go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; go on with --offset {more}]\n"
+    return f"{content}{end}{go_on}"
+
+
+def render_message(value: Any) -> str:
+    """A message as one reads it: who, what, when, the text (of one in a list: its beginning), the attachments."""
+    names = ("id", "from", "to", "cc", "bcc", "replyTo", "date", "subject", "labels")
+    lines = [f"{name[0].upper()}{name[1:]}: {cell_text(value[name])}\n" for name in names if value.get(name)]
+    body = value.get("body") or {}
+    text = body.get("text")
+    if text is None:
+        text = "(only HTML: see --body-format markdown)" if body.get("html") else value.get("snippet") or ""
+    files = [
+        f"Attachment: {cell_text(one['filename'])} ({cell_text(one['mimeType'])}, {one['sizeBytes']} bytes, {cell_text(one['id'])})\n"
+        for one in value.get("attachments") or ()
+    ]
+    return "".join([*lines, "\n", plain_text(text).rstrip("\n"), "\n", *(["\n"] if files else []), *files])
+
+
+# --- Puts an answer on the terminal in the format that was asked for ---
+
+
+View = Callable[[Any], str]
+#: What a person is told below an answer, made of the whole of it; scripts read the answer.
+Remark = Callable[[Any], str]
+
+
+def empty_remark(_answer: Any) -> str:
+    """Where an answer speaks for itself."""
+    return ""
+
+
+def items_of(answer: Any) -> list[Any] | None:
+    """The items of an answer that is a list or a page of one; None for a single thing."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if isinstance(data, list):
+        return data
+    items = data.get("items") if isinstance(data, dict) else None
+    return items if isinstance(items, list) else None
+
+
+def page_of(answer: Any) -> Any:
+    """The page that an answer is, or that is part of it: the messages of a thread. None where there is none."""
+    places = ("data", "data.messages")
+    pages = (look_up(answer, place) for place in places)
+    return next((page for page in pages if isinstance(page, dict) and isinstance(page.get("items"), list)), None)
+
+
+def report_beside_items(invocation: Invocation, answer: Any) -> None:
+    """Tell on the error output, line by line, what is none of the items: warnings, and where the list goes on."""
+    page, told = page_of(answer), []
+    if warnings := answer.get("warnings"):
+        told.append({"warnings": warnings})
+    if page and page.get("nextCursor"):
+        told.append({"nextCursor": page["nextCursor"]})
+    for one in told:
+        invocation.terminal.write_error(json_text(one, unicode=False))
+
+
+def show_answer(
+    invocation: Invocation,
+    answer: Any,
+    columns: Sequence[str] = (),
+    view: View = render_record,
+    remark: Remark = empty_remark,
+) -> None:
+    """Write one answer of the API. `columns` are for a list of things, `view` is for a single one."""
+    answer = _to_json_types(answer)
+    if invocation.format == "table":
+        _show_table(invocation, answer, columns, view, remark)
+    elif invocation.format == "ndjson":
+        _show_lines(invocation, answer)
+    else:
+        text = json_text(answer, unicode=invocation.terminal.writes_unicode, indent=2)
+        invocation.terminal.write(text + "\n")
+
+
+def _to_json_types(value: Any) -> Any:
+    """The same as JSON has it: what was made on the files has tuples where an answer of the API has lists."""
+    if isinstance(value, dict):
+        return {name: _to_json_types(one) for name, one in value.items()}
+    return [_to_json_types(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def show_items(invocation: Invocation, items: Sequence[Any]) -> None:
+    """Write items as lines of JSON."""
+    unicode = invocation.terminal.writes_unicode
+    invocation.terminal.write("".join(json_text(item, unicode=unicode) + "\n" for item in items))
+
+
+def _show_lines(invocation: Invocation, answer: Any) -> None:
+    page, items = page_of(answer), items_of(answer)
+    if page is not None:
+        items = page["items"]
+    elif items is None:
+        items = [answer["data"] if isinstance(answer, dict) and "data" in answer else answer]
+    show_items(invocation, items)
+    report_beside_items(invocation, answer)
+
+
+def _show_table(invocation: Invocation, answer: Any, columns: Sequence[str], view: View, remark: Remark) -> None:
+    terminal, items = invocation.terminal, items_of(answer)
+    if items is not None:
+        names = columns or tuple(items[0] if items and isinstance(items[0], dict) else ())
+        text = render_table(items, names, terminal.width())
+    else:
+        data = answer.get("data", answer)
+        text = "Done.\n" if data is None else view(data)
+    text += remark(answer)
+    encoding = getattr(terminal.stdout, "encoding", None) or "utf-8"
+    terminal.write(text.encode(encoding, "replace").decode(encoding))
+    for warning in answer.get("warnings", ()):
+        terminal.write_error(f"Warning: {one_line(str(warning))}")
+    if cursor := (page_of(answer) or {}).get("nextCursor"):
+        terminal.write_error(f"There is more: --cursor {one_line(str(cursor))}")
+
+
+# --- What a delivery operation means to whoever sent: an exit code for scripts, and plain sentences for people ---
+
+
+#: Columns of a list of operations; what became of a single one is shown whole.
+DELIVERY_COLUMNS = ("operationId", "kind", "status", "error.code")
+_PROGRAM = "mailbox-appliance"
+#: Commands that look at an operation, and that decide it.
+_VERBS = ("delivery-status", "resolve")
+#: So many operations are named one by one.
+_MAX_NAMED = 10
+
+
+def delivery_exit_code(answer: Any) -> int:
+    """3 for an uncertain delivery, 5 for a failed one, 0 for one that succeeded or is on its way."""
+    return {"uncertain": UNCERTAIN, "failed": NETWORK}.get(look_up(answer, "data.status"), 0)
+
+
+def delivery_remark(answer: Any) -> str:
+    """What a person is told below an operation, or a list of them: doubt above all. Empty where there is nothing."""
+    items = items_of(answer)
+    if items is None:
+        operation = look_up(answer, "data")
+        return _remark_on_one(operation) if isinstance(operation, dict) and "operationId" in operation else ""
+    return _remark_on_list([one for one in items if look_up(one, "status") == "uncertain"])
+
+
+def _remark_on_one(operation: dict[str, Any]) -> str:
+    name = f"{cell_text(operation['operationId'])}{_account_option(operation)}"
+    look, decide = (f"{_PROGRAM} emails {verb} {name}" for verb in _VERBS)
+    said = {
+        "queued": f"It waits for its time or its next attempt. What becomes of it:\n  {look}{_cancel_hint(operation)}",
+        "sending": f"It is still on its way. Look again, or repeat the command with the same key:\n  {look}",
+        "failed": "It was not delivered, and its key keeps this outcome: to send it after all, use another key.",
+        "uncertain": _uncertain_text("This message", look, decide),
+    }.get(str(operation.get("status")))
+    return f"\n{said}\n" if said else ""
+
+
+def _cancel_hint(operation: dict[str, Any]) -> str:
+    if not operation.get("scheduleId"):
+        return ""
+    cancel = f"{_PROGRAM} scheduled cancel {cell_text(operation['scheduleId'])}{_account_option(operation)}"
+    return f"\nUntil then it can be called back:\n  {cancel}"
+
+
+def _remark_on_list(operations: list[Any]) -> str:
+    if not operations:
+        return ""
+    names = [cell_text(look_up(one, "operationId")) for one in operations]
+    beyond = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    who = f"What was sent as {', '.join(names[:_MAX_NAMED])}{beyond}"
+    look, decide = (f"{_PROGRAM} emails {verb} OPERATION-ID{_account_option(operations[0])}" for verb in _VERBS)
+    return f"\n{_uncertain_text(who, look, decide)}\n"
+
+
+def _account_option(operation: Any) -> str:
+    account = look_up(operation, "accountId")
+    return f" --account {cell_text(account)}" if account else ""
+
+
+def _uncertain_text(what: str, look: str, decide: str) -> str:
+    """What `uncertain` means and what to do about it."""
+    return (
+        f"UNCERTAIN: {what} may have been delivered, or may not: the last byte went out, and no clear answer came.\n"
+        "Never send it again with another key: whoever got it would get it twice.\n"
+        f"Look later whether it has turned up; that is looked for during 24 hours:\n  {look}\n"
+        "Or ask the recipients, and say yourself what became of it:\n"
+        f"  {decide} --outcome succeeded|failed"
+    )

@@ -1,0 +1,65 @@
+"""Calling a tool by its name: whatever goes wrong comes back as an answer that says so."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from mailbox_appliance import logs
+from mailbox_appliance.errors import Problem
+from mailbox_appliance.mcp_server import render
+from mailbox_appliance.mcp_server.arguments import rename_places
+from mailbox_appliance.mcp_server.tool import CallContext, Tool, ToolResult
+from mailbox_appliance.mcp_server.tools import TOOLS
+from mailbox_appliance.operations.operation import Caller
+from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.store.files import DISK_FULL_MESSAGE, is_disk_full
+
+log = logging.getLogger(__name__)
+
+_TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+class UnknownTool(Exception):
+    """There is no tool of this name."""
+
+
+def list_tools(caller: Caller) -> tuple[Tool, ...]:
+    """The tools that a caller may use."""
+    return tuple(tool for tool in TOOLS if tool.may_be_used_by(caller))
+
+
+def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    """The answer of a tool, or the error that it ended with. Raises UnknownTool, and nothing else."""
+    tool = _TOOLS_BY_NAME.get(name)
+    if tool is None:
+        raise UnknownTool
+    with _request_id() as request_id:
+        try:
+            return tool.handler(asked, arguments)
+        except Problem as problem:
+            if render.is_internal_error(problem):
+                log.exception("tool failed", extra={"tool": tool.name})
+            rename_places(problem)
+            return render.present_error(problem, request_id)
+        except Exception as error:
+            if is_disk_full(error, asked.appliance.folder):
+                log.error("the disk of the store is full, so a tool failed", extra={"tool": tool.name})
+                return render.present_error(Problem(), request_id, told=DISK_FULL_MESSAGE)
+            log.exception("tool failed", extra={"tool": tool.name})
+            return render.present_error(Problem(), request_id)
+
+
+@contextmanager
+def _request_id() -> Iterator[str]:
+    """The id of the request that carries the call, by which the log has it; a new one where a door set none."""
+    given = logs.request_id.get()
+    if given is not None:
+        yield given
+        return
+    made = new_id("req")
+    token = logs.request_id.set(made)
+    try:
+        yield made
+    finally:
+        logs.request_id.reset(token)

@@ -1,0 +1,265 @@
+"""The protocol: messages checked before the SDK sees them, its server of the tools, and threads."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import cache
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import mcp_types as types
+import msgspec
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from msgspec import UNSET, Raw
+
+from mailbox_appliance.mcp_server import call, tool
+from mailbox_appliance.mcp_server.tool import CallContext, Tool, ToolResult
+from mailbox_appliance.mcp_server.tools import TOOLS
+from mailbox_appliance.model.decoding import decode_json
+from mailbox_appliance.operations.operation import identify
+from mailbox_appliance.version import __version__
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+
+UNREADABLE = (
+    "This is no JSON (RFC 8259) in UTF-8, is nested too deeply, or half of a surrogate pair stands alone in it (8.2)."
+)
+NOT_A_MESSAGE = "This is no JSON-RPC 2.0 message"
+_BATCH = "Messages come one at a time here; batches are not taken."
+_NOT_AN_OBJECT = f"{NOT_A_MESSAGE}: it must be an object."
+_WRONG_RPC = f'{NOT_A_MESSAGE}: `jsonrpc` must be "2.0".'
+_WRONG_ID = f"{NOT_A_MESSAGE}: `id` must be a string or a whole number of 64 bits."
+_WRONG_METHOD = f"{NOT_A_MESSAGE}: `method` must be a string."
+_UNEXPECTED_RESPONSE = "Nothing is asked of you here, so there is nothing to answer."
+_WRONG_PARAMS = "`params` must be an object."
+_NO_METHOD = "There is no such method; its name is longer than any."
+_MAX_METHOD = _MAX_ID_LENGTH = 200  # characters
+_MAX_ID = 2**63
+
+
+class RpcError(Exception):
+    """A message that is answered with an error at once. `id`: of the request, None where it has no good one."""
+
+    def __init__(self, code: int, message: str, request_id: str | int | None = None, data: Any = None) -> None:
+        self.code, self.message, self.request_id, self.data = code, message, request_id, data
+        super().__init__(message)
+
+    def to_json(self) -> bytes:
+        """The error as a message."""
+        error = {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
+        return msgspec.json.encode({"jsonrpc": "2.0", "id": self.request_id, "error": error})
+
+
+class RpcMessage(msgspec.Struct, frozen=True):
+    """The outside of a message; `params` as they were written, not read."""
+
+    jsonrpc: Any = UNSET
+    id: Any = UNSET
+    method: Any = UNSET
+    result: Raw = Raw()
+    error: Raw = Raw()
+    params: Raw = Raw()
+
+    @property
+    def short_id(self) -> str | int | None:
+        """The id as it is echoed by an error; None where it is none, or would fill the answer."""
+        is_good = _is_id(self.id) and (isinstance(self.id, int) or len(self.id) <= _MAX_ID_LENGTH)
+        return self.id if is_good else None
+
+
+def read_message(body: bytes) -> RpcMessage:
+    """The outside of a request or notification. Raises Refused for anything else."""
+    message = _decode_message(body)
+    fault = _find_message_fault(message)
+    if fault is not None:
+        raise RpcError(INVALID_REQUEST, fault, message.short_id)
+    if bytes(memoryview(message.params)[:1]) not in (b"", b"{", b"n"):  # n: null
+        raise RpcError(INVALID_PARAMS, _WRONG_PARAMS, message.short_id)
+    if message.id is not UNSET and len(message.method) > _MAX_METHOD:  # what is not found is echoed by the SDK
+        raise RpcError(METHOD_NOT_FOUND, _NO_METHOD, message.short_id)
+    return message
+
+
+def _decode_message(body: bytes) -> RpcMessage:
+    try:
+        return decode_json(body, RpcMessage)
+    except msgspec.ValidationError:
+        raise RpcError(INVALID_REQUEST, _BATCH if body.lstrip()[:1] == b"[" else _NOT_AN_OBJECT) from None
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise RpcError(PARSE_ERROR, UNREADABLE) from None
+
+
+def _find_message_fault(message: RpcMessage) -> str | None:
+    if message.jsonrpc != "2.0":
+        return _WRONG_RPC
+    if message.id is not UNSET and not _is_id(message.id):
+        return _WRONG_ID
+    if message.method is UNSET and (len(memoryview(message.result)) or len(memoryview(message.error))):
+        return _UNEXPECTED_RESPONSE
+    return None if isinstance(message.method, str) else _WRONG_METHOD
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) or (type(value) is int and -_MAX_ID <= value < _MAX_ID)
+
+
+# --- From an event loop to a thread and back ---
+
+
+T = TypeVar("T")
+
+
+async def run_in_thread(work: Callable[[], T], to: Callable[[Callable[[], None]], None]) -> T:
+    """What this gives or raises, done by whichever thread `to` brings it to. Who gives up does not end it."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def do() -> None:
+        outcome: Future[T] = Future()
+        try:
+            outcome.set_result(work())
+        except Exception as error:  # noqa: BLE001 - who asked for it is told
+            outcome.set_exception(error)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_set_outcome, outcome, result)
+
+    to(do)
+    return await result
+
+
+def _set_outcome(outcome: "Future[T]", result: "asyncio.Future[T]") -> None:
+    if result.done():  # nobody waits for it any more
+        return
+    if (error := outcome.exception()) is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(outcome.result())
+
+
+# --- One POST on its way: the thread that waits for its answer does the work of its tools meanwhile ---
+#
+# So tools run in as many threads as requests do, under the id of their request, and none is left behind; the loop of
+# the SDK never waits for a store or a server.
+
+
+class Exchange:
+    """Who asks, and what the loop wants to have done for them."""
+
+    def __init__(self, asked: CallContext) -> None:
+        self.context = asked
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """What this gives, done by the thread that waits. For coroutines."""
+        return await run_in_thread(work, self._work.put)
+
+    def wait_for_answer(self, awaited: "Future[T]", patience: float) -> T:
+        """Wait for the answer, and do what is asked for meanwhile.
+
+        Raises Empty where nothing is heard of the loop for so many seconds, and whatever the answer ends with.
+        """
+        awaited.add_done_callback(lambda _: self._work.put(None))
+        while (work := self._work.get(timeout=patience)) is not None:
+            work()
+        return awaited.result()
+
+
+# --- The tools in the words of the SDK: its server, which lists and calls them, whatever carries its messages ---
+
+
+log = logging.getLogger(__name__)
+
+#: Key of an ASGI scope: the Exchange that a message belongs to.
+EXCHANGE_KEY = "mailbox.exchange"
+
+_NO_CURSOR = "There is no such cursor: all tools are listed at once."
+_UNKNOWN_TOOL = "There is no tool of this name; tools/list tells which there are."
+_FAULT = "Something went wrong here. The log of the appliance tells more."
+
+
+def create_server() -> "Server[Any]":
+    """A server of the tools: it offers nothing else, and keeps nothing of anybody."""
+    return Server(
+        tool.SERVER_NAME,
+        version=__version__,
+        title=tool.SERVER_TITLE,
+        instructions=tool.INSTRUCTIONS,
+        # Nothing of ours is mirrored into header fields; the SDK would list all tools with each call to see that.
+        get_tool_input_schema=lambda _: None,
+        on_list_tools=_list_tools,
+        on_call_tool=_call_tool,
+    )
+
+
+async def _list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    if params is not None and params.cursor:
+        raise MCPError(code=types.INVALID_PARAMS, message=_NO_CURSOR)
+    exchange = _get_exchange(context)
+    try:
+        return types.ListToolsResult(tools=await exchange.run_in_thread(lambda: _list_for_caller(exchange)))
+    except Exception as error:  # the SDK would tell its text
+        log.exception("tools were not listed")
+        raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
+
+
+async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    exchange = _get_exchange(context)
+    try:
+        return await exchange.run_in_thread(
+            lambda: _to_call_result(call.call_tool(exchange.context, params.name, params.arguments or {}))
+        )
+    except call.UnknownTool:
+        raise MCPError(code=types.INVALID_PARAMS, message=_UNKNOWN_TOOL) from None
+    except Exception as error:  # the SDK would tell its text
+        log.exception("a tool gave no result")
+        raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
+
+
+def _get_exchange(context: Any) -> Exchange:
+    exchange: Exchange = context.request.scope[EXCHANGE_KEY]
+    return exchange
+
+
+def _list_for_caller(exchange: Exchange) -> list[types.Tool]:
+    asked = exchange.context
+    caller = identify(asked.appliance.store, asked.token, asked.origin)
+    return [_describe_tools()[tool.name] for tool in call.list_tools(caller)]
+
+
+@cache
+def _describe_tools() -> dict[str, types.Tool]:
+    return {tool.name: _to_sdk_tool(tool) for tool in TOOLS}
+
+
+def _to_sdk_tool(tool: Tool) -> types.Tool:
+    hints = types.ToolAnnotations(
+        title=tool.title,
+        read_only_hint=tool.reads_only,
+        destructive_hint=tool.destructive,
+        idempotent_hint=tool.idempotent,
+        open_world_hint=tool.open_world,
+    )
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.help,
+        input_schema=tool.input(),
+        output_schema=tool.output(),
+        annotations=hints,
+    )
+
+
+def _to_call_result(shown: ToolResult) -> types.CallToolResult:
+    content: list[types.ContentBlock] = [types.TextContent(text=shown.text), *_to_sdk_links(shown)]
+    return types.CallToolResult(content=content, structured_content=shown.structured, is_error=shown.is_error)
+
+
+def _to_sdk_links(shown: ToolResult) -> Iterator[types.ContentBlock]:
+    for link in shown.links:
+        yield types.ResourceLink(name=link.name, uri=link.url, mime_type=link.media_type, size=link.size)
+        if shown.content is not None:
+            blob = types.BlobResourceContents(uri=link.url, mime_type=link.media_type, blob=shown.content)
+            yield types.EmbeddedResource(resource=blob)

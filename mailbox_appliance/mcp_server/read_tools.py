@@ -1,0 +1,378 @@
+"""Tools that list and read: mailboxes, folders, messages, bodies, threads, attachments, status."""
+
+import base64
+import mimetypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from mailbox_appliance.errors import Detail
+from mailbox_appliance.mcp_server import render
+from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, ToolInput, ToolRequest
+from mailbox_appliance.mcp_server.limits import (
+    UNTRUSTED_BODY,
+    UNTRUSTED_LINK,
+    UNTRUSTED_MESSAGE,
+    UNTRUSTED_MESSAGES,
+    UNTRUSTED_SCHEDULED,
+    UNTRUSTED_THREAD,
+    drop_headers,
+    to_json_data,
+)
+from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
+from mailbox_appliance.model.records import BodyFormat, BodyPart, Download
+from mailbox_appliance.operations import accounts, contents, deliveries, drafts, messages, status
+from mailbox_appliance.operations.decoding import Parameter
+from mailbox_appliance.operations.operation import Cursor, Limit
+
+_SMALLER_PAGE = {"limit": "20"}
+#: As many messages as fit into most answers, so that they are asked for once.
+_FITTING_PAGE = {"limit": "10"}
+_MAX_MAILBOXES = 25
+_TROUBLED = ("reauth_required", "error")
+_LIMIT = Parameter("limit", "limit", Limit, 100)
+_CURSOR = Parameter("cursor", "cursor", Cursor, None)
+_PAGED = (_LIMIT, _CURSOR)
+_NO_QUERY = "Give `q` or `text`, or both; to list without searching there is list_emails."
+
+ACCOUNTS_INPUT = ToolInput(accounts.list_accounts, "GET /accounts", own_arguments=_PAGED)
+FOLDERS_INPUT = ToolInput(messages.list_folders, "GET /accounts/{accountId}/folders", own_arguments=_PAGED)
+LABELS_INPUT = ToolInput(messages.list_labels, "GET /accounts/{accountId}/labels", own_arguments=_PAGED)
+EMAILS_INPUT = ToolInput(
+    messages.list_messages,
+    "GET /accounts/{accountId}/messages",
+    omitted=frozenset({"q", "text"}),
+    defaults=_FITTING_PAGE,
+    all_accounts_operation=messages.list_all_messages,
+)
+SEARCH_INPUT = ToolInput(
+    messages.list_messages,
+    "GET /accounts/{accountId}/messages",
+    defaults=_FITTING_PAGE,
+    all_accounts_operation=messages.list_all_messages,
+)
+SCHEDULED_INPUT = ToolInput(deliveries.list_scheduled, "GET /accounts/{accountId}/scheduled", defaults=_SMALLER_PAGE)
+STATUS_INPUT = ToolInput(status.get_status, "GET /status")
+
+
+def list_accounts(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """The mailboxes that the caller reaches."""
+    return _present_whole_list(asked, ACCOUNTS_INPUT.read(arguments), "list_accounts", "mailbox", "mailboxes")
+
+
+def list_folders(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """The folders of a mailbox."""
+    return _present_whole_list(asked, FOLDERS_INPUT.read(arguments), "list_folders", "folder", "folders")
+
+
+def list_labels(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """The labels of a mailbox."""
+    return _present_whole_list(asked, LABELS_INPUT.read(arguments), "list_labels", "label", "labels")
+
+
+def list_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A page of messages, newest first."""
+    return _present_messages(asked, EMAILS_INPUT.read(arguments), "list_emails")
+
+
+def search_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A page of the messages that are sought, newest first."""
+    given = SEARCH_INPUT.read(arguments)
+    if not any(name in given.request.values for name in ("q", "text")):
+        given = given.with_faults(Detail("/q", _NO_QUERY), Detail("/text", _NO_QUERY))
+    return _present_messages(asked, given, "search_emails")
+
+
+def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A page of the sends that wait for their time, the soonest first."""
+    given = SCHEDULED_INPUT.read(arguments)
+
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        answer = given.call(asked, limit=str(limit))
+        return to_json_data(answer.data), answer.warnings
+
+    def about(data: Any) -> str:
+        return f"{_count_text(data['items'], 'scheduled send', 'scheduled sends')}, the soonest first."
+
+    senders = UNTRUSTED_SCHEDULED.with_prefix("items/*")
+    return render.present_page(ask, _read_limit(given), tool="list_scheduled_emails", about=about, senders=senders)
+
+
+def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """How the appliance and the caller's mailboxes are."""
+    answer = STATUS_INPUT.read(arguments).call(asked)
+    data, warnings = _keep_fitting_mailboxes(to_json_data(answer.data))
+    about = "How the appliance is, and the mailboxes that you reach. Warnings are for its operator."
+    return render.present(data, tool="get_status", about=about, warnings=[*warnings, *answer.warnings])
+
+
+def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Those first that need somebody, where there are more than can be shown, and how to see the others."""
+    found = data["accounts"]
+    if len(found) <= _MAX_MAILBOXES:
+        return data, []
+    first = sorted(found, key=lambda account: account["status"] not in _TROUBLED)[:_MAX_MAILBOXES]
+    told = (
+        f"{len(first)} of {len(found)} mailboxes are shown, those first that need somebody:"
+        " list_accounts gives all of them with their `status`, page by page."
+    )
+    return data | {"accounts": first}, [told]
+
+
+def _present_messages(asked: CallContext, given: ToolRequest, tool: str) -> ToolResult:
+    def ask(limit: int) -> tuple[Any, Sequence[str]]:
+        answer = given.call(asked, limit=str(limit))
+        data = to_json_data(answer.data)
+        return data | {"items": [drop_headers(item) for item in data["items"]]}, answer.warnings
+
+    def about(data: Any) -> str:
+        return f"{_count_text(data['items'], 'message', 'messages')}, newest first."
+
+    return render.present_page(ask, _read_limit(given), tool=tool, about=about, senders=UNTRUSTED_MESSAGES)
+
+
+def _present_whole_list(asked: CallContext, given: ToolRequest, tool: str, one: str, many: str) -> ToolResult:
+    answer = given.call(asked)
+    return render.present_list(
+        to_json_data(answer.data),
+        tool=tool,
+        about=lambda data: f"{_count_text(data, one, many)}.",
+        of=given.request.values.get(ACCOUNT_ARGUMENT.wire, ""),
+        cursor=given.own_arguments["cursor"],
+        limit=given.own_arguments["limit"],
+        warnings=answer.warnings,
+    )
+
+
+def _read_limit(given: ToolRequest) -> int:
+    return int(given.request.values["limit"])
+
+
+def _count_text(items: Sequence[Any], one: str, many: str) -> str:
+    return f"{len(items)} {one if len(items) == 1 else many}"
+
+
+# --- Acts that read: messages, bodies part by part, conversations, attachments ---
+
+
+#: Characters of a body that are asked for at once: more never fits into an answer, which has them twice.
+_MAX_BODY, _MAX_BODY_IN_THREAD, _MIN_BODY_IN_THREAD = 9_000, 2_000, 300
+#: Characters that a message takes beside its body.
+_ROOM_BESIDE_BODY = 500
+#: Bytes of a file that goes into an answer.
+_MAX_INLINE_FILE = 5_120
+#: A body, and what is to be told of it.
+_BodyAndNotes = tuple[BodyPart, tuple[str, ...]]
+_OFFSET = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+FORMAT_OR_NONE = Parameter(
+    "bodyFormat",
+    "body_format",
+    Annotated[
+        Literal["text", "html", "markdown", "none"],
+        Meta(description="The form that bodies are wanted in; `none`: no bodies. Text that is not seen is left out."),
+    ],
+    "text",
+)
+BODY_FORMAT = Parameter(
+    "bodyFormat",
+    "body_format",
+    Annotated[BodyFormat, Meta(description="The form that the body is wanted in. Text that is not seen is left out.")],
+    "text",
+)
+LIST_OFFSET = Parameter(
+    "listOffset",
+    "list_offset",
+    Annotated[_OFFSET, Meta(description="How many recipients of each list, and attachments, to pass over.")],
+    0,
+)
+INLINE = Parameter(
+    "inline",
+    "inline",
+    Annotated[bool, Meta(description=f"Give a file of at most {_MAX_INLINE_FILE:,} bytes as base64 as well.")],
+    False,
+)
+
+EMAIL_INPUT = ToolInput(
+    messages.get_message, "GET /accounts/{accountId}/messages/{messageId}", own_arguments=(FORMAT_OR_NONE, LIST_OFFSET)
+)
+DRAFT_INPUT = ToolInput(
+    drafts.get_draft, "GET /accounts/{accountId}/drafts/{draftId}", own_arguments=(FORMAT_OR_NONE, LIST_OFFSET)
+)
+BODY_INPUT = ToolInput(
+    contents.get_body,
+    "GET /accounts/{accountId}/messages/{messageId}/body",
+    own_arguments=(BODY_FORMAT,),
+    omitted=frozenset({"format", "visibleOnly"}),
+    defaults={"limit": str(_MAX_BODY)},
+)
+THREAD_INPUT = ToolInput(
+    messages.get_thread,
+    "GET /accounts/{accountId}/threads/{threadId}",
+    own_arguments=(FORMAT_OR_NONE,),
+    defaults={"limit": "20"},
+)
+ATTACHMENT_INPUT = ToolInput(
+    contents.link_attachment,
+    "POST /accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}/download-link",
+    own_arguments=(INLINE,),
+)
+
+
+def get_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A message and the beginning of its body."""
+    return _present_message(asked, EMAIL_INPUT.read(arguments), "get_email", "messageId", "A message.")
+
+
+def get_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A draft and the beginning of its body."""
+    return _present_message(asked, DRAFT_INPUT.read(arguments), "get_draft", "draftId", "A draft.")
+
+
+def get_email_body(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """Part of a message's body."""
+    given = BODY_INPUT.read(arguments)
+    limit = min(int(given.request.values["limit"]), _MAX_BODY)
+    answer = given.call(asked, limit=str(limit), **_format_values(given.own_arguments["bodyFormat"]))
+    return render.present(
+        to_json_data(answer.data),
+        tool="get_email_body",
+        about="Part of a message's body.",
+        senders=UNTRUSTED_BODY,
+        warnings=answer.warnings,
+    )
+
+
+def get_thread(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A page of a conversation's messages, the oldest first, each with the beginning of its body."""
+    given = THREAD_INPUT.read(arguments)
+    with asked.appliance.html_readers.sharing():  # one deadline for the whole conversation
+        return render.present_page(
+            _ThreadReader(asked, given).read_page,
+            int(given.request.values["limit"]),
+            tool="get_thread",
+            about="A conversation, the oldest message first; get_email_body goes on where a body is cut.",
+            senders=UNTRUSTED_THREAD,
+        )
+
+
+@dataclass
+class _ThreadReader:
+    """A conversation that is asked for page by page, maybe several times over: each body is looked at once."""
+
+    context: CallContext
+    request: ToolRequest
+    bodies: dict[str, _BodyAndNotes] = field(default_factory=dict)
+    #: Characters of each body: set when it is first asked, so that fewer messages do not mean longer ones.
+    share: int = 0
+
+    def read_page(self, limit: int) -> tuple[Any, Sequence[str]]:
+        """At most so many messages, or as many as have bodies that can fit, with what is to be told of them."""
+        answer = self.request.call(self.context, limit=str(limit))
+        data = to_json_data(answer.data)
+        items = [drop_headers(item) for item in data["messages"]["items"]]
+        warnings, room = list(answer.warnings), _MAX_BODY
+        self.share = self.share or _body_share(len(items))
+        for number, item in enumerate(items if self.request.own_arguments["bodyFormat"] != "none" else (), 1):
+            body, told = self._read_body(item["id"])
+            item["body"] = to_json_data(body)
+            warnings += [f"{item['id']}: {one}" for one in told]
+            room -= len(body.content)
+            if room < 0 and number < len(items):
+                return self.read_page(number)
+        return data | {"messages": data["messages"] | {"items": items}}, warnings
+
+    def _read_body(self, message_id: str) -> _BodyAndNotes:
+        if message_id not in self.bodies:
+            form = self.request.own_arguments["bodyFormat"]
+            self.bodies[message_id] = _read_body(self.context, self.request, message_id, form, self.share)
+        return self.bodies[message_id]
+
+
+def _body_share(count: int) -> int:
+    """Characters of each of so many bodies that leave room for the others and for what else is said of a message."""
+    return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
+
+
+def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """A link to an attachment, good for some minutes; a small file as well, where it is asked for inline."""
+    given = ATTACHMENT_INPUT.read(arguments)
+    answer = given.call(asked)
+    link = to_json_data(answer.data)
+    content, warnings = None, list(answer.warnings)
+    if given.own_arguments["inline"]:
+        content = _read_inline(asked, given) if link["sizeBytes"] <= 2 * _MAX_INLINE_FILE else None
+        if content is None:
+            warnings.append(
+                f"The file has more than {_MAX_INLINE_FILE:,} bytes, so it is not given inline: fetch it by the link."
+            )
+    attachment_id = given.request.values["attachmentId"]
+    return render.present(
+        link,
+        tool="download_attachment",
+        about="A link to the file: whoever has it may fetch it with GET, without a token, until `expiresAt`.",
+        senders=UNTRUSTED_LINK,
+        warnings=warnings,
+        links=(FileLink(link["url"], attachment_id, _safe_media_type(link["mimeType"]), link.get("sizeBytes")),),
+        content=content,
+    )
+
+
+def _present_message(asked: CallContext, given: ToolRequest, tool: str, id_name: str, about: str) -> ToolResult:
+    answer = given.call(asked)
+    data, warnings = drop_headers(to_json_data(answer.data)), list(answer.warnings)
+    form = given.own_arguments["bodyFormat"]
+    if form != "none":
+        body, told = _read_body(asked, given, given.request.values[id_name], form, _MAX_BODY)
+        warnings += [one for one in told if one not in warnings]
+        data["body"] = to_json_data(body)
+    return render.present(
+        data,
+        tool=tool,
+        about=about,
+        senders=UNTRUSTED_MESSAGE,
+        warnings=warnings,
+        list_offset=given.own_arguments["listOffset"],
+    )
+
+
+def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: str, limit: int) -> _BodyAndNotes:
+    """The beginning of a message's body, and what is to be told of it."""
+    answer = given.call_other(
+        asked, contents.get_body, "accountId", messageId=message_id, limit=str(limit), **_format_values(form)
+    )
+    return answer.data, answer.warnings
+
+
+def _format_values(form: str) -> dict[str, str]:
+    """HTML without what is not seen; of the other forms that is always gone."""
+    return {"format": form} | ({"visibleOnly": "true"} if form == "html" else {})
+
+
+def _read_inline(asked: CallContext, given: ToolRequest) -> str | None:
+    """A file as base64; None where it is too large for an answer: its size is known for sure once it is read."""
+    file: Download = given.call_other(asked, contents.get_attachment, "accountId messageId attachmentId").data
+    found = b""
+    try:
+        for chunk in file.chunks:
+            found += chunk
+            if len(found) > _MAX_INLINE_FILE:
+                return None
+    finally:
+        close = getattr(file.chunks, "close", None)
+        if close is not None:
+            close()
+    return base64.b64encode(found).decode()
+
+
+def _safe_media_type(said: str) -> str:
+    """A media type that is safe to show: a sender may write anything there, and in words that are ours nothing."""
+    return said if said in _known_media_types() else "application/octet-stream"
+
+
+@cache
+def _known_media_types() -> frozenset[str]:
+    return frozenset(mimetypes.MimeTypes().types_map[True].values())

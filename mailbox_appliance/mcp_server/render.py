@@ -1,0 +1,685 @@
+"""An answer as an assistant sees it: text, structured content, notes on what was cut, errors.
+
+    truncate (limits) -> render_text -> does it fit? -> else the next tighter limits
+
+`present` fits whatever it is given. Where one can ask again there are `present_page`, for lists that go on, and
+`present_list`, for those that are given at once. Bodies are cut to what fits, wherever they stand.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from mailbox_appliance.errors import Detail, Invalid, Problem, StoreUnusable
+from mailbox_appliance.mail.html.analysis import visible_line
+from mailbox_appliance.mcp_server import limits
+from mailbox_appliance.mcp_server.limits import (
+    BODY_FIELD_TREE,
+    LIMIT_STEPS,
+    MAX_ERROR_SIZE,
+    MAX_RESULT_SIZE,
+    NO_UNTRUSTED,
+    FieldTree,
+    Limits,
+    TruncatedData,
+    TruncatedList,
+    UntrustedFields,
+    as_json,
+    as_unicode,
+    build_field_tree,
+    extend_pointer,
+    fit_items,
+    fit_texts,
+    json_size,
+    limit_texts,
+    shorten,
+    subtree,
+    truncate,
+    wire_size,
+)
+from mailbox_appliance.mcp_server.tool import FileLink, ToolResult
+
+# ---
+# An answer's data as text for a model: what is ours on lines of ours, what a sender wrote in a fence, item by item.
+
+
+#: As in a mail. What is not named here comes after these; bodies are last.
+_ORDER = {name: number for number, name in enumerate(("from", "to", "cc", "bcc", "replyTo", "subject"))}
+_BARE = re.compile(r"[A-Za-z0-9_.:+@/-]+")
+_BARE_EMAIL = re.compile(r"""[^\s<>"'(),;]+""")
+_NOT_ASCII = re.compile("[^ -~]")
+_FLATTENED = "flags"  # its fields say enough by themselves
+
+
+@dataclass
+class ItemBlock:
+    """One item (a message, an account): our words, a sender's one-line values, and bodies."""
+
+    own_lines: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def untrusted_lines(self) -> list[str]:
+        """All that a sender wrote, in the order in which it is shown."""
+        return self.lines + self.texts
+
+
+def render_text(
+    first: str, notes: Sequence[str], data: Any, place: FieldTree, last: Sequence[str], quoted: Sequence[str] = ()
+) -> str:
+    """The whole text: a first line, notes (warnings; `quoted` may hold a sender's words), the items, how to go on."""
+    told = (
+        [ItemBlock(own_lines=["Note, with addresses that others may have chosen:"], lines=list(quoted))]
+        if quoted
+        else []
+    )
+    found = [*told, *to_blocks(data, place)]
+    number = limits.new_nonce(
+        "\n".join((first, *notes, *last, *(line for block in found for line in _render_all_lines(block))))
+    )
+    lines = [first, *(f"Note: {note}" for note in notes)]
+    if any(block.untrusted_lines for block in found):
+        lines.append(limits.fence_legend(number))
+    lines = _defuse_lines(lines)
+    for block in found:
+        lines += render_block(block, number)
+    return "\n".join(lines + _defuse_lines(last))
+
+
+def render_block(block: ItemBlock, number: str) -> list[str]:
+    """An item: its facts on one line, what else is ours, and its fence."""
+    lines = [" ".join(block.facts)] if block.facts else []
+    lines = _defuse_lines(lines + block.own_lines)
+    return lines + limits.fence_lines(block.untrusted_lines, number) if block.untrusted_lines else lines
+
+
+def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
+    """The items of the data: what stands around a list first, then each entry of the list."""
+    if isinstance(data, list):
+        return _item_blocks(data, place)
+    if not isinstance(data, dict):
+        return [_value_block(data, place)]
+    name = list_field(data)
+    if name is None:
+        return [_item_block(data, place)]
+    around = {key: value for key, value in data.items() if key not in (name, "nextCursor")}
+    listed = data[name]
+    within_it = subtree(place, name)
+    items = listed if isinstance(listed, list) else listed["items"]
+    entries = _item_blocks(items, within_it if isinstance(listed, list) else subtree(within_it, "items"))
+    return [_item_block(around, place), *entries] if around else entries
+
+
+def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
+    """Characters that each entry of a list takes as JSON, in the structure and in the text, without its pointers."""
+    found = _item_blocks(items, place)[-len(items) :] if items else []
+    texts = ("\n".join(render_block(block, "0" * limits.NONCE_DIGITS)) for block in found)
+    return [json_size(item) + json_size(text) + 2 for item, text in zip(items, texts, strict=True)]
+
+
+def list_field(data: Mapping[str, Any]) -> str | None:
+    """The field with the list that the data is about: `items`, or one that is itself `{items, nextCursor}`."""
+    if isinstance(data.get("items"), list | tuple):
+        return "items"
+    return next((key for key, value in data.items() if isinstance(value, dict) and _is_page(value)), None)
+
+
+def quote_text(value: str) -> str:
+    """A text in JSON quotes, with an escape for each character that is not seen or breaks a line."""
+    return _json_on_one_line(value)
+
+
+def _is_page(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("items"), list | tuple) and value.keys() <= {"items", "nextCursor"}
+
+
+def _render_all_lines(block: ItemBlock) -> list[str]:
+    return block.own_lines + block.facts + block.untrusted_lines
+
+
+def _defuse_lines(lines: Sequence[str]) -> list[str]:
+    return [limits.defuse_marks(limits.to_one_line(line)) for line in lines]
+
+
+def _item_blocks(items: Sequence[Any], place: FieldTree | None) -> list[ItemBlock]:
+    """A block for each entry; before them one with what is the same in all of them, which is said once."""
+    inner = subtree(place, 0)
+    found = [_item_block(item, inner) if isinstance(item, dict) else _value_block(item, inner) for item in items]
+    same = set[str].intersection(*(set(block.facts) for block in found)) if len(found) > 1 else set[str]()
+    common = [fact for fact in found[0].facts if fact in same] if found else []
+    for block in found:
+        block.facts = ["-", *(fact for fact in block.facts if fact not in same)]
+    first = [ItemBlock(own_lines=[f"In all of them: {' '.join(common)}"])] if common else []
+    return first + found or [ItemBlock(own_lines=["(none)"])]
+
+
+def _value_block(value: Any, place: FieldTree | None) -> ItemBlock:
+    block = ItemBlock()
+    if place == "text" and isinstance(value, str):
+        block.texts.append(value)
+    elif place is not None:
+        block.lines.append(_json_on_one_line(value))
+    else:
+        block.facts.append(_render_token(value))
+    return block
+
+
+def _item_block(item: Mapping[str, Any], place: FieldTree | None) -> ItemBlock:
+    block = ItemBlock()
+    for name in sorted(item, key=lambda key: _ORDER.get(key, len(_ORDER))):
+        inner = place.get(name) if isinstance(place, dict) else place
+        if inner is None:
+            _add_own_value(block, name, item[name])
+        elif item[name] not in (None, [], {}):
+            _add_sent_value(block, name, item[name], inner)
+    return block
+
+
+def _add_own_value(block: ItemBlock, name: str, value: Any) -> None:
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        block.own_lines.append(f"{_render_name(name)}:")
+        block.own_lines += [f"  - {' '.join(_facts('', entry))}" for entry in value]
+    else:
+        block.facts += _facts(_render_name(name), value)
+
+
+def _facts(name: str, value: Any) -> Iterator[str]:
+    """`name=value` for each value in it; nothing where there is no value."""
+    if value is None:
+        return
+    if isinstance(value, dict):
+        start = f"{name}." if name and name != _FLATTENED else ""
+        for key, inner in value.items():
+            yield from _facts(start + _render_name(key), inner)
+    else:
+        yield f"{name}={_render_token(value)}" if name else _render_token(value)
+
+
+def _add_sent_value(block: ItemBlock, name: str, value: Any, place: FieldTree) -> None:
+    label = _render_name(name)
+    if place == "text" and isinstance(value, str):
+        block.texts += [f"{label}:", value]
+    elif isinstance(value, dict) and place == BODY_FIELD_TREE:
+        block.facts += _facts(label, {key: inner for key, inner in value.items() if key != "content"})
+        block.texts += [f"{label}:", str(value.get("content", ""))]
+    elif isinstance(value, str):
+        block.lines.append(f"{label}: {limits.to_one_line(value)}")
+    elif isinstance(value, list) and all(map(_is_address, value)):
+        block.lines.append(f"{label}: {', '.join(map(_render_address, value))}")
+    elif isinstance(value, list):
+        block.lines += [f"{label}: {_render_sent_entry(entry)}" for entry in value]
+    else:
+        block.lines.append(f"{label}: {_render_sent_entry(value)}")
+
+
+def _render_sent_entry(value: Any) -> str:
+    if _is_address(value):
+        return _render_address(value)
+    if isinstance(value, dict) and value and not any(isinstance(inner, dict | list) for inner in value.values()):
+        return " ".join(_facts("", value)) or "{}"
+    return _json_on_one_line(value)
+
+
+def _is_address(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and "email" in value
+        and value.keys() <= {"email", "name"}
+        and all(isinstance(inner, str) for inner in value.values())
+    )
+
+
+def _render_address(value: Mapping[str, str]) -> str:
+    """`"Name" <email>`; an address with characters in it that could be taken for something else stands in quotes."""
+    email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else quote_text(value["email"])
+    return f"{quote_text(value['name'])} <{email}>" if value.get("name") else email
+
+
+@lru_cache(512)
+def _render_name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else quote_text(name)
+
+
+def _render_token(value: Any) -> str:
+    if isinstance(value, str):
+        return value if _BARE.fullmatch(value) else quote_text(value)
+    if isinstance(value, list) and not any(isinstance(entry, dict | list) for entry in value):
+        return f"[{', '.join(map(_render_token, value))}]"
+    return _json_on_one_line(value)
+
+
+def _json_on_one_line(value: Any) -> str:
+    """A value of any shape on one line."""
+    text = as_json(value)
+    return text if text.isprintable() else _NOT_ASCII.sub(_escape_invisible, text)
+
+
+def _escape_invisible(character: re.Match[str]) -> str:
+    return character[0] if character[0].isprintable() else json.dumps(character[0])[1:-1]
+
+
+# --- What is said about an answer: what was cut and left out, and how to go on ---
+
+
+_MAX_NAMED = 3
+_MAX_LISTS = 10
+#: Tools that show recipients of what is no message yet.
+_TOOLS_WITHOUT_MESSAGES = frozenset({"list_scheduled_emails", "cancel_scheduled_email"})
+#: Tools that act, so that asking again acts again, and those that take nothing to ask for less with.
+_TOOLS_CALLED_ONCE = frozenset(
+    {"modify_emails", "send_email", "forward_email", "create_draft", "update_draft", "delete_draft"}
+    | {"cancel_scheduled_email", "get_status"}
+)
+
+
+def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[str]:
+    """Sentences about what a copy lacks. `list_offset`: where its lists begin, None where the tool has no such say."""
+    notes = [*made.hidden.warnings()]
+    notes += _list_notes(made.lists, tool, list_offset)
+    if made.shortened:
+        notes.append(f"Long texts were cut and end with `…`: {_name_some(made.shortened)}.")
+    if made.left_out:
+        less = "" if tool in _TOOLS_CALLED_ONCE else " Ask for fewer at once."
+        notes.append(f"{made.left_out} values were left out to keep this answer short.{less}")
+    return notes
+
+
+def body_notes(made: TruncatedData) -> list[str]:
+    """How to read on where a body was cut."""
+    found = [
+        (whose, body) for whose, body in _find_bodies(made, made.data, "") if isinstance(body.get("nextOffset"), int)
+    ]
+    if len(found) > _MAX_NAMED:
+        each = "each `messageId`, and as `offset` the `nextOffset` of its body"
+        return [f"{len(found)} bodies go on: call get_email_body with {each}."]
+    return [_body_note(whose, body) for whose, body in found]
+
+
+def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list[str]:
+    """How to go on with a list."""
+    cursor, data = next_cursor, made.data
+    if cursor is None and isinstance(data, dict):
+        name = list_field(data)
+        within = name if name is not None and isinstance(data[name], dict) else None
+        holder, at = (data, "") if within is None else (data[within], extend_pointer("", within))
+        cursor = _own_text(made, holder, at, "nextCursor")
+    if cursor is None:
+        return []
+    return [f"There is more: call {tool} again with `cursor` {quote_text(cursor)} and else the same arguments."]
+
+
+def fewer_note(shown: int, limit: int) -> str:
+    """That fewer entries are shown than were asked for."""
+    return f"{shown} of the {limit} asked for are shown, to keep this answer short; `nextCursor` goes on behind them."
+
+
+def _list_notes(lists: list[TruncatedList], tool: str, list_offset: int | None) -> Iterator[str]:
+    if list_offset is None and lists:
+        names = ", ".join(dict.fromkeys(cut.name for cut in lists))
+        most = max(cut.total for cut in lists)
+        more = "" if tool in _TOOLS_WITHOUT_MESSAGES else ": get_email shows them, with `listOffset`"
+        yield f"Not all entries of {names} are shown (there are up to {most}){more}."
+        return
+    for cut in lists[:_MAX_LISTS]:
+        behind = cut.first + cut.shown
+        told = (
+            f"{cut.shown} of {cut.total} entries of {cut.name} are shown, from number {cut.first} on (0 is the first)"
+        )
+        more = f": call {tool} again with `listOffset` {behind} for more" if behind < cut.total else ""
+        yield f"{told}{more}."
+
+
+def _name_some(pointers: list[str]) -> str:
+    named = ", ".join(f"/data{at}" for at in pointers[:_MAX_NAMED])
+    more = len(pointers) - _MAX_NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Records of bodies, each with the message it belongs to, where that stands beside it."""
+    if isinstance(data, list):
+        for number, entry in enumerate(data):
+            yield from _find_bodies(made, entry, extend_pointer(at, number))
+    elif isinstance(data, dict):
+        if "nextOffset" in data and "content" in data:
+            yield None, data
+        elif isinstance(data.get("body"), dict):
+            yield _own_text(made, data, at, "id"), data["body"]
+        elif (name := list_field(data)) is not None:
+            yield from _find_bodies(made, data[name], extend_pointer(at, name))
+
+
+def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -> str | None:
+    """A text that is to be said outside a fence; None where there is none, or a sender wrote it."""
+    value = holder.get(name)
+    return value if isinstance(value, str) and f"/data{extend_pointer(at, name)}" not in made.pointers else None
+
+
+def _body_note(whose: str | None, body: dict[str, Any]) -> str:
+    message = "the same `messageId`" if whose is None else f"`messageId` {quote_text(whose)}"
+    total = body.get("totalChars")
+    total = f" ({total} characters in all)" if isinstance(total, int) else ""
+    return (
+        f"The body goes on{total}: call get_email_body with {message}, "
+        f"`offset` {body['nextOffset']} and the same `bodyFormat`."
+    )
+
+
+# --- What went wrong, as a tool tells it: the API's error object as text ---
+
+
+INTERNAL_ERROR_TEXT = "Something went wrong here. The log has it under this request id."
+_MAX_MESSAGE, _MAX_DETAIL, _MAX_DETAILS, _MAX_REQUEST_ID = 1_000, 300, 50, 100
+
+
+def is_internal_error(problem: Problem) -> bool:
+    """Whether it is a fault of ours, not the caller's."""
+    return problem.code == Problem.code or isinstance(problem, StoreUnusable)
+
+
+def error_text(problem: Problem, request_id: str, ours: str = INTERNAL_ERROR_TEXT) -> str:
+    """At most 4,000 characters; `ours`: what is said of a fault of ours. When to try again, which REST says in a header
+    field, stands in the message.
+    """
+    is_fault = is_internal_error(problem)
+    code, message = (Problem.code, ours) if is_fault else (problem.code, problem.message)
+    if problem.retry_after is not None and not is_fault:
+        message = f"{shorten(message, _MAX_MESSAGE)} Wait {problem.retry_after} seconds."
+    details = [] if is_fault else [_detail_json(one) for one in problem.details[:_MAX_DETAILS]]
+    error = {
+        "code": code,
+        "message": _shorten_line(message, _MAX_MESSAGE + 50),
+        "requestId": request_id[:_MAX_REQUEST_ID],
+    }
+    text = _error_json(error, details)
+    while details and len(text) > MAX_ERROR_SIZE:
+        details.pop()
+        text = _error_json(error, details)
+    return text
+
+
+def _error_json(error: dict[str, str], details: list[dict[str, str]]) -> str:
+    whole: dict[str, Any] = error | ({"details": details} if details else {})
+    return as_json({"error": whole})
+
+
+def _detail_json(detail: Detail) -> dict[str, str]:
+    return {"path": _shorten_line(detail.path, _MAX_DETAIL), "message": _shorten_line(detail.message, _MAX_DETAIL)}
+
+
+def _shorten_line(text: str, most: int) -> str:
+    """On one line, and without what is not seen: it may echo what the caller sent."""
+    return shorten("".join(c if c.isprintable() else " " for c in as_unicode(text[: 2 * most])), most)
+
+
+# ---
+# An answer's data as it is shown to an assistant: readable text with fences, structure with pointers, both bounded.
+#
+# cutting (a bounded, cleaned copy) -> rendering (its text) -> bounds (does it fit?) -> else the next tighter limits
+#
+# `shown` fits whatever it is given. There are nicer ways where one can ask again: `page` for lists that go on,
+# `whole` for those that are given at once. Bodies are cut to what fits, wherever they stand. Data is plain: what JSON
+# has.
+
+
+#: The first line of the text, in our words; or what makes it of the data as it is shown in the end. Never a sender's.
+FirstLine = str | Callable[[Any], str]
+#: Gives at most so many entries of a list: data and warnings.
+PageReader = Callable[[int], tuple[Any, Sequence[str]]]
+
+_MAX_NOTE_LENGTH, _MAX_QUOTE_READ = 500, 2_000
+#: A body that is cut shorter than this is worth less than what else could be cut.
+_SHORT_BODY = 1_000
+#: How often a list is asked for before one entry is settled for; it may change meanwhile.
+_MAX_PAGE_READS = 4
+#: Room for a note that is added once a list turns out to be too long.
+_NOTE_ROOM = 400
+#: More entries of a list than ever fit.
+_MAX_ITEMS = 28
+#: Room for the digits of the offset at which a body goes on, wherever it is told.
+_OFFSETS_ROOM = 50
+_CURSOR = re.compile(r"from-(\d{1,9})-([0-9a-f]{8})")
+_MORE_NOTE = " There are more."
+
+
+@dataclass(frozen=True)
+class _PresentedAnswer:
+    """What is to be shown, before it is cut."""
+
+    data: Any
+    tool: str
+    about: FirstLine
+    senders: UntrustedFields = NO_UNTRUSTED
+    warnings: Sequence[str] = ()
+    next_cursor: str | None = None
+    links: Sequence[FileLink] = ()
+    content: str | None = None
+    list_offset: int | None = None
+    quoting: Sequence[str] = ()
+
+
+def present(
+    data: Any,
+    *,
+    tool: str,
+    about: FirstLine,
+    senders: UntrustedFields = NO_UNTRUSTED,
+    warnings: Sequence[str] = (),
+    links: Sequence[FileLink] = (),
+    content: str | None = None,
+    list_offset: int | None = None,
+    quoting: Sequence[str] = (),
+) -> ToolResult:
+    """Data within the bound, whatever it is: recipients and attachments from `list_offset` on, long strings cut.
+
+    `tool` is named where it is told how to go on. `content`: a small file as base64, which is added to the data (an
+    object) as `content`. `list_offset` is None where the tool has no such argument. `quoting`: warnings that may quote
+    a sender, such as a refused address.
+    """
+    answer = _PresentedAnswer(
+        data,
+        tool,
+        about,
+        senders,
+        warnings,
+        links=links,
+        content=content,
+        list_offset=list_offset,
+        quoting=quoting,
+    )
+    return _present_fitting(_drop_large_file(answer))
+
+
+def present_page(ask: PageReader, limit: int, *, tool: str, about: FirstLine, senders: UntrustedFields) -> ToolResult:
+    """A list that goes on: `ask(limit)` gives data and warnings, and is asked again for fewer until they fit.
+
+    The data is `{items, nextCursor}`, or an object with one field (a thread's messages) that is that. The cursor so
+    goes on behind the last item that is shown. One item at least is shown; one that is too large is cut.
+    """
+    asked_for, limit = limit, min(limit, _MAX_ITEMS)
+    for _ in range(_MAX_PAGE_READS):
+        answer = _read_page(ask, limit, asked_for, _PresentedAnswer(None, tool, about, senders))
+        made = _truncate_answer(answer, LIMIT_STEPS[0])
+        result = _render_answer(answer, made, LIMIT_STEPS[0])
+        count = len(_list_items(answer.data))
+        if wire_size(result) <= MAX_RESULT_SIZE:
+            return result
+        if count <= 1:
+            return _present_fitting(answer)
+        limit = max(1, min(_count_fitting(result, made, answer), count - 1))
+    return _present_fitting(_read_page(ask, 1, asked_for, _PresentedAnswer(None, tool, about, senders)))
+
+
+def present_list(
+    items: Sequence[Any],
+    *,
+    tool: str,
+    about: FirstLine,
+    of: str = "",
+    cursor: str | None = None,
+    limit: int | None = None,
+    warnings: Sequence[str] = (),
+) -> ToolResult:
+    """A list that is given at once (accounts, folders, labels): as many from `cursor` on as fit, at most `limit`.
+
+    Raises Invalid for a cursor that is none of this list: of this tool, and of the mailbox `of`.
+    """
+    seal = sha256(f"{tool} {of}".encode()).hexdigest()[:8]
+    first = _read_cursor(cursor, seal)
+    most = min(len(items) - first, LIMIT_STEPS[0].entries if limit is None else limit)
+    number = max(most, 0)
+    while True:
+        cursor = f"from-{first + number}-{seal}" if first + number < len(items) else None
+        told = [*warnings, fewer_note(number, most)] if number < most else warnings
+        answer = _PresentedAnswer(list(items[first : first + number]), tool, about, warnings=told, next_cursor=cursor)
+        made = _truncate_answer(answer, LIMIT_STEPS[0])
+        result = _render_answer(answer, made, LIMIT_STEPS[0])
+        if wire_size(result) <= MAX_RESULT_SIZE:
+            return result
+        if number <= 1:
+            return _present_fitting(answer)
+        number = max(1, min(_count_fitting(result, made, answer), number - 1))
+
+
+def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERROR_TEXT) -> ToolResult:
+    """The API's error object as text, at most 4,000 characters; for a fault of ours, `Problem()` and what to say."""
+    return ToolResult(error_text(problem, request_id, told), is_error=True)
+
+
+def _read_page(ask: PageReader, limit: int, asked_for: int, answer: _PresentedAnswer) -> _PresentedAnswer:
+    data, told = ask(limit)
+    is_cut = limit < asked_for and _has_next_page(data)
+    fewer = [fewer_note(len(_list_items(data)), asked_for)] if is_cut else []
+    return replace(answer, data=data, warnings=[*told, *fewer])
+
+
+def _read_cursor(cursor: str | None, seal: str) -> int:
+    if cursor is None:
+        return 0
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or found[2] != seal:
+        raise Invalid.at("/cursor", "This is no cursor of this list. Leave it out to begin anew.")
+    return int(found[1])
+
+
+def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
+    """The first form that fits, from the fullest on."""
+    for limits in LIMIT_STEPS:
+        made = _truncate_answer(answer, limits)
+        if not made.texts and json_size(made.data) > MAX_RESULT_SIZE:
+            continue
+        result = _render_answer(answer, made, limits)
+        if wire_size(result) <= MAX_RESULT_SIZE:
+            return result
+        if made.texts and (found := _present_shorter_texts(answer, limits, made.texts)) is not None:
+            return found
+    return _present_nothing(answer)
+
+
+def _present_shorter_texts(answer: _PresentedAnswer, limits: Limits, texts: Sequence[str]) -> ToolResult | None:
+    """With bodies of the greatest length at which it fits, where that is worth it."""
+    smallest = _present_once(answer, limit_texts(limits, 1))
+    number = fit_texts(texts, MAX_RESULT_SIZE - wire_size(smallest) - len(texts) * _OFFSETS_ROOM)
+    if number < min(_SHORT_BODY, limits.text, max(map(len, texts))) // len(texts):
+        return None
+    result = _present_once(answer, limit_texts(limits, number))
+    return result if wire_size(result) <= MAX_RESULT_SIZE else None
+
+
+def _present_once(answer: _PresentedAnswer, limits: Limits) -> ToolResult:
+    return _render_answer(answer, _truncate_answer(answer, limits), limits)
+
+
+def _truncate_answer(answer: _PresentedAnswer, limits: Limits) -> TruncatedData:
+    return truncate(answer.data, answer.senders, limits, answer.list_offset or 0)
+
+
+def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits) -> ToolResult:
+    """A prepared copy with its text and all that is said about it, whether that fits or not."""
+    going_on = body_notes(made)
+    cuts = cut_notes(made, answer.tool, answer.list_offset)
+    warnings = [*answer.warnings[: limits.warnings], *cuts, *going_on]
+    warnings = [shorten(as_unicode(note), _MAX_NOTE_LENGTH) for note in warnings]
+    first = answer.about if isinstance(answer.about, str) else answer.about(made.data)
+    more = cursor_note(made, answer.tool, answer.next_cursor)
+    last = [*more, *going_on]
+    first = shorten(as_unicode(first), _MAX_NOTE_LENGTH) + (_MORE_NOTE if more else "")
+    quoted = [
+        shorten(visible_line(as_unicode(one[:_MAX_QUOTE_READ]))[0], _MAX_NOTE_LENGTH)
+        for one in answer.quoting[: limits.warnings]
+    ]
+    text = render_text(first, warnings, made.data, build_field_tree(answer.senders), last, quoted)
+    return ToolResult(text, _structured_content(made, warnings, quoted, answer), tuple(answer.links), answer.content)
+
+
+def _structured_content(
+    made: TruncatedData, warnings: list[str], quoted: list[str], answer: _PresentedAnswer
+) -> dict[str, Any]:
+    pointers = [*made.pointers, *(f"/warnings/{len(warnings) + number}" for number in range(len(quoted)))]
+    structured: dict[str, Any] = {"data": made.data, "untrusted": pointers}
+    if answer.content is not None and isinstance(made.data, dict):
+        structured["data"] = made.data | {"content": answer.content}
+        structured["untrusted"] = [*pointers, "/data/content"]
+    if warnings or quoted:
+        structured["warnings"] = [*warnings, *quoted]
+    if answer.next_cursor is not None:
+        structured["nextCursor"] = answer.next_cursor
+    return structured
+
+
+def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
+    """Without the file where it does not fit beside what is said about it."""
+    if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
+        return answer
+    told = "The file is too large to be given inline; the link gives it."
+    return replace(answer, content=None, warnings=[*answer.warnings, told])
+
+
+def _list_items(data: Any) -> Sequence[Any]:
+    if not isinstance(data, dict):
+        return data if isinstance(data, list | tuple) else ()
+    name = list_field(data)
+    if name is None:
+        return ()
+    items: Sequence[Any] = data[name] if isinstance(data[name], list | tuple) else data[name]["items"]
+    return items
+
+
+def _has_next_page(data: Any) -> bool:
+    """Whether more is behind the last entry of a page."""
+    name = list_field(data) if isinstance(data, dict) else None
+    holder = data if name is None or name == "items" else data[name]
+    return isinstance(holder, dict) and holder.get("nextCursor") is not None
+
+
+def _count_fitting(result: ToolResult, made: TruncatedData, answer: _PresentedAnswer) -> int:
+    """How many of the first entries of a list that does not fit would."""
+    place = build_field_tree(answer.senders)
+    at, found = "/data/", _list_items(made.data)
+    if isinstance(made.data, dict):
+        for step in _path_to_items(made.data):
+            at, place = f"{at}{step}/", subtree(place, step) or {}
+    sizes = item_sizes(found, place)
+    for pointer in made.pointers:
+        number = pointer.removeprefix(at).partition("/")[0]
+        if pointer.startswith(at) and number.isdigit():
+            sizes[int(number)] += json_size(pointer) + 2
+    return fit_items(sizes, MAX_RESULT_SIZE - _NOTE_ROOM - (wire_size(result) - sum(sizes)))
+
+
+def _path_to_items(data: dict[str, Any]) -> list[str]:
+    name = list_field(data) or ""
+    return [name] if isinstance(data[name], list | tuple) else [name, "items"]
+
+
+def _present_nothing(answer: _PresentedAnswer) -> ToolResult:
+    """That there is an answer, where not even a little of it fits."""
+    told = "This answer is too large to be shown in any form. Ask for fewer, or for one at a time."
+    empty: Any = [] if isinstance(answer.data, list | tuple) else {} if isinstance(answer.data, dict) else None
+    return ToolResult(f"{answer.tool}: {told}", {"data": empty, "untrusted": [], "warnings": [told]})

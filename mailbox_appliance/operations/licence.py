@@ -1,0 +1,178 @@
+"""The licence: none is needed. Where an operator sells or hosts the appliance, a signed one sets limits.
+
+Whoever makes a member or connects a mailbox asks `require_room_for_...` inside the transaction; the endpoints that
+list 502 ask `require_verified` first. Reading mail asks nothing of this.
+
+An issuer that refuses and one that does not reply count the same: there are 7 days to fix it.
+"""
+
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenied, Unverified
+from mailbox_appliance.model.records import Capability, Deleted, Input, License, OperationResult
+from mailbox_appliance.operations.operation import Caller, operation, recheck_caller
+from mailbox_appliance.remote import licence_issuer
+from mailbox_appliance.remote.errors import RemoteFault
+from mailbox_appliance.security import licence
+from mailbox_appliance.security.licence import BadLicence, InstalledLicence
+
+_LICENSE_TARGET = ("license", "license")
+_LICENSE_RETRY_AFTER = 5
+_NOT_CONFIRMED = (
+    "The licence is installed, and could not be confirmed: {reason} Its issuer is asked again every hour; what needs a"
+    " confirmed licence goes on until {until}."
+)
+
+
+class NewLicense(Input, frozen=True, kw_only=True):
+    """A licence as its issuer signed it."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=16384, description="A JWS (RFC 7515) in compact form, EdDSA.")]
+
+
+@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
+def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG001 - rights were checked
+    """How the appliance is licensed. No licence is needed: without one the plan is `community` and has no limits."""
+    return current_license(appliance)
+
+
+@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
+def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> OperationResult[License]:
+    """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
+
+    One that its issuer says no to is refused. Where it cannot be asked, the licence is installed with a warning, and
+    must be confirmed within 7 days, which setting the same one again while it is installed does not begin anew: 502
+    then, and nothing was changed.
+    """
+    token = request.token.strip()
+    _check_license(appliance, token)
+    fault = _ask_issuer(appliance, token)
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        recheck_caller(store, caller, Capability.ADMIN_LICENSE)
+        installed = _to_installed(appliance, token, fault)
+        store.stored_settings.put(licence.STORED_AS, msgspec.to_builtins(installed))
+        store.audit.record(caller.actor, "license.set", _LICENSE_TARGET)
+    return OperationResult(current_license(appliance), _license_warnings(installed, fault))
+
+
+@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
+def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
+    """Remove the licence: the plan is `community` again, without limits."""
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        if store.stored_settings.find(licence.STORED_AS) is None:
+            raise NothingToRemove(what="licence")
+        store.stored_settings.remove(licence.STORED_AS)
+        store.audit.record(caller.actor, "license.delete", _LICENSE_TARGET)
+    return Deleted(id="license")
+
+
+def require_verified_license(appliance: Appliance) -> None:
+    """Raises Unverified where the licence could not be confirmed for days."""
+    if current_license(appliance).status == "unverified":
+        raise Unverified(
+            reason="for 7 days its issuer did not say that it is good, or it is not of the configured issuer. Set it"
+            " again or remove it (`mailbox-appliance license`)."
+        )
+
+
+def require_room_for_member(appliance: Appliance) -> None:
+    """Raises PlanDenied where the licence allows no further member."""
+    most = _current_limits(appliance).max_members
+    if most is not None and appliance.store.members.count() >= most:
+        _refuse_by_plan("maxMembers", f"it is for {most} members, and there are as many.")
+
+
+def require_room_for_account(appliance: Appliance) -> None:
+    """Raises PlanDenied where the licence allows no further mailbox."""
+    most = _current_limits(appliance).max_accounts
+    if most is not None and appliance.store.accounts.count() >= most:
+        _refuse_by_plan("maxAccounts", f"it is for {most} mailboxes, and there are as many.")
+
+
+def current_license(appliance: Appliance) -> License:
+    """How the appliance is licensed now."""
+    installed = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
+    key = licence.issuer_key(appliance.settings)
+    # Without an issuer nobody is licensed: the limits are those of whoever sells or hosts the appliance.
+    if installed is None or key is None:
+        return licence.COMMUNITY
+    is_online = bool(licence.verify_url(appliance.settings))
+    terms = licence.terms_of(installed, key)
+    return licence.evaluate(installed, terms, appliance.clock.now(), is_confirmed_online=is_online)
+
+
+def _check_license(appliance: Appliance, token: str) -> None:
+    """Raises Invalid, which never quotes the token."""
+    key = licence.issuer_key(appliance.settings)
+    if key is None:
+        hint = "set `license.issuer_public_key` to the key of who issued it, and start the appliance again."
+        raise Invalid.at("/token", f"Nobody issues licences here: {hint}")
+    try:
+        terms = licence.parse_token(token, key)
+    except BadLicence as error:
+        raise Invalid.at("/token", f"This licence cannot be taken: {error}.") from None
+    if terms.has_expired(appliance.clock.now()):
+        raise Invalid.at("/token", "This licence has expired. Ask its issuer for a new one.")
+
+
+def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
+    """Why the issuer could not be asked about a licence; None where it says that it is good, or nobody is to be asked.
+
+    Raises Invalid where it says that it is not, and Unverified where there is no place to wait for it.
+    """
+    settings = appliance.settings
+    url, ca_file = licence.verify_url(settings), settings.text("remote.ca_file")
+    if not url:
+        return None
+    with appliance.io_slot() as has_place:
+        if not has_place:
+            reason = "too many requests wait for other servers already. Try again in a few seconds."
+            raise Unverified(reason=reason, retry_after=_LICENSE_RETRY_AFTER)
+        try:
+            timeout = float(settings.number("remote.timeout"))
+            ask = partial(licence_issuer.is_licence_valid, url, token, ca_file=ca_file, timeout=timeout)
+            is_good = appliance.calls.start("license", ask).result()
+        except RemoteFault as fault:
+            return fault
+    if not is_good:
+        raise Invalid.at("/token", "Its issuer says that this licence is not valid.")
+    return None
+
+
+def _to_installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> InstalledLicence:
+    """What is kept of a licence that was asked about now. Raises Unverified where that has failed for too long."""
+    now, installed = appliance.clock.now(), InstalledLicence(token)
+    if not licence.verify_url(appliance.settings):
+        return installed
+    if fault is None:
+        return installed.with_confirmation(now)
+    before = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
+    installed = (before if before is not None and before.token == token else installed).with_failed_confirmation(now)
+    if installed.is_unverified(now):
+        raise Unverified(reason=fault.reason) from fault
+    return installed
+
+
+def _license_warnings(installed: InstalledLicence, fault: RemoteFault | None) -> tuple[str, ...]:
+    until = installed.confirmed_until()
+    return () if fault is None or until is None else (_NOT_CONFIRMED.format(reason=fault.reason, until=until),)
+
+
+def _current_limits(appliance: Appliance) -> License:
+    found = current_license(appliance)
+    if found.status == "expired":
+        _refuse_by_plan(
+            "expiresAt", f"it expired at {found.expires_at}. What is there goes on; ask its issuer for a new one."
+        )
+    return found
+
+
+def _refuse_by_plan(limit: str, reason: str) -> None:
+    raise PlanDenied(reason=reason, details=(Detail(limit, reason),))

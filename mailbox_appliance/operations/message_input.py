@@ -1,0 +1,183 @@
+"""What a request gives of a message: the input types, when to send it, and rules for texts."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from mailbox_appliance.clock import from_millis, from_timestamp, to_millis
+from mailbox_appliance.errors import Invalid
+from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden_characters
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Input
+from mailbox_appliance.security import passwords
+
+# --- When a message is to be sent: RFC 3339, in the future, not too far ahead ---
+
+
+MAX_SCHEDULE_AHEAD = timedelta(days=366)
+_DATE_TIME = re.compile(  # RFC 3339 5.6
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})", re.IGNORECASE
+)
+
+
+def read_send_at(text: str | UnsetType, now: datetime) -> datetime | None:
+    """The time to send at, cut to milliseconds; None where none was given.
+
+    Raises Invalid where it is no RFC 3339 date-time, is past, or is more than 366 days ahead.
+    """
+    if text is UNSET:
+        return None
+    try:
+        if not _DATE_TIME.fullmatch(text):
+            raise ValueError("not as RFC 3339 writes it")
+        moment = from_millis(to_millis(from_timestamp(text)))
+    except ValueError as error:
+        raise Invalid.at("/sendAt", "This is no date-time, such as 2030-01-31T09:00:00Z.") from error
+    if not now < moment <= now + MAX_SCHEDULE_AHEAD:
+        raise Invalid.at("/sendAt", f"This must be in the future, at most {MAX_SCHEDULE_AHEAD.days} days ahead.")
+    return moment
+
+
+# --- Texts that end up in a header or a protocol line: what they must be, and what they must not hold ---
+
+
+#: `expected` is what a person is told whose value does not match the pattern.
+Email = Annotated[
+    str,
+    Meta(
+        pattern=EMAIL_PATTERN,
+        max_length=254,
+        examples=["ada@example.org"],
+        extra={"expected": "This is no mail address, such as ada@example.org."},
+    ),
+]
+# What turns the direction of the text around it (Unicode TR 9), and what no one can see: white space, controls and what
+# is ignored by default (TR 44). Astral characters stand as themselves: ECMA 262 has no escape for them that Python has.
+_DIRECTION_CONTROLS = r"\u202a-\u202e\u2066-\u2069"
+_INVISIBLE = (
+    r"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_READABLE = rf"^[^{_DIRECTION_CONTROLS}]*[^{_INVISIBLE}][^{_DIRECTION_CONTROLS}]*$"
+_READABLE_EXPECTED = {"expected": "This needs a character that can be seen, and none that turns the direction of text."}
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_READABLE, extra=_READABLE_EXPECTED)]
+#: Of a member, a mailbox, a key.
+Id = Annotated[str, Meta(min_length=1, max_length=200)]
+DeviceName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=_READABLE,
+        description="What the session is called in lists.",
+        extra=_READABLE_EXPECTED,
+    ),
+]
+# Longer than any password may be, so that a wrong length is told as such.
+Password = Annotated[str, Meta(max_length=4096)]
+
+
+def refuse_control_characters(path: str, text: str | None) -> None:
+    """Raises Invalid where a text has line breaks, NUL or other controls, openly or inside an encoded word."""
+    if text and has_forbidden_characters(text):
+        raise Invalid.at(path, "Line breaks and control characters are not allowed here.")
+
+
+def refuse_weak_password(path: str, password: str, *, name: str = "", email: str = "") -> None:
+    """Raises Invalid for a new password that cannot be taken; without name and email only its length is looked at."""
+    if reason := passwords.weakness(password, name=name, email=email):
+        raise Invalid.at(path, reason)
+
+
+NonEmptyText = Annotated[str, Meta(min_length=1)]
+SendAt = Annotated[
+    str,
+    Meta(
+        description="When to send it, RFC 3339, at most 366 days ahead; kept to the millisecond. Left out: now.",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+From = Annotated[Email, Meta(description="The mailbox's own address, which is also taken where this is left out.")]
+
+
+class GivenAddress(Input, frozen=True, kw_only=True):
+    """A mail address with an optional display name."""
+
+    email: Email
+    name: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
+
+
+class GivenBody(Input, frozen=True, kw_only=True):
+    """The body, as text, HTML or both. Line breaks of the text appear in the sent email."""
+
+    text: str | UnsetType = UNSET
+    html: str | UnsetType = UNSET
+
+
+class GivenAttachment(Input, frozen=True, kw_only=True):
+    """A file to send; `content` is base64."""
+
+    filename: Annotated[str, Meta(min_length=1, max_length=1000)]
+    mime_type: Annotated[str, Meta(min_length=1, max_length=1000)]
+    content: Annotated[Content, Meta(extra_json_schema={"type": "string", "contentEncoding": "base64"})]
+    content_id: (
+        Annotated[
+            NonEmptyText,
+            Meta(description="By which the HTML shows it: `cid:ID`; brackets around it (`<ID>`) are taken off."),
+        ]
+        | UnsetType
+    ) = UNSET
+    disposition: Literal["inline", "attachment"] | UnsetType = UNSET
+
+
+class SavedDraft(Input, frozen=True, kw_only=True):
+    """A draft that is saved already; it is removed once it has been sent."""
+
+    draft_id: NonEmptyText
+    send_at: SendAt | UnsetType = UNSET
+
+
+class DraftMessage(Input, frozen=True, kw_only=True):
+    """A message to be kept as a draft; it may lack recipients and text."""
+
+    body: GivenBody
+    from_: From | UnsetType = field(name="from", default=UNSET)
+    to: tuple[GivenAddress, ...] | UnsetType = UNSET
+    cc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    bcc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    subject: Annotated[str, Meta(max_length=5000)] | UnsetType = UNSET
+    reply_to_message_id: (
+        Annotated[
+            NonEmptyText,
+            Meta(
+                description="The message that this answers. It gives the subject and the recipients that are not given:"
+                " `to` is its Reply-To, else its From."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    reply_all: Annotated[
+        bool, Meta(description="Answer everybody: fills `to` and `cc` where they are not given, without ourselves.")
+    ] = False
+    attachments: tuple[GivenAttachment, ...] = ()
+
+
+class InlineMessage(DraftMessage, frozen=True, kw_only=True):
+    """A message given in the request. It needs a recipient, and a text, an HTML or an attachment."""
+
+    send_at: SendAt | UnsetType = UNSET
+
+
+class Forward(Input, frozen=True, kw_only=True):
+    """To whom a message is forwarded, and with what words above it."""
+
+    to: Annotated[tuple[GivenAddress, ...], Meta(min_length=1)]
+    from_: From | UnsetType = field(name="from", default=UNSET)
+    cc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    comment: Annotated[str, Meta(description="Text placed above the forwarded message.")] | UnsetType = UNSET
+    include_attachments: Annotated[
+        bool, Meta(description="Without, only the pictures go along that the quoted HTML shows.")
+    ] = True

@@ -1,0 +1,658 @@
+"""OAuth 2.0: the applications, a provider's own sign-in, and mailboxes connected by it.
+
+begin   -> the provider's page, which the person opens; it leads back to GET /oauth/callback, which keeps nothing
+finish  <- what came back there: `state` and `code`, or the whole address of where the sign-in ended
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Annotated, cast, get_args
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace as replace_fields
+
+from mailbox_appliance import permissions
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.errors import (
+    AccessRefused,
+    AccountExists,
+    Conflict,
+    Detail,
+    Invalid,
+    NotFound,
+    Problem,
+    ProviderThrottled,
+    Throttled,
+    Unavailable,
+)
+from mailbox_appliance.events import AccountAdded, AccountReconnected
+from mailbox_appliance.mail.address import to_envelope_address
+from mailbox_appliance.mailbox.connections import problem_of
+from mailbox_appliance.model.records import (
+    Account,
+    Capability,
+    Connection,
+    Deleted,
+    GoogleAppSettings,
+    Input,
+    OAuthApp,
+    OAuthLogin,
+    OAuthProvider,
+    OAuthSettings,
+    OperationResult,
+    OutlookAppSettings,
+    Timestamp,
+    Wire,
+)
+from mailbox_appliance.oauth.environment import LONGEST, TENANT
+from mailbox_appliance.oauth.flows import (
+    AppMissing,
+    NotAgreedYet,
+    NothingBrought,
+    SignInRefused,
+    SignInRequest,
+    SignInResult,
+    SignInStarted,
+    StateUnknown,
+    TooManyFlows,
+)
+from mailbox_appliance.operations.licence import require_room_for_account, require_verified_license
+from mailbox_appliance.operations.message_input import Email, Id, Name, refuse_control_characters
+from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_caller, recheck_owner
+from mailbox_appliance.remote.errors import RemoteFault, account_error_of
+from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
+from mailbox_appliance.remote.oauth import IssuedTokens
+
+# --- The applications by which members connect Google and Outlook mailboxes: what is configured, and from where ---
+#
+# built-in  <  stored (PUT)  <  environment  <  environment-file        the later one wins
+#
+# Nothing is built in. Where the environment gives an application, nobody can change it here. Secrets go in and never
+# out.
+
+
+_REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS700025)."
+
+
+class NewOAuthApp(Input, frozen=True, kw_only=True):
+    """An application registered with a provider; it takes the place of the one before."""
+
+    client_id: Annotated[str, Meta(min_length=1, max_length=LONGEST["CLIENT_ID"])]
+    client_secret: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST["CLIENT_SECRET"],
+                description=(
+                    "Left out: the stored one stays where `clientId` stays. A public client of Google may have one; of"
+                    " Outlook it has none, so it is not kept, nor does the stored one stay."
+                ),
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    tenant_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=LONGEST["TENANT_ID"],
+                description=(
+                    "Outlook's: letters, digits, `.`, `-` and `_`, such as a domain; left out: any tenant. Google has"
+                    " none, so it is not kept."
+                ),
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    public_client: (
+        Annotated[bool, Meta(description="One that keeps no secret, as for the desktop. Left out: false.")] | UnsetType
+    ) = UNSET
+
+
+def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[str, str]) -> None:
+    permissions.require_unlimited(caller.required_credential)
+
+
+def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
+    """Raises Denied for a key that is limited to mailboxes, then NotFound for a provider that nobody knows."""
+    permissions.require_unlimited(caller.required_credential)
+    if values.get("provider") not in get_args(OAuthProvider):
+        raise NotFound(what="OAuth provider")
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, tag="oauth_apps")
+def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
+    """The OAuth applications in force, without their secrets.
+
+    `source`: where an application is from; of several the later one of `built-in`, `stored`, `environment`,
+    `environment-file` wins. Nothing is built in. `mutable`: whether it can be changed here, which it cannot where the
+    operator gave it in the environment.
+    """
+    require_verified_license(appliance)
+    return _oauth_settings(appliance)
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_may_change_app, tag="oauth_apps")
+def set_oauth_app(
+    appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp
+) -> OperationResult[OAuthSettings]:
+    """Save the application of a provider, `google` or `outlook`, in place of the one before.
+
+    What is left out is as if it had never been saved, but for `clientSecret`. What does not go with the provider is
+    taken and not kept, and `warnings` say so: a tenant for Google, the secret of a public client of Outlook, a stored
+    one too.
+    """
+    named = cast("OAuthProvider", provider)
+    _check_app(named, request)
+    require_verified_license(appliance)
+    _require_mutable(appliance, named)
+    with appliance.store.database.transaction(durable=True):
+        before = appliance.store.oauth_apps.find(named)
+        appliance.store.oauth_apps.put(_merge_app(before, named, request))
+        appliance.store.audit.record(caller.actor, "oauth_app.set", ("oauth_app", named))
+    _retry_mailboxes(appliance, named)
+    return OperationResult(_oauth_settings(appliance), _find_contradictions(before, named, request))
+
+
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_may_change_app, tag="oauth_apps")
+def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deleted:
+    """Forget the application that was saved for a provider."""
+    named = cast("OAuthProvider", provider)
+    require_verified_license(appliance)
+    _require_mutable(appliance, named)
+    with appliance.store.database.transaction(durable=True):
+        appliance.store.oauth_apps.remove(named)
+        appliance.store.audit.record(caller.actor, "oauth_app.delete", ("oauth_app", named))
+    return Deleted(id=named)
+
+
+def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
+    """Have the mailboxes tried at once that were in trouble, by the application of before maybe."""
+    for account in appliance.store.accounts.list_all():
+        if account.provider == provider and account.status in ("error", "reauth_required"):
+            appliance.logins.forget_tokens(account.id)
+            appliance.sync.wake(account.id, None)
+
+
+def _check_app(provider: OAuthProvider, request: NewOAuthApp) -> None:
+    if provider == "outlook" and request.tenant_id is not UNSET and not re.search(TENANT, request.tenant_id):
+        raise Invalid.at("/tenantId", "A tenant id has letters, digits, `.`, `-` and `_`, such as a domain.")
+    refuse_control_characters("/clientId", request.client_id)
+    refuse_control_characters("/clientSecret", request.client_secret or "")
+
+
+def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
+    if provider in appliance.environment_oauth_apps:
+        name = f"MAILBOX_APPLIANCE_{provider.upper()}_CLIENT_ID"
+        raise Conflict(reason=f"The operator gave this application in the environment ({name}); change it there.")
+
+
+def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> OAuthApp:
+    is_public, is_outlook = request.public_client is True, provider == "outlook"
+    secret = None if is_public and is_outlook else request.client_secret or _stored_secret(before, request)
+    tenant = (request.tenant_id or None) if is_outlook else None
+    return OAuthApp(provider, request.client_id, secret, tenant, is_public)
+
+
+def _stored_secret(before: OAuthApp | None, request: NewOAuthApp) -> str | None:
+    """The secret that is there already, of this application."""
+    return before.client_secret if before is not None and before.client_id == request.client_id else None
+
+
+def _find_contradictions(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> tuple[str, ...]:
+    """What does not go with the provider, of a request or of what was there, in words (Microsoft: AADSTS700025)."""
+    if provider == "google":
+        return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
+    if request.public_client is not True:
+        return ()
+    if request.client_secret is not UNSET:
+        return (f"`clientSecret` was not kept: {_REFUSED_BY_MICROSOFT}",)
+    if _stored_secret(before, request) is not None:
+        return (f"The stored `clientSecret` was removed: {_REFUSED_BY_MICROSOFT}",)
+    return ()
+
+
+def _oauth_settings(appliance: Appliance) -> OAuthSettings:
+    find = appliance.logins.apps.find
+    google, outlook = find("google"), find("outlook")
+    given = appliance.environment_oauth_apps
+    return OAuthSettings(
+        google=GoogleAppSettings(
+            client_id=google.client_id if google else "",
+            client_secret_configured=google is not None and google.client_secret is not None,
+            source=given["google"].source if "google" in given else "stored" if google else "built-in",
+            mutable="google" not in given,
+        ),
+        outlook=OutlookAppSettings(
+            client_id=outlook.client_id if outlook else None,
+            tenant_id=outlook.tenant_id if outlook else None,
+            client_secret_configured=outlook is not None and outlook.client_secret is not None,
+            source=given["outlook"].source if "outlook" in given else "stored" if outlook else None,
+            mutable="outlook" not in given,
+        ),
+    )
+
+
+# ---
+# Mailboxes whose provider was asked for access: trying that access at their servers, keeping it, and trying it again.
+#
+# A mailbox that its owner has connected already is given the new access and stays what it is: its id, its mail, its
+# rights. Everything is asked again inside the transaction that saves: the servers take their time.
+
+
+#: As people know the providers.
+PROVIDER_NAMES = {"imap": "IMAP", "google": "Google", "outlook": "Microsoft"}
+_NO_MAILBOX_ACCESS = (
+    "{person} signed in, and is not let into {mailbox}. Sign in as that one; or, where it is a shared mailbox, have an"
+    " administrator of the organisation give you full access to it, which takes up to an hour."
+)
+_UNAVAILABLE_RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
+
+
+def check_login(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[LoginCheckResult, OAuthLogin]:
+    """What the servers showed, and how the mailbox sends: by Microsoft Graph where its tenant has SMTP AUTH off.
+
+    Raises what tells of the servers.
+    """
+    ca_file, timeout = appliance.settings.text("remote.ca_file"), appliance.settings.number("remote.timeout")
+    try:
+        sends = login.sends_via == "smtp"
+        return check_logins(connection, ca_file=ca_file, timeout=timeout, calls=appliance.calls, sends=sends), login
+    except SignInFailed as failed:
+        names = [fault.name for fault in failed.faults]
+        if login.provider == "outlook" and names == ["smtp_auth_disabled"] and failed.checked is not None:
+            return failed.checked, replace(login, sends_via="graph")
+        raise _sign_in_problem(failed, login) from failed
+
+
+def connect_or_renew(
+    appliance: Appliance,
+    caller: Caller,
+    login: OAuthLogin,
+    checked: LoginCheckResult,
+    issued: IssuedTokens,
+    *,
+    name: str | None,
+    within: str | None,
+) -> Account:
+    """Connect a mailbox, or give one that is there its new access: `within` where it was named. Raises what forbids it.
+
+    `issued`: the tokens that came with the login. `name`: what a new one is called.
+    """
+    known = _find_connected(appliance, caller, login, within)
+    if known is not None:
+        # The same mailbox may be written in two ways; it keeps the one that it has.
+        return _renew_access(appliance, caller, known.id, replace(login, email=known.email), checked, issued)
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        permissions.require_unlimited(recheck_caller(store, caller))
+        require_room_for_account(appliance)
+        if store.accounts.exists(login.email, caller.member.id):  # two sign-ins at once
+            raise AccountExists
+        account_id = store.oauth_logins.add(caller.member.id, name, login)
+        store.accounts.set_capabilities(account_id, checked.capabilities)
+        store.folders.replace(account_id, checked.folders)
+        store.audit.record(caller.actor, "account.create", ("account", account_id))
+    appliance.logins.keep_tokens(account_id, issued)
+    appliance.events.publish(AccountAdded(account_id))
+    appliance.sync.add(account_id)
+    return store.accounts.get(account_id)
+
+
+def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Account:
+    """Try the access that a mailbox has, as when its trouble may be over. Raises what tells of it."""
+    logins = appliance.logins
+    logins.forget_tokens(account.id)
+    try:
+        token = logins.use_token(account.id, "mail", str)
+    except RemoteFault as fault:
+        raise provider_problem(fault) from fault
+    login = logins.get_login(account.id)
+    checked, now = check_login(appliance, logins.connection(login, token), login)
+    return add_graph_trouble(appliance, _renew_access(appliance, caller, account.id, now, checked))
+
+
+def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
+    """The mailbox; where it can only be read, since nobody has agreed to Graph by which it sends, that is said of it.
+
+    A sign-in by a code is for one resource at a time, and some leave out what they are asked for.
+    """
+    if account.provider == "imap" or appliance.logins.get_login(account.id).sends_via != "graph":
+        return account
+    try:
+        appliance.logins.use_token(account.id, "graph", str)
+    except RemoteFault as fault:
+        if fault.name == "consent_required":
+            return replace_fields(account, error=account_error_of(fault))
+    return account
+
+
+def provider_problem(fault: RemoteFault) -> Problem:
+    """What to answer where a provider does not do its part: its no is nothing that waiting would mend."""
+    if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
+        return AccessRefused(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
+    return problem_of(fault)
+
+
+def _find_connected(appliance: Appliance, caller: Caller, login: OAuthLogin, within: str | None) -> Account | None:
+    """The mailbox that is there already. Raises NotFound where it is not any more, AccountExists."""
+    store = appliance.store
+    if within is not None:
+        recheck_owner(store, caller, within)
+        return store.accounts.get(within)
+    found = store.accounts.find_own(login.email, caller.member.id)
+    if found is not None and found.provider != login.provider:
+        raise AccountExists
+    return found
+
+
+def _renew_access(
+    appliance: Appliance,
+    caller: Caller,
+    account_id: str,
+    login: OAuthLogin,
+    checked: LoginCheckResult,
+    issued: IssuedTokens | None = None,
+) -> Account:
+    """Keep the access of a mailbox that is there; it is followed anew at once, and what waited for it is sent."""
+    appliance.sync.remove(account_id)  # what it still learns is by the access of before
+    try:
+        _save_login(appliance, caller, account_id, login, checked, is_new=issued is not None)
+    except NotFound:  # removed meanwhile
+        raise
+    except BaseException:
+        appliance.sync.add(account_id)
+        raise
+    if issued is not None:  # before anybody asks for a token
+        appliance.logins.keep_tokens(account_id, issued)
+    appliance.events.publish(AccountReconnected(account_id))
+    appliance.sync.add(account_id)
+    return appliance.store.accounts.get(account_id)
+
+
+def _save_login(
+    appliance: Appliance, caller: Caller, account_id: str, login: OAuthLogin, checked: LoginCheckResult, *, is_new: bool
+) -> None:
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        recheck_owner(store, caller, account_id)
+        if store.accounts.get(account_id).provider != login.provider:
+            raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
+        if is_new:
+            store.oauth_logins.set(account_id, login)
+        else:
+            store.oauth_logins.confirm(account_id, login.sends_via)
+        store.accounts.set_capabilities(account_id, checked.capabilities)
+        store.schedule.pull_forward_mailbox(account_id, appliance.clock.now())
+        store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
+
+
+def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
+    """What to answer a sign-in with that the mailbox's servers do not take."""
+    details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
+    reason, kinds = failed.faults[0].reason, {fault.kind for fault in failed.faults}
+    if "throttled" in kinds:
+        return ProviderThrottled(details=details, retry_after=_THROTTLED_RETRY_AFTER)
+    if "login_refused" in kinds and login.is_shared:
+        return AccessRefused(reason=_NO_MAILBOX_ACCESS.format(person=login.username, mailbox=login.email))
+    if "login_refused" in kinds:
+        return AccessRefused(details=details, reason=reason)
+    return Unavailable(details=details, reason=reason, retry_after=_UNAVAILABLE_RETRY_AFTER)
+
+
+# ---
+# Connecting a mailbox by its provider's own sign-in (OAuth 2.0): a session begins it, and the same one finishes it.
+#
+#     begin   -> the provider's page, which the person opens; it leads back to GET /oauth/callback, which keeps nothing
+#     finish  <- what came back there: `state` and `code`, or the whole address of where the sign-in ended
+#
+# With `device` the person types a code on another device instead, and `finish` is asked with `state` alone until they
+# have agreed. Nobody else's session can finish: the `state` is bound to the one that began.
+
+
+_CALLBACK_PATH = "/api/v1/oauth/callback"
+_MAX_CALLBACK_FIELDS = 32
+_CALLBACK_FIELDS = ("state", "code", "error", "error_description")
+_SIGN_IN_OVER = (
+    "This sign-in was not begun by this session, or it is over: it is good once, for 10 minutes. Begin anew."
+)
+_NO_APP = (
+    "No OAuth app is set up for {title}. An administrator registers one there, once, and sets it under OAuth apps in"
+    " the console, or with `mailbox-appliance oauth-apps set {provider}`."
+)
+_NOT_REDIRECTABLE = (
+    "server.public_url is {address}, and Google and Microsoft lead browsers back to https:// addresses only. An"
+    " administrator sets another one, or none, and registers the redirect URI that belongs to it."
+)
+_THIS_COMPUTER = ("localhost", "127.0.0.1", "::1")
+_SIGN_INS_RETRY_AFTER = 60
+_WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in ended, with `state` and `code` in it."
+
+
+class NewSignIn(Input, frozen=True, kw_only=True):
+    """What a sign-in is for. Empty: whichever mailbox one signs in to."""
+
+    email: (
+        Annotated[Email, Meta(description="The mailbox that is meant; with Outlook it may be a shared one.")]
+        | UnsetType
+    ) = UNSET
+    display_name: Name | UnsetType | None = UNSET
+    account_id: (
+        Annotated[Id, Meta(description="A mailbox of yours that is connected already and is to regain its access.")]
+        | UnsetType
+    ) = UNSET
+    device: Annotated[bool, Meta(description="Outlook only: the person types a code, on any device.")] = False
+    loopback_port: (
+        Annotated[
+            int,
+            Meta(
+                ge=1024,
+                le=65535,
+                description="Where a program on the person's own computer listens for the browser to come back"
+                " (RFC 8252 7.3). Passed over where `server.public_url` is set.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class SignIn(Wire, frozen=True, kw_only=True):
+    """A sign-in that has begun. With a device flow `authorizationUrl` is the page to open, where `userCode` is typed;
+    `interval`: the seconds to let pass between two tries to finish.
+    """
+
+    authorization_url: str
+    state: str
+    expires_at: Timestamp
+    user_code: str | UnsetType = UNSET
+    verification_uri: str | UnsetType = UNSET
+    interval: int | UnsetType = UNSET
+
+
+class EndOfSignIn(Input, frozen=True, kw_only=True):
+    """What a sign-in brought: `state` and `code`, or `redirectUrl` alone; of a device flow `state` alone."""
+
+    state: Annotated[str, Meta(min_length=1, max_length=512)] | UnsetType = UNSET
+    code: Annotated[str, Meta(min_length=1, max_length=8192)] | UnsetType = UNSET
+    redirect_url: (
+        Annotated[str, Meta(min_length=1, max_length=16384, description="The address where the browser ended.")]
+        | UnsetType
+    ) = UNSET
+
+
+def _require_known_provider(_appliance: Appliance, _caller: Caller, values: Mapping[str, str]) -> None:
+    if values.get("provider") not in get_args(OAuthProvider):
+        raise NotFound(what="OAuth provider")
+
+
+@operation(access=Access.SESSION, permits=_require_known_provider, tag="oauth_flows")
+def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: NewSignIn = NewSignIn()) -> SignIn:  # noqa: B008 - it never changes
+    """Begin to connect a mailbox of `google` or `outlook` by the provider's own sign-in: open `authorizationUrl`.
+
+    It is good once, for 10 minutes, and for this session alone. 409: nobody has set an OAuth application up.
+    """
+    named = cast("OAuthProvider", provider)
+    if not request.device:
+        require_redirectable_url(appliance.settings.text("server.public_url"))
+    require_verified_license(appliance)
+    place = appliance.require_io_slot() if request.device else nullcontext()
+    with _translate_flow_errors(named, "/state"), place:
+        asked = _to_sign_in_request(appliance, caller, named, request)
+        _check_sign_in(named, request)
+        return _to_sign_in(appliance.flows.start(asked, device=request.device))
+
+
+@operation(access=Access.SESSION, permits=_require_known_provider, asks_servers=True, tag="oauth_flows")
+def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request: EndOfSignIn) -> Account:
+    """Connect the mailbox that somebody has signed in to, by the session that began it. Its servers are tried first.
+
+    A mailbox that you have connected at this provider already stays as it is and regains its access. 409 `conflict`:
+    with a device flow nobody has agreed yet, so ask again.
+    """
+    require_verified_license(appliance)
+    granted = _finish_flow(appliance, caller, cast("OAuthProvider", provider), request)
+    checked, login = check_login(appliance, granted.connection, granted.login)
+    asked = granted.request
+    named = {"name": asked.display_name, "within": asked.account_id}
+    return add_graph_trouble(appliance, connect_or_renew(appliance, caller, login, checked, granted.issued, **named))
+
+
+def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = None) -> str:
+    """Where the provider sends the browser back to: as the operator says, else to this computer; never from a request.
+
+    RFC 8252 7.3: a loopback address, with any port; which of its names a provider takes, its row in the table says.
+    """
+    if public := appliance.settings.text("server.public_url").rstrip("/"):
+        return public + _CALLBACK_PATH
+    return f"http://{loopback_host}:{port or urlsplit(appliance.local_url).port}{_CALLBACK_PATH}"
+
+
+def require_redirectable_url(public_url: str) -> None:
+    """Raises Conflict where no provider would lead a browser back: they want HTTPS, but for this computer."""
+    place = urlsplit(public_url)
+    if public_url and place.scheme != "https" and place.hostname not in _THIS_COMPUTER:
+        raise Conflict(reason=_NOT_REDIRECTABLE.format(address=public_url))
+
+
+def _check_sign_in(provider: OAuthProvider, request: NewSignIn) -> None:
+    refuse_control_characters("/displayName", request.display_name or "")
+    if request.device and provider != "outlook":
+        raise Invalid.at(
+            "/device", f"{PROVIDER_NAMES[provider]} gives no access to mail by a code; sign in with a browser."
+        )
+    if request.email is not UNSET:
+        try:
+            to_envelope_address(request.email)
+        except ValueError as error:
+            raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
+
+
+def _to_sign_in_request(
+    appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn
+) -> SignInRequest:
+    """Raises NotFound or Denied where the mailbox is not the caller's own, PlanDenied where there is no room for it."""
+    email = request.email or None
+    if request.account_id is UNSET:
+        require_room_for_account(appliance)
+    else:
+        email = _get_own_account(appliance, caller, provider, request).email
+    host = appliance.flows.loopback_host(provider)
+    return SignInRequest(
+        provider=provider,
+        member_id=caller.member.id,
+        session_id=caller.required_credential.id,
+        redirect_uri=redirect_uri(appliance, host, request.loopback_port or None),
+        email=email,
+        display_name=request.display_name or None,
+        account_id=request.account_id or None,
+    )
+
+
+def _get_own_account(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn) -> Account:
+    account = permissions.require_account(appliance.store, caller.required_credential, str(request.account_id))
+    permissions.require_owner(account, caller.member.id)
+    if account.provider != provider:
+        raise Invalid.at("/accountId", f"This mailbox is one of {PROVIDER_NAMES[account.provider]}.")
+    if request.email is not UNSET and request.email.casefold() != account.email.casefold():
+        raise Invalid.at("/email", f"This mailbox is {account.email}; leave `email` out.")
+    return account
+
+
+def _to_sign_in(begun: SignInStarted) -> SignIn:
+    device = begun.device
+    return SignIn(
+        authorization_url=begun.authorization_url,
+        state=begun.state,
+        expires_at=to_timestamp(begun.expires_at),
+        user_code=UNSET if device is None else device.user_code,
+        verification_uri=UNSET if device is None else device.verification_uri,
+        interval=UNSET if device is None else device.interval,
+    )
+
+
+def _finish_flow(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: EndOfSignIn) -> SignInResult:
+    path, brought = _read_callback(request)
+    with _translate_flow_errors(provider, path):
+        return appliance.flows.finish(
+            provider,
+            caller.required_credential.id,
+            state=brought.get("state", ""),
+            code=brought.get("code"),
+            error=brought.get("error"),
+        )
+
+
+def _read_callback(request: EndOfSignIn) -> tuple[str, Mapping[str, str]]:
+    """What the sign-in brought, and where that stands. Raises Invalid."""
+    if request.redirect_url is UNSET:
+        if request.state is UNSET:
+            raise Invalid.at("/state", "Give `state` and `code`, or `redirectUrl`.")
+        return "/state", {"state": request.state} | ({} if request.code is UNSET else {"code": request.code})
+    if request.state is not UNSET or request.code is not UNSET:
+        raise Invalid.at("/redirectUrl", "Give `redirectUrl` alone, or `state` and `code`.")
+    brought = _read_callback_query(request.redirect_url.strip())
+    if "state" not in brought or not brought.keys() & {"code", "error"}:
+        raise Invalid.at("/redirectUrl", _WHOLE_ADDRESS_ADVICE)
+    if "error" in brought:  # it is looked up in a table of ours, and told to nobody
+        brought["error"] += " " + brought.pop("error_description", "")
+    return "/redirectUrl", brought
+
+
+def _read_callback_query(address: str) -> dict[str, str]:
+    """What stands in the provider's redirect, or in the address of the console's page that it led to."""
+    try:
+        parts = urlsplit(address)
+        query = parts.query or parts.fragment.partition("?")[2]
+        given = parse_qsl(query, max_num_fields=_MAX_CALLBACK_FIELDS)
+    except ValueError:
+        return {}
+    return {name: value for name, value in reversed(given) if name in _CALLBACK_FIELDS}
+
+
+@contextmanager
+def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]:
+    """What a flow raises, as every door tells it."""
+    try:
+        yield
+    except StateUnknown as unknown:
+        raise AccessRefused(details=(Detail(path, _SIGN_IN_OVER),), reason=_SIGN_IN_OVER) from unknown
+    except NotAgreedYet as waiting:
+        raise Conflict(
+            reason="Nobody has agreed yet. Type the code on the provider's page, then repeat this."
+        ) from waiting
+    except NothingBrought as nothing:
+        raise Invalid.at("/code", "Give `code` besides, or `redirectUrl` alone.") from nothing
+    except SignInRefused as refused:
+        raise AccessRefused(reason=refused.reason) from refused
+    except AppMissing as missing:
+        raise Conflict(reason=_NO_APP.format(title=missing.title, provider=provider)) from missing
+    except TooManyFlows as many:
+        raise Throttled(retry_after=_SIGN_INS_RETRY_AFTER) from many
+    except RemoteFault as fault:
+        raise provider_problem(fault) from fault

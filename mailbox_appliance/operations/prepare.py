@@ -1,0 +1,495 @@
+"""A message prepared to be sent or previewed, by the same checks: resolved, composed, locked.
+
+inline ......... resolved and composed                       refused at the place of the fault
+saved draft .... its source, made ready to go                refused at /draftId
+forward ........ composed around the original
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sized
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from msgspec import UNSET, UnsetType
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import BeingDecided, Detail, Invalid, MessageTooLarge, NotFound
+from mailbox_appliance.mail import reply
+from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
+from mailbox_appliance.mail.compose import compose, has_text, new_message_id, parse_media_type, with_plain_text
+from mailbox_appliance.mail.draft import to_sendable
+from mailbox_appliance.mail.forward import ForwardedMessage, decode_parts, forward_message
+from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_OUTGOING, HtmlReader
+from mailbox_appliance.mail.outline import parse_content
+from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.mail.reply import ReplyRecipients, ReplyThreading
+from mailbox_appliance.mail.threads import canonical_message_id, reply_subject
+from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
+from mailbox_appliance.mailbox.drafts import version_of
+from mailbox_appliance.model.records import (
+    Account,
+    Address,
+    Capability,
+    ComposedMessage,
+    DeliveryKind,
+    Message,
+    OutgoingAttachment,
+    OutgoingMessage,
+    ParsedMessage,
+    Quota,
+)
+from mailbox_appliance.operations.contents import read_source
+from mailbox_appliance.operations.message_input import (
+    DraftMessage,
+    Forward,
+    GivenAddress,
+    GivenAttachment,
+    InlineMessage,
+    SavedDraft,
+    read_send_at,
+    refuse_control_characters,
+)
+from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB, Caller
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.store import Store
+
+# --- From a request to a message that can be composed: sender, recipients, reply headers and files, all checked ---
+
+
+MAX_ATTACHMENTS = 100
+MAX_ATTACHMENT_BYTES = 25 * MIB
+MAX_RECIPIENTS = 500
+
+_CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
+#: How a warning begins that names addresses which a sender of mail chose.
+LEFT_OUT_WARNING = "This reply does not go to"
+#: What the sender of a message is told that has a subject or files, and nothing else.
+NO_TEXT_WARNING = "The message has no text."
+_MAX_NAMED = 10
+_FEWER_FILES_ADVICE = "Send fewer or smaller files."
+
+
+@dataclass(frozen=True)
+class ResolvedMessage:
+    """A message as it goes out, and what its sender should be told about it."""
+
+    outgoing: OutgoingMessage
+    warnings: tuple[str, ...] = ()
+
+
+def resolve_message(store: Store, account: Account, message: InlineMessage) -> ResolvedMessage:
+    """The message as it goes out. Raises Invalid with the place of what cannot go, NotFound for an unknown parent."""
+    resolved = resolve_draft(store, account, message)
+    outgoing = resolved.outgoing
+    if not (outgoing.to or outgoing.cc or outgoing.bcc):
+        raise Invalid.at("/to", "A message needs at least one recipient in to, cc or bcc.")
+    if has_text(outgoing.text, outgoing.html):
+        return resolved
+    if not (outgoing.subject.strip() or outgoing.attachments):
+        raise Invalid.at("/body", "The message is empty: give it a subject, a text or an attachment.")
+    return replace(resolved, warnings=(*resolved.warnings, NO_TEXT_WARNING))
+
+
+def resolve_draft(store: Store, account: Account, message: DraftMessage) -> ResolvedMessage:
+    """As `resolve`, for a message that need not go to anybody yet."""
+    require_recipient_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
+    _check_texts(message)
+    _check_attachments(message.attachments)
+    resolved = _resolve_recipients(store, account, message)
+    filled = resolved.outgoing
+    count = len(filled.to) + len(filled.cc) + len(filled.bcc)
+    require_recipient_count(count, "/replyAll" if message.reply_all else "/replyToMessageId")
+    return resolved
+
+
+def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
+    """Raises Invalid, with the list that is too long beside those before it, where a message would go to too many."""
+    count = 0
+    for name, addresses in lists.items():
+        count += len(addresses)
+        require_recipient_count(count, f"/{name}")
+
+
+def require_recipient_count(recipients: int, path: str) -> None:
+    """Raises Invalid where a message would go to too many."""
+    if recipients > MAX_RECIPIENTS:
+        raise Invalid.at(path, f"A message goes to at most {MAX_RECIPIENTS} recipients.")
+
+
+def require_attachment_sizes(
+    sizes: Iterable[int], path: str = "/attachments", advice: str = _FEWER_FILES_ADVICE
+) -> None:
+    """Raises Invalid where a message would have too many files, or too large ones."""
+    found = list(sizes)
+    if len(found) > MAX_ATTACHMENTS:
+        raise Invalid.at(path, f"A message has at most {MAX_ATTACHMENTS} attachments.")
+    if sum(found) > MAX_ATTACHMENT_BYTES:
+        raise MessageTooLarge(
+            what="The size of all attachments together",
+            limit=f"{MAX_ATTACHMENT_BYTES // MIB} MiB",
+            details=(Detail(path, advice),),
+        )
+
+
+def compose_message(outgoing: OutgoingMessage, date: datetime, reader: HtmlReader = TAG_READER) -> ComposedMessage:
+    """Return the message as it travels, with a new Message-ID, and a plain text beside its HTML.
+
+    Raises Invalid for what no header field can hold.
+    """
+    try:
+        return compose(with_plain_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
+    except ValueError as error:
+        # What a client gives is checked before, with its place; this is left for what a mirrored message brings along.
+        raise Invalid.at("", f"The message cannot be written: {error}.") from error
+
+
+def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -> Address:
+    """Who a message is from: the mailbox's own address, or another that its provider lets it send as.
+
+    Raises Invalid where the given address is none of these.
+    """
+    for each in store.sender_addresses.list_of(account):
+        if given is UNSET or same_mailbox(given, each.email):
+            return Address(email=each.email, name=each.name or account.display_name or UNSET)
+    raise Invalid.at("/from", "This address is not one of the mailbox's own.")
+
+
+def read_addresses(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[Address, ...] | None:
+    """The addresses of a list that was given; None where it was not. Raises Invalid for one that cannot be sent to."""
+    if addresses is UNSET:
+        return None
+    for index, address in enumerate(addresses):
+        refuse_control_characters(f"/{name}/{index}/name", address.name or None)
+        try:
+            to_envelope_address(address.email)
+        except ValueError as error:
+            raise Invalid.at(f"/{name}/{index}/email", f"This address cannot be sent to: {error}.") from error
+    return tuple(Address(email=address.email, name=address.name) for address in addresses)
+
+
+def _resolve_recipients(store: Store, account: Account, message: DraftMessage) -> ResolvedMessage:
+    sender = get_sender(store, account, message.from_)
+    to, cc, bcc = (read_addresses(name, getattr(message, name)) for name in ("to", "cc", "bcc"))
+    found, threading, subject = ReplyRecipients(to or (), cc or ()), ReplyThreading(), message.subject or ""
+    if message.reply_to_message_id is not UNSET:
+        parent = _get_parent(store, account, message.reply_to_message_id)
+        headers = store.messages.get_reply_headers(account.id, message.reply_to_message_id)
+        threading = reply.reply_threading(headers)
+        own = tuple(each.email for each in store.sender_addresses.list_of(account))
+        try:
+            found = reply.reply_recipients(parent, headers, own, to=to, cc=cc, everybody=message.reply_all)
+        except ValueError as error:
+            raise Invalid.at("/replyToMessageId", str(error)) from error
+        subject = message.subject if message.subject is not UNSET else reply_subject(parent.subject)
+    elif message.reply_all:
+        raise Invalid.at("/replyToMessageId", "replyAll needs replyToMessageId.")
+    outgoing = OutgoingMessage(
+        sender=sender,
+        to=found.to,
+        cc=found.cc,
+        bcc=bcc or (),
+        subject=subject,
+        text=message.body.text if message.body.text is not UNSET else None,
+        html=message.body.html if message.body.html is not UNSET else None,
+        attachments=tuple(map(_to_attachment, message.attachments)),
+        in_reply_to=threading.in_reply_to,
+        references=threading.references,
+    )
+    return ResolvedMessage(outgoing, _left_out_warnings(found))
+
+
+def _get_parent(store: Store, account: Account, message_id: str) -> Message:
+    """The message that is answered. Raises NotFound, with its place in the request."""
+    try:
+        parent, _ = store.messages.get(account.id, message_id)
+    except NotFound as error:
+        details = (Detail("/replyToMessageId", "There is no such message in this mailbox."),)
+        raise NotFound(what="message", details=details) from error
+    return parent
+
+
+def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
+    """Whom a reply does not go to, though it should."""
+    if not found.left_out:
+        return ()
+    more = len(found.left_out) - _MAX_NAMED
+    names = ", ".join(found.left_out[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (f"{LEFT_OUT_WARNING} {names}: these addresses of the original cannot be written to.",)
+
+
+def _to_attachment(given: GivenAttachment) -> OutgoingAttachment:
+    content_id = _strip_brackets(given.content_id) if given.content_id is not UNSET else None
+    inline = given.disposition == "inline" or (given.disposition is UNSET and content_id is not None)
+    return OutgoingAttachment(given.filename, given.mime_type, given.content, content_id, inline)
+
+
+def _check_texts(message: DraftMessage) -> None:
+    refuse_control_characters("/subject", message.subject or None)
+    for index, attachment in enumerate(message.attachments):
+        refuse_control_characters(f"/attachments/{index}/filename", attachment.filename)
+        refuse_control_characters(f"/attachments/{index}/contentId", attachment.content_id or None)
+
+
+def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
+    for index, attachment in enumerate(attachments):
+        try:
+            parse_media_type(attachment.mime_type)
+        except ValueError as error:
+            reason = "This is no media type of a file, such as image/png or text/plain; charset=utf-8."
+            raise Invalid.at(f"/attachments/{index}/mimeType", reason) from error
+        if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(_strip_brackets(attachment.content_id)):
+            reason = "A content id is up to 250 ASCII characters, such as logo@example.org, without spaces."
+            raise Invalid.at(f"/attachments/{index}/contentId", reason)
+    require_attachment_sizes(len(attachment.content) for attachment in attachments)
+
+
+def _strip_brackets(content_id: str) -> str:
+    """A content id as `cid:` and lists have it; in a header field it stands in brackets (RFC 2392), which some give."""
+    return content_id[1:-1] if content_id.startswith("<") and content_id.endswith(">") else content_id
+
+
+# --- Whose turn it is to decide about a draft, or under a key, and to wait for a server meanwhile ---
+#
+# one .......... has the turn, and one of the few places of those that wait for servers one more ..... may be in line,
+# for some seconds, with a place as well all others ... are told so at once (409), so that one draft never holds up
+# the errands of others
+
+
+_DECISION_PATIENCE = 10.0
+
+
+@contextmanager
+def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
+    """Have nobody else decide about these (a draft's id, a key with its credential), and have a waiting place.
+
+    Raises BeingDecided where others do, and ServersBusy where nobody does but all places are taken.
+    """
+    with ExitStack() as held:
+        has_place = False
+        for each in about:
+            if _acquire(held, appliance, each, 0):
+                continue
+            # Without a place to wait there is no telling what becomes of it: not that nobody gets it, either.
+            has_place = has_place or held.enter_context(appliance.io_slot())
+            if not (has_place and _acquire(held, appliance, each, _DECISION_PATIENCE)):
+                raise BeingDecided
+        if not has_place:
+            held.enter_context(appliance.require_io_slot())
+        yield
+
+
+def _acquire(held: ExitStack, appliance: Appliance, about: Hashable, seconds: float) -> bool:
+    """Whether it is one's turn; then it is held. Else one is not in line any more."""
+    with ExitStack() as tried:
+        is_mine = tried.enter_context(appliance.drafts.decision_locks.try_lock(about, seconds))
+        if is_mine:
+            held.push(tried.pop_all())
+    return is_mine
+
+
+# --- A message with everything about it fixed, as a send hands it in and a preview shows it: the very same guards ---
+#
+# inline ......... resolved and composed                       refused at the place of the fault saved draft .... its
+# source, made ready to go                refused at /draftId forward ........ composed around the original
+# (operations/forwarding.py)
+
+
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class PreparedMessage:
+    """A message that can be handed in.
+
+    `draft_id`: the saved draft that it is, in this `draft_version`; `parent_id`: what it answers or forwards;
+    `warnings`: what its sender should be told of it.
+    """
+
+    message: ComposedMessage
+    to: tuple[Address, ...]
+    subject: str
+    kind: DeliveryKind = "send"
+    thread_id: str | None = None
+    parent_id: str | None = None
+    send_at: datetime | None = None
+    draft_id: str | None = None
+    draft_version: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@contextmanager
+def prepare_message(
+    appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage, *request: Hashable
+) -> Iterator[PreparedMessage]:
+    """The message, ready; while this lasts nobody changes the draft that it is, or decides to send it as well.
+
+    `request`: what tells it and its retries from others. Raises Invalid with the place of what cannot go, NotFound for
+    an unknown parent, DraftInUse, and for a draft BeingDecided and what stands for a fault of the server's.
+    """
+    now = appliance.clock.now()
+    send_at = read_send_at(message.send_at, now)
+    if isinstance(message, InlineMessage):
+        yield _prepare_inline(appliance, account, message, send_at, now)
+        return
+    with decision_lock(appliance, *request, message.draft_id):
+        yield _prepare_draft(appliance, caller, account, message.draft_id, send_at, now)
+
+
+def sending_quotas(settings: Settings) -> tuple[Quota, ...]:
+    """How many messages may be handed in, as the operator says."""
+    rows = (
+        Quota("credential", settings.number("sending.credential_per_hour"), _HOUR),
+        Quota("credential", settings.number("sending.credential_per_day"), _DAY),
+        Quota("account", settings.number("sending.account_per_hour"), _HOUR),
+        Quota("account", settings.number("sending.account_per_day"), _DAY),
+    )
+    return tuple(quota for quota in rows if quota.most)
+
+
+def _prepare_inline(
+    appliance: Appliance, account: Account, message: InlineMessage, send_at: datetime | None, now: datetime
+) -> PreparedMessage:
+    store = appliance.store
+    resolved = resolve_message(store, account, message)
+    outgoing, reader = resolved.outgoing, appliance.html_readers.for_request()
+    return PreparedMessage(
+        message=compose_message(outgoing, send_at or now, reader),
+        to=outgoing.to,
+        subject=outgoing.subject,
+        kind="send" if send_at is None else "scheduled",
+        thread_id=find_thread(store, account, outgoing),
+        parent_id=message.reply_to_message_id or None,
+        send_at=send_at,
+        warnings=resolved.warnings + ((UNANALYZED_OUTGOING,) if reader.has_failed else ()),
+    )
+
+
+def _prepare_draft(
+    appliance: Appliance, caller: Caller, account: Account, draft_id: str, send_at: datetime | None, now: datetime
+) -> PreparedMessage:
+    store = appliance.store
+    store.delivery_lists.require_free_draft(account.id, draft_id)
+    source, version = _read_draft(appliance, caller, account, draft_id)
+    try:
+        own_id = new_message_id(account.email)
+        sender = _draft_sender(store, account, source)
+        message = to_sendable(source, sender, message_id=own_id, date=send_at or now)
+    except ValueError as error:
+        raise Invalid.at("/draftId", f"This draft cannot be sent: {str(error).removesuffix('.')}.") from error
+    _require_size(len(message.wire))
+    read = parse_content(message.wire)
+    require_recipient_count(len(message.envelope.recipients), "/draftId")
+    require_attachment_sizes((each.size_bytes for each in read.attachments), "/draftId")
+    return PreparedMessage(
+        message=message,
+        to=read.to,
+        subject=read.subject,
+        kind="send" if send_at is None else "scheduled",
+        thread_id=_find_thread_by_ids(store, account, (*read.references, *read.in_reply_to)),
+        parent_id=_find_parent_id(store, account, read),
+        send_at=send_at,
+        draft_id=draft_id,
+        draft_version=version,
+        warnings=() if has_text(read.text, read.html) else (NO_TEXT_WARNING,),
+    )
+
+
+def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
+    """Who a draft is from: whom it names, where the mailbox may send as that; else the mailbox's own address."""
+    try:
+        found = parse_message(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
+        return get_sender(store, account, UNSET if found is None else found.email)
+    except Invalid:  # what it names is told as something that the draft has wrong
+        return get_sender(store, account)
+
+
+def _read_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:
+    """The draft as it lies at the server, and which version it is. Raises Invalid where there is no such draft."""
+    may_delete = Capability.MAIL_DELETE in caller.capabilities  # it is removed once it has been sent
+    try:
+        draft = appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
+        _require_size(draft.size)
+        # Where another program changes it from now on, it is another version, which is not removed.
+        return read_source(appliance, account, draft_id), version_of(draft)
+    except NotFound as error:
+        raise Invalid.at("/draftId", "There is no such draft in this mailbox.") from error
+
+
+def _require_size(size: int) -> None:
+    if size > MAIL_LIMIT:
+        details = (Detail("/draftId", "Take files out of it, or make them smaller."),)
+        raise MessageTooLarge(what="The draft", limit=f"{MAIL_LIMIT // MIB} MiB", details=details)
+
+
+def find_thread(store: Store, account: Account, outgoing: OutgoingMessage) -> str | None:
+    """The conversation that a message belongs to by what it answers."""
+    return _find_thread_by_ids(store, account, (*outgoing.references, outgoing.in_reply_to or ""))
+
+
+def _find_thread_by_ids(store: Store, account: Account, ids: tuple[str, ...]) -> str | None:
+    return store.messages.find_thread(account.id, filter(None, map(canonical_message_id, reversed(ids))))
+
+
+def _find_parent_id(store: Store, account: Account, read: ParsedMessage) -> str | None:
+    """The message that a draft answers, where it is here."""
+    answered = canonical_message_id(read.in_reply_to[0]) if read.in_reply_to else None
+    return None if answered is None else store.messages.find_by_message_id(account.id, answered)
+
+
+# --- Forwarding: the original is fetched whole, quoted below a comment, and its files go along ---
+
+
+_FILES, _WITHOUT = (
+    "/includeAttachments",
+    "Set includeAttachments to false, and send fewer or smaller files by themselves.",
+)
+
+
+@contextmanager
+def prepare_forward(
+    appliance: Appliance, account: Account, message_id: str, request: Forward, key: Hashable
+) -> Iterator[PreparedMessage]:
+    """The forward, ready; while this lasts nobody decides about another request with this key.
+
+    Raises Invalid with the place of what cannot go, NotFound, BeingDecided, and what stands for a server's fault.
+    """
+    sender = get_sender(appliance.store, account, request.from_)
+    to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()
+    require_recipient_lists({"to": to, "cc": cc})
+    with decision_lock(appliance, key):
+        yield _prepare_around(appliance, account, message_id, request, OutgoingMessage(sender=sender, to=to, cc=cc))
+
+
+def _prepare_around(
+    appliance: Appliance, account: Account, message_id: str, request: Forward, empty: OutgoingMessage
+) -> PreparedMessage:
+    """The original, quoted in the message that is empty as yet."""
+    source = _read_original(appliance, account, message_id)
+    reader = appliance.html_readers.for_request()
+    quoted = _quote_original(source, request, reader)
+    files = decode_parts(source, quoted.parts)
+    require_attachment_sizes((len(file.content) for file in files), _FILES, _WITHOUT)
+    outgoing = replace(empty, subject=quoted.subject, text=quoted.text, html=quoted.html, attachments=files)
+    return PreparedMessage(
+        message=compose_message(outgoing, appliance.clock.now()),
+        to=empty.to,
+        subject=quoted.subject,
+        kind="forward",
+        parent_id=message_id,
+        warnings=(UNANALYZED_OUTGOING,) if reader.has_failed else (),
+    )
+
+
+def _quote_original(source: bytes, request: Forward, reader: HtmlReader) -> ForwardedMessage:
+    original = parse_message(source, reader)
+    return forward_message(
+        original, request.comment or None, with_attachments=request.include_attachments, reader=reader
+    )
+
+
+def _read_original(appliance: Appliance, account: Account, message_id: str) -> bytes:
+    if appliance.attachment_fetcher.request_source(account.id, message_id).size > MAX_PARSED_BYTES:
+        details = (Detail("path:messageId", "Use another mail program for it."),)
+        raise MessageTooLarge(what="The original", limit=f"{MAX_PARSED_BYTES // MIB} MiB", details=details)
+    return read_source(appliance, account, message_id)

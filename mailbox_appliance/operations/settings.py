@@ -1,0 +1,315 @@
+"""The configuration, the settings that may change while running, and the certificate of HTTPS."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from mailbox_appliance import settings
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import CertificateUnusable, Conflict, Detail, HttpsNotOffered, Invalid
+from mailbox_appliance.model.records import Input, OperationResult
+from mailbox_appliance.operations.operation import Access, Caller, operation
+from mailbox_appliance.remote import providers
+from mailbox_appliance.remote.net.connect import require_ca_file
+from mailbox_appliance.security import licence
+from mailbox_appliance.security.licence import STORED_AS as LICENCE
+from mailbox_appliance.settings import (
+    BY_NAME,
+    OPTIONS,
+    BadSetting,
+    Option,
+    Settings,
+    Value,
+    is_https_public,
+    why_invalid,
+)
+from mailbox_appliance.store.audit import Actor
+from mailbox_appliance.tls.files import CertificateFiles, Recorded
+from mailbox_appliance.tls.generate import generate_certificate, own_names
+from mailbox_appliance.tls.inspect import fingerprint
+from mailbox_appliance.tls.validate import validate_certificate
+
+# --- The configuration, read with everything that refuses what cannot be used: at the start, and before a restore ---
+
+
+def load_settings(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
+    """The settings of a configuration file, the environment and the flags. Raises BadSetting."""
+    options = settings.load(file, flags=flags)
+    require_ca_file(options.text("remote.ca_file"))
+    providers.load_providers(options.text("remote.providers_file"))
+    licence.issuer_key(options), licence.verify_url(options)  # which refuse what cannot be used
+    _require_public_address(options.text("server.public_url"))
+    return options
+
+
+def _require_public_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise BadSetting(f"server.public_url is no address: {error}.") from error
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise BadSetting("server.public_url is no address of the web: write it as https://mail.example.org.")
+
+
+def require_usable_config(file: Path) -> None:
+    """Raises Conflict where a configuration that is to be restored cannot be used here."""
+    try:
+        load_settings(file)
+    except BadSetting as error:
+        said = str(error).replace(str(file), file.name).removesuffix(".")
+        reason = f"The configuration in the backup cannot be used: {said}."
+        raise Conflict(reason=reason) from error
+
+
+# ---
+# The certificate of HTTPS made and replaced, with a row in the audit log: for requests, the start, and commands.
+#
+# The row is written when the new pair is on the disk and does not count yet. So a crash leaves a row without a change
+# at worst, never a change without a row; and where the change fails after all, another row says so.
+
+
+log = logging.getLogger(__name__)
+
+_CERTIFICATE_ACTIONS = ("certificate.make", "certificate.rotate", "certificate.import")
+
+
+def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
+    """Make a certificate where there is none at all; answers whether that was done. Raises CertificateUnusable.
+
+    Where there was one before, that is logged: clients have pinned it.
+    """
+    files = CertificateFiles(appliance.folder)
+    was_lost = is_certificate_lost(appliance)
+    with _record_change(appliance, actor, "certificate.make") as recorded:
+        is_made = files.ensure(own_names(appliance.settings), appliance.clock.now(), recorded)
+    if is_made and was_lost:
+        log.warning("the files of the certificate were gone, so another one was made")
+    return is_made
+
+
+def is_certificate_lost(appliance: Appliance) -> bool:
+    """Whether there is no certificate, but was one."""
+    return not CertificateFiles(appliance.folder).any_exists() and appliance.store.audit.has_action(
+        *_CERTIFICATE_ACTIONS
+    )
+
+
+def rotate_certificate(appliance: Appliance, actor: Actor) -> None:
+    """Make another certificate in place of the one that is there, whatever that is. Raises CertificateUnusable."""
+    pair = generate_certificate(own_names(appliance.settings), appliance.clock.now())
+    with _record_change(appliance, actor, "certificate.rotate") as recorded:
+        CertificateFiles(appliance.folder).replace(*pair, recorded)
+
+
+def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, key: bytes) -> tuple[str, ...]:
+    """Let a certificate of the operator's take the place of the one that is there; answers what may trouble clients.
+
+    Raises Invalid for what cannot be one, and CertificateUnusable.
+    """
+    found = validate_certificate(certificate, key, appliance.clock.now())
+    with _record_change(appliance, actor, "certificate.import") as recorded:
+        CertificateFiles(appliance.folder).replace(found.certificate, found.key, recorded)
+    return found.warnings
+
+
+@contextmanager
+def _record_change(appliance: Appliance, actor: Actor, action: str) -> Iterator[Recorded]:
+    """Gives what writes the row; where the change fails after that, writes that it did."""
+    written: list[str] = []
+    record = partial(appliance.store.audit.record, actor, action)
+
+    def recorded(certificate: bytes) -> None:
+        target = fingerprint(certificate)
+        with appliance.store.database.transaction(durable=True):
+            record(("certificate", target))
+        written.append(target)
+
+    try:
+        yield recorded
+    except CertificateUnusable:
+        for target in written:
+            with appliance.store.database.transaction(durable=True):
+                record(("certificate", target), "failure")
+        raise
+
+
+StoredValues = Mapping[str, object]
+
+RUNTIME_OPTIONS = tuple(option for option in OPTIONS if option.runtime)
+#: What lies beside the settings in their table and is none.
+_NOT_SETTINGS = frozenset({LICENCE})
+_JSON_TYPES = {bool: "boolean", int: "integer", str: "string", tuple: "array"}
+
+
+def _schema(option: Option) -> dict[str, Any]:
+    kind = _JSON_TYPES[type(option.default)]
+    bounds = {"minimum": option.minimum, "maximum": option.maximum} if kind == "integer" else {}
+    choices = {"enum": [*option.choices, None]} if option.choices else {}
+    items = {"items": {"type": "string"}} if kind == "array" else {}
+    return {
+        "type": [kind, "null"],
+        "description": f"{option.help} null: as config.toml has it.",
+        **bounds,
+        **choices,
+        **items,
+    }
+
+
+def _field(option: Option) -> tuple[str, Any, Any]:
+    # Any: the table of settings says what fits, here as at the start.
+    annotation = Annotated[Any, Meta(extra_json_schema=_schema(option))]
+    return option.name.replace(".", "_"), annotation, msgspec.field(default=UNSET, name=option.name)
+
+
+def _unknown_setting_text(name: str) -> str | None:
+    """What is to be said of a setting that does not change while running."""
+    if (option := BY_NAME.get(name)) is None:
+        return None
+    table, _, key = name.partition(".")
+    return (
+        f"{name} counts from the next start on, and is not set here: set `{key}` below [{table}] in config.toml, or"
+        f" {option.environment}, and start the appliance again."
+    )
+
+
+if TYPE_CHECKING:
+    ChangedSettings = Input
+else:
+    ChangedSettings = msgspec.defstruct(
+        "ChangedSettings",
+        [_field(option) for option in RUNTIME_OPTIONS],
+        bases=(Input,),
+        namespace={"about_stray": staticmethod(_unknown_setting_text)},
+        frozen=True,
+        kw_only=True,
+    )
+    ChangedSettings.__doc__ = "New values of settings, by name. Those that are left out stay; null takes one back."
+
+
+@operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
+def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noqa: ARG001 - rights were checked
+    """The settings that may change while running: name -> value in force.
+
+    Also those that are stored and that this release does not know; they are kept for one that does.
+    """
+    stored = appliance.store.stored_settings.get_all()
+    unknown = {name: value for name, value in stored.items() if name not in BY_NAME.keys() | _NOT_SETTINGS}
+    return unknown | {option.name: appliance.settings.values[option.name] for option in RUNTIME_OPTIONS}
+
+
+@operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
+def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> OperationResult[dict[str, Any]]:
+    """Change settings, all of them or none. `null` takes a change back: what config.toml has counts again.
+
+    What the operator sets in the environment or on the command line cannot be changed here (409). `warnings` tell who
+    asks from another computer that HTTPS does not let it in any more.
+    """
+    changes = dict(_read_changes(request))
+    require_valid_values(changes)
+    warnings = change_settings(appliance, caller, changes)
+    return OperationResult(get_settings(appliance, caller), warnings)
+
+
+def change_settings(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Store these values, which fit, and let them take effect; None takes a change back. Answers what is to be said.
+
+    Raises Conflict, with all as it was, where something rules over a value, or HTTPS cannot be offered so.
+    """
+    with appliance.settings_lock:
+        _require_not_overridden(appliance, changes)
+        let_in = is_https_public(appliance.settings)
+        if changes.get("server.https"):
+            _require_certificate(appliance, caller)
+        before = _save_changes(appliance, caller, changes)
+        try:
+            appliance.apply_stored_settings()
+        except BaseException:
+            _restore_values(appliance, caller, before)
+            raise
+        is_shut_out = let_in and not caller.origin.is_local and not is_https_public(appliance.settings)
+    return tuple(_shut_out_warnings(appliance)) if is_shut_out else ()
+
+
+def _shut_out_warnings(appliance: Appliance) -> Iterator[str]:
+    is_on = appliance.settings.flag("server.https")
+    what = "HTTPS answers on this computer only from now on" if is_on else "HTTPS is not offered any more"
+    how = "`mailbox-appliance https enable --host ''`" if is_on else "`mailbox-appliance https enable`"
+    yield f"{what}: if you came in by it from another one, only {how} on the appliance's computer lets you in again."
+
+
+def _require_certificate(appliance: Appliance, caller: Caller) -> None:
+    """HTTPS needs one; it is made here, and not when it opens, so that the log tells who had it made."""
+    try:
+        ensure_certificate(appliance, caller.actor)
+    except CertificateUnusable as problem:
+        raise HttpsNotOffered(reason=problem.message) from problem
+
+
+def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> StoredValues:
+    """Write what changes, with a row of the log each; answers those values as they were."""
+    store = appliance.store
+    with store.database.transaction(durable=True):
+        stored = store.stored_settings.get_all()
+        now = {name: list(value) if isinstance(value, tuple) else value for name, value in changes.items()}
+        now = {name: value for name, value in now.items() if not _is_same(stored.get(name), value)}
+        for name, value in now.items():
+            _put_value(appliance, name, value)
+            store.audit.record(caller.actor, "settings.update", ("setting", name))
+    return {name: stored.get(name) for name in now}
+
+
+def _restore_values(appliance: Appliance, caller: Caller, before: StoredValues) -> None:
+    """Undo a change that could not take effect. Where that fails too, what is stored is in force all the same."""
+    store = appliance.store
+    try:
+        with store.database.transaction(durable=True):
+            for name, value in before.items():
+                _put_value(appliance, name, value)
+                store.audit.record(caller.actor, "settings.update", ("setting", name), "failure")
+        with suppress(HttpsNotOffered):  # it was not before, either
+            appliance.apply_stored_settings()
+    except Exception:
+        log.exception("settings could not be put back", extra={"settings": [*before]})
+
+
+def _put_value(appliance: Appliance, name: str, value: object) -> None:
+    if value is None:
+        appliance.store.stored_settings.remove(name)
+    else:
+        appliance.store.stored_settings.put(name, value)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two JSON values are the same; 1 and true are not."""
+    return one == other and type(one) is type(other)
+
+
+def _read_changes(request: ChangedSettings) -> Iterator[tuple[str, Any]]:
+    for option in RUNTIME_OPTIONS:
+        value = getattr(request, option.name.replace(".", "_"))
+        if value is not UNSET:
+            yield option.name, tuple(value) if isinstance(value, list) else value
+
+
+def require_valid_values(changes: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
+    """Raises Invalid for values that do not fit. `places`: where a setting stands in the request, else by its name."""
+    faults = [
+        Detail(f"/{(places or {}).get(name, name)}", f"{name} {wrong}.")
+        for name, value in changes.items()
+        if value is not None and (wrong := why_invalid(BY_NAME[name], value)) is not None
+    ]
+    if faults:
+        raise Invalid(details=tuple(faults), reason=faults[0].message)
+
+
+def _require_not_overridden(appliance: Appliance, changes: Mapping[str, Any]) -> None:
+    for name in changes:
+        if (ruler := appliance.settings.overridden_by(name)) is not None:
+            raise Conflict(reason=f"{name} is set by {ruler}, which rules; change it there.")

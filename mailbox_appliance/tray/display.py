@@ -1,0 +1,198 @@
+"""Keeps the tray icon up to date, and finds what shows icons on this system."""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mailbox_appliance.clock import SystemClock
+from mailbox_appliance.tray import menu, notifications
+from mailbox_appliance.tray.actions import Actions, TrayParts
+from mailbox_appliance.tray.notifications import Notice
+from mailbox_appliance.tray.pystray import PystrayIcon, icon_image
+from mailbox_appliance.tray.state import PollSchedule, ServiceState, TrayState
+from mailbox_appliance.tray.view import Action, Icon, NoTrayHost, OnClick, OnOpen
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two glances, which ask nobody; and between two looks while something goes on.
+EVERY = 5.0
+#: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
+_ENDS_WITHIN = 0.5
+_OF_SERVICE = frozenset({Action.START, Action.RESTART, Action.STOP, Action.QUIT})
+_STARTS_SERVICE = frozenset({Action.START, Action.RESTART})
+_ENDS_SERVICE = frozenset({Action.STOP, Action.QUIT})
+_RUNS = (ServiceState.ANSWERS, ServiceState.RESTS, ServiceState.SILENT)
+_ENDING = (ServiceState.STOPPED, ServiceState.STOPPING)
+
+
+class TrayDisplay:
+    """The tray around an icon. One thread looks, which `begin` starts; the rest may be called from any thread."""
+
+    def __init__(self, parts: TrayParts) -> None:
+        self._parts, self.actions, self._schedule = parts, Actions(self, parts), PollSchedule(SystemClock())
+        self._icon: Icon | None = None
+        self._seen: TrayState | None = None
+        self._starts_at_login: bool | None = None
+        self._one_shown = threading.Lock()
+        self._wake, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._poll_loop, name="tray-look", daemon=True)
+
+    @property
+    def state(self) -> TrayState:
+        """What was seen last, and what is being done here now."""
+        return self._with_own_actions(self._seen or TrayState(ServiceState.STARTING))  # it is begun, or found
+
+    def start(self, icon: Icon, *, opens_console: bool) -> None:
+        """Start the service where it does not run, and follow it on this icon; open the console once it answers."""
+        self._icon = icon
+        if self._ended.is_set():  # before there was an icon
+            icon.stop()
+        self.actions.start(Action.START, then=Action.OPEN_CONSOLE if opens_console else None)
+        self._update_icon()
+        self._thread.start()
+
+    def close(self) -> None:
+        """The icon has gone: look no more."""
+        self._ended.set()
+        self._wake.set()
+        self._thread.join(_ENDS_WITHIN)
+
+    def show_notice(self, notice: Notice) -> None:
+        """Show a notice."""
+        if self._icon is not None and not self._ended.is_set():
+            self._icon.notify(notice.title, notice.text)
+
+    def refresh(self) -> None:
+        """Something has changed: what we know of it is shown now, the rest after a look."""
+        self._update_icon()
+        self._wake.set()
+
+    def on_menu_opened(self) -> None:
+        """Somebody looks."""
+        self._schedule.note_use()
+        if self._schedule.try_poll_all():
+            self._parts.watcher.poll_all_next()
+        self._wake.set()
+
+    def end(self) -> None:
+        """Let the tray end."""
+        self._ended.set()
+        if self._icon is not None:
+            self._icon.stop()
+
+    # --- the thread that looks ---
+
+    def _poll_loop(self) -> None:
+        while not self._ended.is_set():
+            is_woken = self._wake.is_set()
+            self._wake.clear()
+            try:
+                if is_woken or self._is_due():
+                    self._poll()
+            except Exception:
+                log.exception("a look came to nothing")
+            self._wake.wait(EVERY)
+
+    def _is_due(self) -> bool:
+        return self._seen is None or self._schedule.is_due(self.state) or self._parts.watcher.has_news()
+
+    def _poll(self) -> None:
+        self._schedule.note_poll()
+        ours, autostart = self.actions.take_recent(), self._parts.autostart
+        if autostart is not None:
+            self._starts_at_login = autostart.is_ours
+        before, seen = self._seen, self._parts.watcher.poll()
+        if before is not None and before.service is not seen.service:
+            log.info("the service is another", extra={"service": seen.service.value})
+        self._seen = seen
+        if seen.service is ServiceState.ANSWERS:
+            self.actions.not_started = None  # somebody has started it
+        self._update_icon()
+        for notice in notifications.notices_between(_with_expected_changes(before, seen, ours), seen):
+            self.show_notice(notice)
+
+    def _update_icon(self) -> None:
+        with self._one_shown:  # of two, the newer one is shown last
+            state = self.state
+            if self._icon is not None and not self._ended.is_set():
+                self._icon.show(menu.icon_look(state), menu.title_text(state), menu.menu_rows(state))
+
+    def _with_own_actions(self, seen: TrayState) -> TrayState:
+        under_way = self.actions.running
+        return replace(
+            seen,
+            service=_with_requested_service(seen, under_way),
+            not_started=self.actions.not_started,
+            is_backing_up=seen.is_backing_up or Action.BACK_UP in under_way,
+            starts_at_login=self._starts_at_login,
+        )
+
+
+def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> ServiceState:
+    """How the service is, where it is on its way to what somebody asked for here."""
+    if under_way & _STARTS_SERVICE and seen.service is ServiceState.STOPPED:
+        return ServiceState.STARTING
+    if under_way & _ENDS_SERVICE and seen.service in _RUNS and not seen.is_kept:
+        return ServiceState.STOPPING
+    return seen.service
+
+
+def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: frozenset[Action]) -> TrayState | None:
+    """What was known before, with what somebody asked for here in it: that is no news, or was told by its action."""
+    if before is not None and ours & _OF_SERVICE and seen.service in _ENDING:
+        before = replace(before, service=ServiceState.STOPPED)
+    if before is not None and Action.BACK_UP in ours:
+        before = replace(before, backup=seen.backup)
+    return before
+
+
+# ---
+# What shows an icon here: Windows' and macOS' own places for it, and on Linux what `linux_hosts` finds. Where nothing
+# does, a person is told why.
+
+
+#: Seconds. A desktop that has just been logged in to may start us before what shows icons.
+HOST_WAIT_SECONDS = 10.0
+
+
+def find_icon(
+    on_click: OnClick,
+    on_open: OnOpen,
+    environment: Mapping[str, str],
+    *,
+    patience: float = HOST_WAIT_SECONDS,
+    platform: str = sys.platform,
+) -> Icon:
+    """The icon, not shown yet. On a desktop that shows none, waits for `patience` seconds; raises `NoTray`."""
+    if platform in ("win32", "darwin"):
+        return _system_icon(on_click, platform)
+    if platform != "linux":
+        raise NoTrayHost(f"Tray icons are not known on this system ({platform}).")
+    from mailbox_appliance.tray.linux import icon
+
+    return icon.find_linux_icon(on_click, on_open, environment, patience)
+
+
+def _system_icon(on_click: OnClick, platform: str) -> Icon:
+    """Neither system tells before the menu opens, so it shows what was known last."""
+    try:
+        import pystray
+
+        if platform == "win32":
+            # One & would underline the letter behind it.
+            return PystrayIcon(pystray.Icon, icon_image, on_click, escaped=lambda label: label.replace("&", "&&"))
+        return PystrayIcon(pystray.Icon, icon_image, on_click, in_thread=_main_thread())
+    except Exception as error:
+        # Whatever it is: no session with a screen, as over SSH, or a library that is not there.
+        raise NoTrayHost(f"This session has no place for a tray icon ({type(error).__name__}: {error}).") from error
+
+
+def _main_thread() -> Callable[[Callable[[], None]], Any]:
+    """macOS lets only its main thread change what is seen."""
+    from importlib import import_module
+
+    call_after: Callable[[Callable[[], None]], Any] = import_module("PyObjCTools.AppHelper").callAfter
+    return call_after

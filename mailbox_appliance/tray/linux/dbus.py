@@ -1,0 +1,223 @@
+"""The D-Bus session bus of a Linux desktop, and notifications sent over it.
+
+jeepney knows how messages are written; it is asked for nothing else, since its own connections read a message of any
+size, and one that they cannot read spoils all that follow.
+"""
+
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from html import escape
+from itertools import count
+from pathlib import Path
+
+from jeepney import DBusAddress, HeaderFields, Message, MessageFlag, MessageType, new_method_call
+from jeepney.bus import get_bus
+from jeepney.bus_messages import message_bus
+from jeepney.io.blocking import prep_socket
+from jeepney.low_level import calc_msg_size
+
+from mailbox_appliance.tray.pystray import draw_icon
+from mailbox_appliance.tray.view import IconLook
+
+log = logging.getLogger(__name__)
+
+#: Bytes. What desktops ask of an icon and its menu is some hundred.
+LARGEST = 1 << 20
+_HEADER = 16
+#: Seconds until a bus that takes nothing, or answers nothing, counts as gone.
+_PATIENCE = 5.0
+
+
+class BusUnavailable(Exception):
+    """There is no session bus, or not any more."""
+
+
+def bus_address(environment: Mapping[str, str]) -> str | None:
+    """Where the session bus of this user is, if there is one."""
+    if named := environment.get("DBUS_SESSION_BUS_ADDRESS"):
+        return named
+    usual = Path(environment.get("XDG_RUNTIME_DIR") or "/nonexistent", "bus")
+    return f"unix:path={usual}" if usual.is_socket() else None
+
+
+def to_bus_text(text: str) -> str:
+    """The text as a bus takes it, which ends a connection over a zero byte or half a surrogate pair."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+class SessionBus:
+    """A connection to the bus at `address`."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            self._socket: socket.socket = prep_socket(get_bus(address), timeout=_PATIENCE)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise BusUnavailable(str(error)) from error
+        # Only sending waits: what is read is there already.
+        self._socket.settimeout(_PATIENCE)
+        self._wakes, self._wake = os.pipe()
+        self._read = bytearray()
+        self._skip = 0
+        self._waiting = deque[Message]()
+        self._serials = count(1)
+        # A signal may have this thread close or wake while it is at it.
+        self._sending, self._closing = threading.Lock(), threading.RLock()
+        self._is_closed = False
+        #: The name that the bus has given to this connection.
+        self.name = str(self._say_hello().body[0])
+
+    def _say_hello(self) -> Message:
+        try:
+            return self.call(message_bus.Hello())
+        except BusUnavailable:
+            self.close()
+            raise
+
+    def send(self, message: Message) -> int:
+        """Send it; returns its serial number."""
+        serial = next(self._serials)
+        written = message.serialise(serial=serial)
+        try:
+            with self._sending:
+                self._socket.sendall(written)
+        except OSError as error:
+            self._abort()
+            raise BusUnavailable(str(error)) from error
+        return serial
+
+    def call(self, message: Message) -> Message:
+        """Send it and wait for what comes back, an error too. For the thread that reads; it gets the others later."""
+        serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
+        while (answer := self.receive(deadline - time.monotonic())) is not None:
+            if answer.header.fields.get(HeaderFields.reply_serial) == serial:
+                self._waiting.extend(before)
+                return answer
+            before.append(answer)
+        raise BusUnavailable("the session bus does not answer")
+
+    def has_owner(self, name: str) -> bool:
+        """Whether a program has this name now."""
+        answer = self.call(message_bus.NameHasOwner(name))
+        return answer.header.message_type is MessageType.method_return and bool(answer.body[0])
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None after `timeout` seconds, or after `wake`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (message := self._next_message()) is None:
+            rest = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select((self._socket.fileno(), self._wakes), (), (), rest)
+            if self._wakes in ready:
+                os.read(self._wakes, 64)
+                return None
+            if not ready:
+                return None
+            self._receive_bytes()
+        return message
+
+    def wake(self) -> None:
+        """Let the thread that reads go on without a message."""
+        with self._closing:
+            if not self._is_closed:
+                os.write(self._wake, b"!")
+
+    def close(self) -> None:
+        """Leave the bus. Only for the thread that reads."""
+        with self._closing:
+            if not self._is_closed:
+                self._is_closed = True
+                self._socket.close()
+                os.close(self._wakes)
+                os.close(self._wake)
+
+    def _abort(self) -> None:
+        """Half a message may have been sent: nothing more can be, and the thread that reads is to know."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _receive_bytes(self) -> None:
+        try:
+            arrived = self._socket.recv(65536)
+        except OSError as error:
+            raise BusUnavailable(str(error)) from error
+        if not arrived:
+            raise BusUnavailable("the session bus has ended")
+        skipped = min(self._skip, len(arrived))
+        self._skip -= skipped
+        self._read += arrived[skipped:]
+
+    def _next_message(self) -> Message | None:
+        if self._waiting:
+            return self._waiting.popleft()
+        while len(self._read) >= _HEADER:
+            size = self._message_size()
+            if size > LARGEST:
+                self._skip = max(0, size - len(self._read))
+                del self._read[:size]
+            elif len(self._read) < size:
+                return None
+            else:
+                written = bytes(self._read[:size])
+                del self._read[:size]
+                if (message := _parse_message(written)) is not None:
+                    return message
+        return None
+
+    def _message_size(self) -> int:
+        try:
+            return int(calc_msg_size(bytes(self._read[:_HEADER])))
+        except Exception as error:  # no bus writes that, and nothing behind it can be found
+            raise BusUnavailable("what the session bus says is no D-Bus") from error
+
+
+def _parse_message(written: bytes) -> Message | None:
+    """The message; None for what jeepney does not know, such as a field of a later D-Bus."""
+    try:
+        message: Message = Message.from_buffer(written)
+    except Exception:  # noqa: BLE001 - any program of this user may have written it
+        log.warning("a message on the session bus cannot be read")
+        return None
+    return message
+
+
+# ---
+# A notification as desktops show them (org.freedesktop.Notifications). Where nobody shows any, nothing happens.
+
+
+_SERVICE = "org.freedesktop.Notifications"
+_SIZE = 48
+#: Characters; what is longer fills the screen of somebody who is busy with something else.
+_LONGEST_TITLE, _LONGEST_TEXT = 100, 400
+
+
+def make_notification(title: str, text: str) -> Message:
+    """The message that shows it. No answer is wanted, so one that nobody shows is lost, and that is all."""
+    asked = new_method_call(
+        DBusAddress("/org/freedesktop/Notifications", _SERVICE, _SERVICE),
+        "Notify",
+        "susssasa{sv}i",
+        (
+            "Mailbox Appliance",
+            0,
+            "mailbox-appliance",
+            to_bus_text(title)[:_LONGEST_TITLE],
+            # Desktops read tags in it.
+            escape(to_bus_text(text)[:_LONGEST_TEXT], quote=False),
+            [],
+            {"desktop-entry": ("s", "mailbox-appliance"), "image-data": ("(iiibiiay)", _icon_image_data())},
+            -1,
+        ),
+    )
+    asked.header.flags = MessageFlag.no_reply_expected
+    return asked
+
+
+def _icon_image_data() -> tuple[int, int, int, bool, int, int, bytes]:
+    """Our icon: width, height, bytes a row, whether there is opacity, bits a colour, colours, pixels."""
+    return _SIZE, _SIZE, _SIZE * 4, True, 8, 4, draw_icon(_SIZE, IconLook.WELL)

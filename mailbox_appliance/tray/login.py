@@ -1,0 +1,133 @@
+"""The token by which the tray asks: of the log-in on this computer, which may lie in a keychain.
+
+A keychain may wait for somebody to unlock it, so it is asked in a thread of its own, and whoever looks does not wait
+for that. What it said is remembered until a log-in or log-out here, so that nobody is asked at each look.
+"""
+
+import threading
+from collections.abc import Mapping
+
+from mailbox_appliance.client.errors import ACCESS, Failure
+from mailbox_appliance.client.tokens import TokenStore
+from mailbox_appliance.clock import Clock
+from mailbox_appliance.tray.state import AccessLevel
+
+#: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
+PATIENCE = 2.0
+#: Seconds until a locked keychain is asked again by itself, at first and at most: it may ask somebody each time.
+_AGAIN_AFTER, _AGAIN_AT_MOST = 60.0, 3600.0
+TOKEN_VARIABLE = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
+
+
+class TrayLogin:
+    """The token under one key, as far as it is known. May be used from any thread; one at a time looks."""
+
+    def __init__(self, tokens: TokenStore, key: str, environment: Mapping[str, str], clock: Clock) -> None:
+        self._tokens, self._key, self._clock = tokens, key, clock
+        self._given = environment.get(TOKEN_VARIABLE, "").strip() or None
+        self._reading: _TokenRead | None = None
+        self._stamp: object = None
+        self._refused: str | None = None
+        self._again_at, self._wait = 0.0, _AGAIN_AFTER
+
+    @property
+    def access(self) -> AccessLevel:
+        """What there is without a token: nobody's log-in, or one that a keychain keeps to itself."""
+        failure = self._failure
+        return AccessLevel.LOCKED if failure is not None and failure.code == "keychain_locked" else AccessLevel.NOBODY
+
+    @property
+    def token(self) -> str:
+        """The token. Raises the Failure that tells why there is none."""
+        if (failure := self._failure) is not None:
+            raise failure
+        found = self._known_token
+        if found is None or found == self._refused:
+            raise _not_logged_in()
+        return found
+
+    def find_token(self) -> str | None:
+        """The token, if it is known now. Reads it where that is due, and waits for a moment."""
+        if self.is_due:
+            self._start_read().wait(PATIENCE)
+        try:
+            return self.token
+        except Failure:
+            return None
+
+    def forget_token(self, token: str) -> None:
+        """That the appliance does not know this token any more; another one is used once it is there."""
+        self._refused = token
+
+    def retry_keychain(self) -> None:
+        """Ask the keychain with the next look, if it was locked."""
+        self._again_at, self._wait = 0.0, _AGAIN_AFTER
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a look would ask again: somebody has logged in or out here, or a keychain has its next turn."""
+        if self._given is not None:
+            return False
+        if self._reading is None or self._tokens.version != self._stamp:
+            return True
+        failure = self._reading.failure
+        return failure is not None and not self._reading.is_running and self._clock.monotonic() >= self._again_at
+
+    def _start_read(self) -> "_TokenRead":
+        self._stamp = self._tokens.version  # before it is read: what is put meanwhile is read again
+        self._again_at = self._clock.monotonic() + self._wait
+        self._wait = min(self._wait * 2, _AGAIN_AT_MOST)
+        self._reading = _TokenRead(self._tokens, self._key)
+        return self._reading
+
+    @property
+    def _known_token(self) -> str | None:
+        if self._given is not None:
+            return self._given
+        return None if self._reading is None else self._reading.token
+
+    @property
+    def _failure(self) -> Failure | None:
+        reading = None if self._given is not None else self._reading
+        if reading is None:
+            return None
+        return _keychain_locked() if reading.is_running else reading.failure
+
+
+class _TokenRead:
+    """One question for the token, and what came of it."""
+
+    def __init__(self, tokens: TokenStore, key: str) -> None:
+        self.token: str | None = None
+        self.failure: Failure | None = None
+        self._is_over = threading.Event()
+        threading.Thread(target=self._read, args=(tokens, key), name="log-in", daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether nothing came of it yet."""
+        return not self._is_over.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the outcome, so many seconds at most."""
+        self._is_over.wait(seconds)
+
+    def _read(self, tokens: TokenStore, key: str) -> None:
+        try:
+            self.token = tokens.find(key)
+        except Failure as failure:
+            self.failure = failure
+        except OSError as error:
+            self.failure = Failure("local_file_damaged", f"The log-in cannot be read: {error}", ACCESS)
+        finally:
+            self._is_over.set()
+
+
+def _not_logged_in() -> Failure:
+    message = "Nobody is logged in on this computer. “Log in…” in the menu leads there."
+    return Failure("unauthenticated", message, ACCESS)
+
+
+def _keychain_locked() -> Failure:
+    message = "The keychain with the log-in has not answered yet: unlock it, where it asks for that."
+    return Failure("keychain_locked", message, ACCESS)

@@ -1,0 +1,284 @@
+"""The icon drawn in any size, and shown by pystray."""
+
+import logging
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from mailbox_appliance.tray.view import Action, IconLook, MenuRow, OnClick, OnOpen
+
+# --- pystray, taken in so that nothing is looked for that would show an icon: that is decided by `hosts` ---
+
+
+def load_pystray_base() -> Any:
+    """The module `pystray._base`, on which every backend stands, ours too.
+
+    On Linux the import of pystray fails where no X server answers, unless a backend is named in the environment.
+    """
+    before = os.environ.get("PYSTRAY_BACKEND")
+    if sys.platform.startswith("linux"):
+        os.environ["PYSTRAY_BACKEND"] = "dummy"
+    try:
+        from pystray import _base
+    finally:
+        if before is None:
+            os.environ.pop("PYSTRAY_BACKEND", None)
+        else:
+            os.environ["PYSTRAY_BACKEND"] = before
+    return _base
+
+
+# ---
+# The icon, drawn in any size: the figure of web/console/icon.svg, an envelope on a rounded square, and how it looks
+# when something is to be seen to or nothing runs. Packages and installers take their icons from here as well.
+#
+# Every edge is a distance, and a pixel is covered as far as its middle lies inside: smooth edges without a library.
+
+
+_Colour = tuple[float, float, float]
+_Point = tuple[float, float]
+#: From where to where, and half its width.
+_Line = tuple[_Point, _Point, float]
+
+#: The figure is measured in 32nds of its side, as in the SVG file.
+_SIDE = 32.0
+_ROUND = 7.0
+_LEFT, _TOP, _BOTTOM = 6.0, 10.5, 22.5
+#: The flap begins a little inside the corners, and its tip is here.
+_INSIDE, _TIP = 0.5, (16.0, 18.0)
+_LINE = 2.0
+#: Pixels: a slanting line that is thinner fades.
+_THINNEST = 1.5
+_DOT: _Point = (24.5, 24.5)
+_DOT_RADIUS, _DOT_GAP = 7.0, 1.8
+
+_WHITE: _Colour = (255, 255, 255)
+_BLUE: _Colour = (0x01, 0x72, 0xAD)
+_GREY: _Colour = (0x73, 0x78, 0x80)
+_AMBER: _Colour = (0xFF, 0xB0, 0x00)
+
+
+@lru_cache(maxsize=32)
+def draw_icon(size: int, look: IconLook) -> bytes:
+    """The icon as `size` rows of `size` pixels, each red, green, blue, opacity, the colours not multiplied by it."""
+    drawn, scale = bytearray(), size / _SIDE
+    for row in range(size):
+        for column in range(size):
+            drawn += _draw_pixel((column + 0.5) / scale, (row + 0.5) / scale, scale, look)
+    return bytes(drawn)
+
+
+def _draw_pixel(x: float, y: float, scale: float, look: IconLook) -> bytes:
+    colour = _mix(_GREY if look is IconLook.STOPPED else _BLUE, _WHITE, _envelope_cover(x, y, scale))
+    opacity = _pixel_cover(_distance_from_square(x, y), scale)
+    if look is IconLook.ATTENTION:
+        colour, opacity = _with_dot(x, y, scale, colour, opacity)
+    return bytes(round(part) for part in (*colour, opacity * 255))
+
+
+def _envelope_cover(x: float, y: float, scale: float) -> float:
+    """How much of a pixel is a line of the envelope."""
+    if not (_LEFT - _LINE < x < _SIDE - _LEFT + _LINE and _TOP - _LINE < y < _BOTTOM + _LINE):
+        return 0.0
+    return _pixel_cover(min(_distance_from_line((x, y), line) for line in _envelope_lines(scale)), scale)
+
+
+def _with_dot(x: float, y: float, scale: float, colour: _Colour, opacity: float) -> tuple[_Colour, float]:
+    """The dot, with nothing around it, so that it is seen on any ground."""
+    distance = math.dist((x, y), _DOT) - _DOT_RADIUS
+    dot = _pixel_cover(distance, scale)
+    behind = min(opacity * (1 - _pixel_cover(distance - _DOT_GAP, scale)), 1 - dot)
+    whole = dot + behind
+    return _mix(colour, _AMBER, dot / whole if whole else 0.0), whole
+
+
+def _pixel_cover(distance: float, scale: float) -> float:
+    """How much of a pixel is inside; `distance` is that of its middle from the edge, negative inside."""
+    return min(max(0.5 - distance * scale, 0.0), 1.0)
+
+
+def _mix(one: _Colour, other: _Colour, share: float) -> _Colour:
+    red, green, blue = (a + (b - a) * share for a, b in zip(one, other, strict=True))
+    return red, green, blue
+
+
+def _distance_from_square(x: float, y: float) -> float:
+    half = _SIDE / 2
+    aside, above = abs(x - half) - half + _ROUND, abs(y - half) - half + _ROUND
+    return math.hypot(max(aside, 0.0), max(above, 0.0)) + min(max(aside, above), 0.0) - _ROUND
+
+
+@lru_cache(maxsize=32)
+def _envelope_lines(scale: float) -> tuple[_Line, ...]:
+    """The lines of the envelope. The outline lies on whole pixels, as small icons are a blur otherwise."""
+    width = max(1, round(_LINE * scale))
+    aside = width % 2 / 2
+
+    def on_pixels(place: float) -> float:
+        return (math.floor(place * scale - aside + 0.5) + aside) / scale
+
+    left, top, bottom = (on_pixels(place) for place in (_LEFT, _TOP, _BOTTOM))
+    right = _SIDE - left
+    flap = ((left + _INSIDE, top + _INSIDE), _TIP, (right - _INSIDE, top + _INSIDE))
+    outline = ((left, top), (right, top), (right, bottom), (left, bottom), (left, top))
+    half, slanting = width / scale / 2, max(width, _THINNEST) / scale / 2
+    straight = ((start, end, half) for start, end in pairwise(outline))
+    return (*straight, *((start, end, slanting) for start, end in pairwise(flap)))
+
+
+def _distance_from_line(point: _Point, line: _Line) -> float:
+    start, end, half = line
+    along = (end[0] - start[0], end[1] - start[1])
+    here = (point[0] - start[0], point[1] - start[1])
+    share = (here[0] * along[0] + here[1] * along[1]) / (along[0] ** 2 + along[1] ** 2)
+    share = min(max(share, 0.0), 1.0)
+    return math.dist(here, (along[0] * share, along[1] * share)) - half
+
+
+log = logging.getLogger(__name__)
+
+NAME, TITLE = "mailbox-appliance", "Mailbox Appliance"
+#: Characters; Windows takes no more.
+_LONGEST_TITLE = 120
+#: Clicks that are seen to at the same time; somebody who clicks on and on is not to start threads without end.
+_CLICKS = 8
+#: What a click on the icon itself does: the first of these that is there and can be clicked.
+_DEFAULTS = (Action.OPEN_CONSOLE, Action.SET_UP)
+_IMAGE = 64
+
+#: Makes pystray's icon, from its name, image, title and menu.
+Make = Callable[[str, Any, str, Any], Any]
+
+
+def icon_image(look: IconLook) -> Any:
+    """The icon as most backends want it."""
+    from PIL import Image
+
+    return Image.frombytes("RGBA", (_IMAGE, _IMAGE), draw_icon(_IMAGE, look))
+
+
+class PystrayIcon:
+    """An icon of pystray's that shows rows of ours.
+
+    `make` makes it, `picture` its image; `escaped` writes a label as the backend wants it, and `in_thread` calls a
+    function in the thread in which what is seen may be changed.
+    """
+
+    def __init__(
+        self,
+        make: Make,
+        picture: Callable[[IconLook], Any],
+        on_click: OnClick,
+        *,
+        escaped: Callable[[str], str] = str,
+        in_thread: Callable[[Callable[[], None]], Any] = lambda change: change(),
+    ) -> None:
+        self._picture, self._on_click = picture, on_click
+        self._escaped, self._in_thread = escaped, in_thread
+        self._free = threading.BoundedSemaphore(_CLICKS)
+        self._showing = threading.Lock()
+        self._is_stopped = False
+        self._look, self._title, self._rows = IconLook.STOPPED, TITLE, tuple[MenuRow, ...]()
+        self._pystray = load_pystray_base()
+        self._icon = make(NAME, picture(self._look), self._title, self._pystray.Menu())
+
+    def run(self) -> None:
+        """Show it until `stop`, or until what shows icons goes away for good."""
+        self._icon.run(self._set_up)
+
+    def stop(self) -> None:
+        """Let `run` return, also where it has yet to begin."""
+        self._is_stopped = True
+        self._icon.stop()
+
+    def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
+        """What is seen from now on; where nothing is new, nothing is told to the desktop."""
+        self._in_thread(lambda: self._show(look, f"{TITLE}: {title}"[:_LONGEST_TITLE], tuple(rows)))
+
+    def notify(self, title: str, text: str) -> None:
+        """Tell something for a moment. Nothing is raised where nobody shows it."""
+        self._in_thread(lambda: self._notify(title, text))
+
+    def _set_up(self, icon: Any) -> None:
+        # Only from here on is what pystray has of a `stop` heard.
+        icon.visible = not self._is_stopped
+        if self._is_stopped:
+            icon.stop()
+
+    def _show(self, look: IconLook, title: str, rows: tuple[MenuRow, ...]) -> None:
+        with self._showing:
+            if rows != self._rows:
+                self._icon.menu = self._menu(rows)
+            if title != self._title:
+                self._icon.title = title
+            if look is not self._look:
+                self._icon.icon = self._picture(look)
+            self._look, self._title, self._rows = look, title, rows
+
+    def _notify(self, title: str, text: str) -> None:
+        try:
+            self._icon.notify(text, title)
+        except Exception:  # every backend has its own ways not to be able to
+            log.info("nobody shows notifications here", exc_info=True)
+
+    def _menu(self, rows: tuple[MenuRow, ...]) -> Any:
+        can_be = {row.action for row in rows if row.enabled}
+        default = next((action for action in _DEFAULTS if action in can_be), None)
+        return self._pystray.Menu(*(self._item(row, default) for row in rows))
+
+    def _item(self, row: MenuRow, default: Action | None) -> Any:
+        if row.is_separator:
+            return self._pystray.Menu.SEPARATOR
+        action, checked = row.action, row.checked
+        item = self._pystray.MenuItem(
+            self._escaped(row.label),
+            self._menu(row.rows) if row.rows else lambda: self._on_click_of(action),
+            checked=None if checked is None else lambda _: checked,
+            default=action is not None and action is default,
+            enabled=row.enabled and bool(row.action or row.rows),
+        )
+        # Which row it is, whatever its label says: our backend keeps its number by that.
+        item.key = action.value if action else "told"
+        return item
+
+    def _on_click_of(self, action: Action | None) -> None:
+        if action is None:
+            return
+        if self._free.acquire(blocking=False):
+            threading.Thread(target=self._click, args=(action,), name=f"tray {action.value}", daemon=True).start()
+        else:
+            log.warning("too many clicks at once; this one is not heard", extra={"action": action.value})
+
+    def _click(self, action: Action) -> None:
+        try:
+            self._on_click(action)
+        except Exception:
+            log.exception("a click could not be seen to", extra={"action": action.value})
+        finally:
+            self._free.release()
+
+
+class MenuOpenNotifier:
+    """Calls `on_open` in a thread, one at a time: a desktop waits for no answer, and tells more than once."""
+
+    def __init__(self, on_open: OnOpen) -> None:
+        self._on_open = on_open
+        self._busy = threading.Lock()
+
+    def __call__(self) -> None:
+        """The menu is about to open."""
+        if self._busy.acquire(blocking=False):
+            threading.Thread(target=self._open, name="tray opened", daemon=True).start()
+
+    def _open(self) -> None:
+        try:
+            self._on_open()
+        except Exception:
+            log.exception("what is new could not be found out")
+        finally:
+            self._busy.release()

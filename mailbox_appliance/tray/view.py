@@ -1,0 +1,85 @@
+"""What the tray shows, independent of the desktop: the icon, its looks, and the rows of the menu."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+
+class Action(Enum):
+    """What a click asks for."""
+
+    OPEN_CONSOLE = "open-console"
+    SET_UP = "set-up"
+    COPY_SETUP_CODE = "copy-setup-code"
+    LOG_IN = "log-in"
+    #: Ask the keychain again.
+    UNLOCK = "unlock"
+    SHOW_MAILBOXES = "show-mailboxes"
+    SHOW_UNCERTAIN = "show-uncertain"
+    BACK_UP = "back-up"
+    RESTORE = "restore"
+    SWITCH_HTTPS = "switch-https"
+    COPY_FINGERPRINT = "copy-fingerprint"
+    SWITCH_START_AT_LOGIN = "switch-start-at-login"
+    OPEN_LOGS = "open-logs"
+    START = "start"
+    #: No click: the service that was started here has crashed.
+    RESTART = "restart"
+    STOP = "stop"
+    QUIT = "quit"
+
+
+@dataclass(frozen=True)
+class MenuRow:
+    """One row of the menu. Without an action it only tells something; with rows below it opens a menu of its own."""
+
+    label: str
+    action: Action | None = None
+    enabled: bool = True
+    #: None: no box to tick.
+    checked: bool | None = None
+    rows: tuple["MenuRow", ...] = field(default=())
+    is_separator: bool = False
+
+
+SEPARATOR = MenuRow("", is_separator=True)
+
+
+# --- The icon as the rest of the tray knows it, whichever desktop shows it: pystray's, or ours over D-Bus ---
+
+
+#: Called for each click, in a thread that may take its time.
+OnClick = Callable[[Action], None]
+#: Called before the menu opens, where the host tells of it.
+OnOpen = Callable[[], None]
+
+
+class IconLook(Enum):
+    """How the icon looks."""
+
+    WELL = "well"
+    #: Somebody should see to something.
+    ATTENTION = "attention"
+    #: The appliance does not run.
+    STOPPED = "stopped"
+
+
+class NoTrayHost(Exception):
+    """There is nothing that would show an icon here; the text says why, as a sentence."""
+
+
+class Icon(Protocol):
+    """An icon with a menu. `run` owns the thread it is called in (the main one, on macOS); the others are for any."""
+
+    def run(self) -> None:
+        """Show it until `stop`, or until what shows icons here goes away for good."""
+
+    def stop(self) -> None:
+        """Let `run` return."""
+
+    def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
+        """What is seen from now on; `title` is what pointing at it tells."""
+
+    def notify(self, title: str, text: str) -> None:
+        """Tell something for a moment. Nothing is raised where nobody shows it."""

@@ -1,0 +1,259 @@
+"""Polls the appliance for the tray: by its lock and `run.json`, and by the API with the login.
+
+What was known stays known while the appliance does not answer, so that afterwards only what is new is told.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mailbox_appliance.client.errors import ACCESS, INTERNAL, Failure
+from mailbox_appliance.client.http import ApiClient, ApiRequest
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.local import find_setup_code
+from mailbox_appliance.client.tokens import TokenStore
+from mailbox_appliance.clock import Clock, SystemClock
+from mailbox_appliance.system import crashes
+from mailbox_appliance.tray import owner
+from mailbox_appliance.tray.login import TrayLogin
+from mailbox_appliance.tray.owner import OwnerProcess
+from mailbox_appliance.tray.state import AccessLevel, AuditOutcome, HttpsState, MailboxState, ServiceState, TrayState
+
+# ---
+# What the API answers -> what the tray knows of it. Pure; raises KeyError and the like where an answer is none.
+
+
+Json = Mapping[str, Any]
+
+
+def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
+    """With what `GET /status` and `GET /accounts` answer."""
+    data = answer["data"]
+    progress = {one["id"]: one.get("progress") for one in data["accounts"]}
+    return replace(
+        state,
+        mailboxes=tuple(_mailbox_state(one, progress.get(one["id"])) for one in accounts["data"]),
+        uncertain=int(data["deliveries"]["uncertain"]),
+        queued=int(data["deliveries"]["queued"]),
+        warnings=tuple(str(warning) for warning in answer.get("warnings") or ()),
+        is_backing_up=_is_backup_progress(data["store"].get("progress")),
+    )
+
+
+def uptime_of(answer: Json) -> float:
+    """The seconds for which the appliance that answers `GET /status` has been there."""
+    return float(answer["data"]["uptimeSeconds"])
+
+
+def access_of(answer: Json) -> AccessLevel:
+    """What whom `GET /me` tells of may ask for."""
+    return AccessLevel.ADMINISTRATOR if answer["data"]["member"]["role"] == "admin" else AccessLevel.MEMBER
+
+
+def needs_setup(answer: Json) -> bool:
+    """What `GET /` tells anybody."""
+    return bool(answer["data"]["setupRequired"])
+
+
+def newest_backup(answer: Json) -> str | None:
+    """When the newest backup of `GET /admin/backups` was made."""
+    newest = next(iter(answer["data"]["items"]), None)
+    return None if newest is None else str(newest["createdAt"])
+
+
+def https_of(answer: Json) -> HttpsState:
+    """What `GET /admin/https` answers."""
+    data = answer["data"]
+    certificate = data.get("certificate")
+    return HttpsState(
+        bool(data["enabled"]), data.get("url"), None if certificate is None else certificate["fingerprint"]
+    )
+
+
+def outcome_of(answer: Json) -> AuditOutcome | None:
+    """How the newest of these audit events ended."""
+    newest = next(iter(answer["data"]["items"]), None)
+    return None if newest is None else AuditOutcome(str(newest["id"]), newest["outcome"] == "success")
+
+
+def _mailbox_state(account: Json, progress: str | None) -> MailboxState:
+    error = account.get("error")
+    return MailboxState(account["email"], account["status"], None if error is None else error["code"], progress)
+
+
+def _is_backup_progress(progress: Json | None) -> bool:
+    """Whether the long work on the store is the making of a backup: `A backup`, `The daily backup`."""
+    return progress is not None and str(progress["work"]).endswith(" backup") and " of " not in progress["work"]
+
+
+T = TypeVar("T")
+#: Seconds between two times that what costs more is asked for.
+FULL_POLL_SECONDS = 120.0
+#: Seconds by which an appliance must have begun later than before to be another one, as after a restore.
+_ANOTHER = 3.0
+#: Seconds that a starting appliance has until it counts as one that does not answer.
+START_SECONDS = 60.0
+#: Seconds that the appliance has for an answer.
+_ANSWER_SECONDS = 5.0
+_UNREACHABLE, _RESTS, _ENDED = "appliance_unreachable", "provider_unavailable", "unauthenticated"
+
+
+class ApplianceWatcher:
+    """Looks at the appliance of one data directory. `look` blocks, one at a time; the rest is for any thread."""
+
+    def __init__(
+        self, data_dir: Path, tokens: TokenStore, environment: Mapping[str, str], clock: Clock | None = None
+    ) -> None:
+        self._data_dir, self._clock = data_dir, clock or SystemClock()
+        self._login = TrayLogin(tokens, local_key(data_dir), environment, self._clock)
+        self._known = TrayState(ServiceState.STOPPED)
+        self._one_look = threading.Lock()
+        self._found: OwnerProcess | None = None
+        self._owner: OwnerProcess | None = None
+        self._owned_since = 0.0
+        self._has_answered = False
+        self._asked_with: str | None = None
+        self._poll_all_at = self._began_at = 0.0
+
+    def poll(self) -> TrayState:
+        """How everything is now."""
+        with self._one_look:
+            self._found = owner.find_owner(self._data_dir)
+            # From the file, as the log-in may be a member's: whoever has the data directory is its operator.
+            self._known = replace(self._state_of(self._found), last_crash=crashes.find(self._data_dir))
+            return self._known
+
+    def has_news(self) -> bool:
+        """Whether a look would find something else, as far as that is seen without asking the appliance."""
+        return owner.find_owner(self._data_dir) != self._found or self._login.is_due
+
+    def poll_all_next(self) -> None:
+        """Ask for everything with the next look: something was done just now."""
+        self._poll_all_at = 0.0
+
+    def retry_keychain(self) -> None:
+        """Ask a keychain that was locked again with the next look."""
+        self._login.retry_keychain()
+
+    def client(self) -> ApiClient:
+        """A client that asks by the log-in. Raises Failure: nothing runs, nobody is logged in, a keychain is locked."""
+        return ApiClient(owner.owner_url(self._data_dir), self._login.token)
+
+    def _state_of(self, found: OwnerProcess | None) -> TrayState:
+        known = replace(self._known, url=None, setup_code=None, is_kept=False)
+        if found is None:
+            self._owner = None
+            return replace(known, service=ServiceState.STOPPED)
+        if self._owner is None or self._owner.pid != found.pid:
+            self._owner, self._owned_since, self._has_answered = found, self._clock.monotonic(), False
+            self.poll_all_next()
+        return self._query_if_reachable(replace(known, url=found.url, is_kept=found.is_kept), found)
+
+    def _query_if_reachable(self, known: TrayState, found: OwnerProcess) -> TrayState:
+        if found.url is None:
+            return replace(known, service=self._state_without_answer(found))
+        try:
+            state = self._query(replace(known, service=ServiceState.ANSWERS), found.url)
+        except Failure as failure:
+            return self._state_after_failure(known, found, failure)
+        self._has_answered = True
+        return state
+
+    def _state_after_failure(self, known: TrayState, found: OwnerProcess, failure: Failure) -> TrayState:
+        if failure.code == _UNREACHABLE:
+            return replace(known, service=self._state_without_answer(found))
+        self._has_answered = True
+        if failure.code == _RESTS:
+            self.poll_all_next()  # what comes after it may be another store
+            return replace(known, service=ServiceState.RESTS)
+        return replace(known, service=ServiceState.ANSWERS)  # it has trouble with this very question
+
+    def _state_without_answer(self, found: OwnerProcess) -> ServiceState:
+        if self._has_answered:
+            return ServiceState.SILENT if found.url is not None else ServiceState.STOPPING
+        is_new = self._clock.monotonic() - self._owned_since < START_SECONDS
+        return ServiceState.STARTING if is_new else ServiceState.SILENT
+
+    # --- what the API is asked ---
+
+    def _query(self, known: TrayState, url: str) -> TrayState:
+        token = self._login.find_token()
+        if token is None:
+            return self._anonymous_state(known, url)
+        try:
+            return self._query_as_member(known, ApiClient(url, token), token)
+        except Failure as failure:
+            if failure.exit_code != ACCESS:
+                raise
+            if failure.code == _ENDED:
+                self._login.forget_token(token)
+            return self._anonymous_state(known, url)
+
+    def _anonymous_state(self, known: TrayState, url: str) -> TrayState:
+        """What anybody may know; the rest is forgotten."""
+        self._asked_with = None
+        is_new = _read_answer(ApiClient(url), needs_setup, "")
+        code = find_setup_code(self._data_dir) if is_new else None
+        return TrayState(ServiceState.ANSWERS, url, code, self._login.access, is_kept=known.is_kept)
+
+    def _query_as_member(self, known: TrayState, client: ApiClient, token: str) -> TrayState:
+        accounts = client.call(_get_request("/accounts"))
+        state = _read_answer(client, lambda status: self._with_status(known, status, accounts), "/status")
+        if token == self._asked_with and self._clock.monotonic() < self._poll_all_at:
+            return state
+        self._poll_all_at, self._asked_with = self._clock.monotonic() + FULL_POLL_SECONDS, token
+        state = replace(state, access=_read_answer(client, access_of, "/me"))
+        return (
+            _with_admin_facts(state, client)
+            if state.access is AccessLevel.ADMINISTRATOR
+            else _without_admin_facts(state)
+        )
+
+    def _with_status(self, known: TrayState, status: Json, accounts: Json) -> TrayState:
+        state = with_status(known, status, accounts)
+        before, self._began_at = self._began_at, self._clock.monotonic() - uptime_of(status)
+        if self._began_at > before + _ANOTHER:
+            self.poll_all_next()  # it rested since, and was perhaps not met at that
+        return state
+
+
+def _with_admin_facts(state: TrayState, client: ApiClient) -> TrayState:
+    """With what administrators may know. What has trouble of its own stays as it was known."""
+
+    def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
+        try:
+            return _read_answer(client, read, path, *query)
+        except Failure as failure:
+            if failure.code in (_UNREACHABLE, _RESTS) or failure.exit_code == ACCESS:
+                raise
+            return now
+
+    def ended(now: AuditOutcome | None, action: str) -> AuditOutcome | None:
+        return ask(now, outcome_of, "/admin/audit-events", ("action", action), ("limit", "1"))
+
+    return replace(
+        state,
+        last_backup=ask(state.last_backup, newest_backup, "/admin/backups", ("limit", "1")),
+        https=ask(state.https, https_of, "/admin/https"),
+        backup=ended(state.backup, "backup.create"),
+        restore=ended(state.restore, "backup.restore"),
+    )
+
+
+def _without_admin_facts(state: TrayState) -> TrayState:
+    return replace(state, last_backup=None, https=None, backup=None, restore=None)
+
+
+def _get_request(path: str, *query: tuple[str, str]) -> ApiRequest:
+    return ApiRequest("GET", path, query=query, timeout=_ANSWER_SECONDS)
+
+
+def _read_answer(client: ApiClient, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
+    """What an answer says. One that cannot be read, as of another release, is a Failure."""
+    answer = client.call(_get_request(path, *query))
+    try:
+        return read(answer)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Failure("unexpected_answer", "The appliance answered something unexpected.", INTERNAL) from error

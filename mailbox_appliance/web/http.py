@@ -1,0 +1,582 @@
+"""HTTP requests and responses: parameters, bodies, callers, proxies; envelope, errors, statuses."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import msgspec
+
+from mailbox_appliance.errors import (
+    Conflict,
+    Denied,
+    Detail,
+    HostNotAllowed,
+    Invalid,
+    MessageTooLarge,
+    NotFound,
+    Problem,
+    Throttled,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+    Unverified,
+    WrongMedia,
+)
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.records import Download, OperationResult
+from mailbox_appliance.operations.decoding import HEADERS
+from mailbox_appliance.operations.operation import Origin, Request
+from mailbox_appliance.settings import Settings
+from mailbox_appliance.store.files import DISK_FULL_MESSAGE
+from mailbox_appliance.web.routes import Route
+from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPONED
+
+_MAX_QUERY_FIELDS = 100
+_UNKNOWN_PARAMETER = "There is no such parameter here."
+_ENVIRON = {wire: "HTTP_" + header.upper().replace("-", "_") for wire, header in HEADERS.items()}
+
+_AUTHORITY = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)  # of a target in absolute form (RFC 9112 3.2.2)
+_SLASHED = re.compile(r"//|\\|\0")
+_HIDDEN = re.compile(r"//|%2f|%5c|%00", re.IGNORECASE)
+
+
+def path_of(environ: Mapping[str, Any]) -> str | None:
+    """The decoded path that a request asks for; None where it names nothing, whatever the routes are.
+
+    Only a slash that is written as one parts segments (RFC 3986 2.2), so that whoever stands in front of this service
+    and looks at paths reads the same in them. Decoding hides that, so the target counts as it was written, where the
+    server tells it (`REQUEST_URI`); a WSGI server need not (PEP 3333).
+    """
+    path: str = environ["PATH_INFO"]
+    written = re.split("[?#]", _AUTHORITY.sub("", environ.get("REQUEST_URI", ""), count=1))[0]
+    if _SLASHED.search(path) or _HIDDEN.search(written):
+        return None
+    # WSGI gives bytes as Latin-1 (PEP 3333).
+    return path if path.isascii() else path.encode("latin-1").decode("utf-8", "replace")
+
+
+def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Route) -> Request:
+    """The request as an operation takes it; its body is read only where the method has one."""
+    values, places = dict(path), dict.fromkeys(path, "path")
+    faults = _read_query(environ.get("QUERY_STRING", ""), values, places)
+    for wire, variable in _ENVIRON.items():
+        if wire in route.operation.parameters and variable in environ:
+            # Header fields are bytes; WSGI gives them as Latin-1.
+            values[wire], places[wire] = environ[variable], "header"
+    has_body = route.method in ("POST", "PUT", "PATCH")
+    return Request(
+        values=values,
+        places=places,
+        body=read_body(environ, route.operation.body_limit) if has_body else None,
+        media_type=environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower(),
+        is_body_discarded=BODY_DISCARDED in environ,
+        postponed_bytes=environ.get(BODY_POSTPONED, 0) if has_body else 0,
+        faults=faults,
+    )
+
+
+def refuse_query(environ: Mapping[str, Any]) -> None:
+    """Raises Invalid where a request gives parameters to what has none."""
+    values: dict[str, str] = {}
+    faults = _read_query(environ.get("QUERY_STRING", ""), values, {})
+    if faults := faults or tuple(Detail(f"query:{name}", _UNKNOWN_PARAMETER) for name in values):
+        raise Invalid(details=faults, reason=faults[0].message)
+
+
+def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
+    """Add what the query gives; answers its faults: a name given twice, or one that travels in the path or a header."""
+    try:
+        # WSGI gives bytes as Latin-1; a client should have written them as %XX, in UTF-8 both.
+        text = text.encode("latin-1").decode("utf-8")
+        given = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_QUERY_FIELDS)
+    except ValueError:
+        return (Detail("query:", "The query is not UTF-8, or has too many parameters."),)
+    faults = []
+    for name, value in given:
+        if name in HEADERS or places.get(name) == "path":
+            faults.append(Detail(f"query:{name}", _UNKNOWN_PARAMETER))
+        elif name in values:
+            faults.append(Detail(f"query:{name}", "This is given more than once."))
+        else:
+            values[name], places[name] = value, "query"
+    return tuple(faults)
+
+
+def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
+    """The body; of one in memory that is over the limit only so much that this can be seen."""
+    content: Content | None = getattr(environ["wsgi.input"], "content", None)
+    if content is not None:
+        return content
+    length = min(int(environ.get("CONTENT_LENGTH") or 0), limit + 1)
+    body: bytes = environ["wsgi.input"].read(length) if length else b""
+    return body
+
+
+# --- How values and errors are written out: the envelope, the error object, the statuses of the families ---
+
+
+JSON = "application/json; charset=utf-8"
+#: Bytes of a streamed body that are handed over at once: small beside what a connection may hold of its own.
+PIECE = 128 * 1024
+#: Says that an answer is one of an earlier release, given again.
+REPLAYED = "Idempotency-Replayed"
+_MEDIA_TYPE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+)  # RFC 6838 4.2
+_NOT_IN_NAME = re.compile(r"[^ !#-$&-\[\]-~]")  # no quote, backslash or percent: readers differ about them
+
+_STATUS: tuple[tuple[type[Problem], int], ...] = (
+    (Invalid, 400),
+    (Unauthenticated, 401),
+    (Denied, 403),
+    (NotFound, 404),
+    (Conflict, 409),
+    (TooLarge, 413),
+    (WrongMedia, 415),
+    (Unsupported, 422),
+    (Throttled, 429),
+    (Unverified, 502),
+    (Unavailable, 503),
+)
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """Where in the request the fault lies."""
+
+    path: str
+    message: str
+
+
+class Error(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What went wrong: a code to switch on, a sentence for a person, the id under which it is logged."""
+
+    code: str
+    message: str
+    request_id: str
+    details: tuple[ErrorDetail, ...] = ()
+
+
+class ErrorEnvelope(msgspec.Struct, frozen=True):
+    """The body of every error."""
+
+    error: Error
+
+
+class StreamedBody:
+    """A body that is made while it is sent; `size` where it is known. Close it, sent or not."""
+
+    def __init__(self, pieces: Iterator[bytes], size: int | None) -> None:
+        self._pieces, self.size = pieces, size
+
+    def __iter__(self) -> Iterator[bytes]:
+        """In pieces of at most PIECE bytes."""
+        for chunk in self._pieces:
+            view = memoryview(chunk)
+            for start in range(0, len(chunk), PIECE):
+                yield bytes(view[start : start + PIECE])
+
+    def close(self) -> None:
+        """Let go of what it is made from."""
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response, written out; with `stream` in place of a body where that is made while it is sent."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    media_type: str = JSON
+    stream: StreamedBody | None = None
+
+
+class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
+    data: Any
+    warnings: tuple[str, ...] = ()
+
+
+_NOSNIFF, _NO_STORE = ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")
+_encoder = msgspec.json.Encoder()
+
+
+def success(status: int, answer: OperationResult[Any]) -> Response:
+    """`{"data": ..., "warnings"?: [...]}`, or a file."""
+    if isinstance(answer.data, Download):
+        return _download(status, answer.data)
+    headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
+    return Response(status, _encoder.encode(_SuccessEnvelope(answer.data, answer.warnings)), headers)
+
+
+def _download(status: int, file: Download) -> Response:
+    """A file that a browser saves and never shows: a sender wrote it."""
+    media_type = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
+    headers = (("Content-Disposition", disposition(file.filename)), ("Content-Security-Policy", "sandbox"))
+    return Response(status, b"", headers, media_type, StreamedBody(file.chunks, file.size))
+
+
+def disposition(filename: str) -> str:
+    """`attachment` with a file name (RFC 6266 4), in UTF-8 as well where it is not plain ASCII (RFC 8187)."""
+    plain = _NOT_IN_NAME.sub("_", filename)
+    extended = "" if plain == filename else f"; filename*=UTF-8''{quote(filename, safe='', errors='replace')}"
+    return f'attachment; filename="{plain}"{extended}'
+
+
+def failure(problem: Problem, request_id: str, allowed: frozenset[int]) -> Response:
+    """The error object of a problem, with a status that the endpoint lists.
+
+    What is no fault of the request's, and what the endpoint does not list, is a fault of ours: it tells no details.
+    """
+    status = next((number for family, number in _STATUS if isinstance(problem, family)), 500)
+    if status not in allowed:
+        status, problem = _listed_status(status, problem)
+    if status == 500 or status not in allowed:
+        return internal_error(request_id)
+    headers = []
+    if status == 401:
+        headers.append(("WWW-Authenticate", "Bearer"))
+    if problem.retry_after is not None:
+        headers.append(("Retry-After", str(problem.retry_after)))
+    return error(status, problem.code, problem.message, request_id, problem.details, tuple(headers))
+
+
+def error(
+    status: int,
+    code: str,
+    message: str,
+    request_id: str,
+    details: tuple[Detail, ...] = (),
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Response:
+    """An error object."""
+    shown = tuple(ErrorDetail(detail.path, detail.message) for detail in details)
+    body = _encoder.encode(ErrorEnvelope(Error(code, message, request_id, shown)))
+    return Response(status, body, headers)
+
+
+def internal_error(request_id: str) -> Response:
+    """A fault of ours. What happened stands in the log, under the request's id."""
+    return error(500, "internal_error", "Something went wrong here. The log has it under this request id.", request_id)
+
+
+def disk_full(request_id: str) -> Response:
+    """The same where the disk of the store is full."""
+    return error(500, "internal_error", DISK_FULL_MESSAGE, request_id)
+
+
+def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
+    """What an endpoint says that does not list 413, 415 or 503: a 400, or 429 where it is to be tried again."""
+    if isinstance(problem, TooLarge):
+        return 400, MessageTooLarge(what=problem.what, limit=problem.limit)
+    if status == 415:
+        return 400, Invalid.at("header:Content-Type", "The body must be `application/json`.")
+    if status == 503 and problem.retry_after is not None:
+        return 429, Throttled(retry_after=problem.retry_after)
+    return status, problem
+
+
+def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
+    """The header fields that go with a response."""
+    size = len(response.body) if response.stream is None else response.stream.size
+    return [
+        ("Content-Type", response.media_type),
+        *((("Content-Length", str(size)),) if size is not None else ()),
+        ("X-Request-Id", request_id),
+        _NOSNIFF,
+        *(() if any(name == _NO_STORE[0] for name, _ in response.headers) else (_NO_STORE,)),
+        *response.headers,
+    ]
+
+
+# --- Proxies whose word counts: which they are, and what they say of where a request comes from and how ---
+#
+#     X-Forwarded-For: 198.51.100.7, 10.0.0.5      each proxy puts the address it was asked from behind those before
+#     X-Forwarded-Proto: https                     and the scheme that it was asked by
+#     Forwarded: for=198.51.100.7;proto=https      the same in one field (RFC 7239)
+#
+# Only the end of what is said was written by somebody who is trusted: it is read from there, and no further than the
+# first address that is no trusted proxy. What stands before it a client may have made up.
+
+
+# Nobody has as many in a row; what stands before is not read.
+_MAX_HOPS = 32
+_PORT = r"(?::(?:[0-9]{1,5}|_[0-9A-Za-z._-]+))?"
+# RFC 7239 section 6; the last, an IPv6 address without brackets, is what X-Forwarded-For has.
+_NODE = re.compile(rf"\[([^]]+)\]{_PORT}|([0-9.]+){_PORT}|([0-9A-Fa-f:.]+(?:%[^]]*)?)")
+# Good backwards too, and used so: a quote that a client left open does not swallow what a proxy wrote behind it.
+_ELEMENT = re.compile(r'(?:[^",]+|"[^"]*")*')
+# No character may be taken by two of its parts: that would be tried in all ways, while everybody else waits.
+_PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",;\\]+)[ \t]*)?(?:;|\Z)""")
+
+
+@dataclass(frozen=True)
+class ForwardedInfo:
+    """What trusted proxies say: the client's address, and whether it asked by HTTPS. None: nothing that is readable."""
+
+    address: str | None
+    is_secure: bool | None
+
+
+@dataclass(frozen=True)
+class _Hop:
+    address: str | None
+    scheme: str | None
+
+
+class TrustedProxies:
+    """The addresses and networks of proxies that are trusted, and the kind of header fields that they write."""
+
+    def __init__(self, networks: Iterable[str] = (), headers: str = "x-forwarded") -> None:
+        parsed = [ip_network(_unmap_network(text.partition("%")[0])) for text in networks]
+        self._networks = tuple(parsed)
+        self._read_headers = self._read_forwarded_field if headers == "forwarded" else self._read_x_forwarded
+
+    def trusts(self, address: str | None) -> bool:
+        """Whether a peer of this address is one of them."""
+        if not self._networks or address is None or (parsed := _parse_address(address)) is None:
+            return False
+        return any(parsed in network for network in self._networks)
+
+    def read_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
+        """What is said of a request whose peer is trusted. The other kind of fields says nothing."""
+        return self._read_headers(environ)
+
+    def _read_x_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
+        elements = environ.get("HTTP_X_FORWARDED_FOR", "").rsplit(",", _MAX_HOPS)[-_MAX_HOPS:]
+        nodes = (_parse_node(element) for element in reversed(elements) if element.strip())
+        schemes = (scheme.strip() for scheme in environ.get("HTTP_X_FORWARDED_PROTO", "").split(","))
+        return ForwardedInfo(self._find_client(nodes), _all_https(filter(None, schemes)))
+
+    def _read_forwarded_field(self, environ: Mapping[str, Any]) -> ForwardedInfo:
+        schemes: list[str] = []
+
+        def nodes() -> Iterator[str | None]:
+            for hop in _parse_hops(environ.get("HTTP_FORWARDED", "")):
+                if hop.scheme is not None:
+                    schemes.append(hop.scheme)
+                yield hop.address
+
+        return ForwardedInfo(self._find_client(nodes()), _all_https(schemes))
+
+    def _find_client(self, nodes: Iterable[str | None]) -> str | None:
+        """The first address, from the end, that is no trusted proxy; else the last that is readable."""
+        client = None
+        for node in nodes:
+            if node is None:
+                break
+            client = node
+            if not self.trusts(node):
+                break
+        return client
+
+
+@lru_cache(maxsize=4)
+def _build_proxies(networks: tuple[str, ...], headers: str) -> TrustedProxies:
+    return TrustedProxies(networks, headers)
+
+
+def trusted_proxies(settings: Settings) -> TrustedProxies:
+    """Those that the settings name."""
+    return _build_proxies(settings.names("server.trusted_proxies"), settings.text("server.proxy_headers"))
+
+
+def _all_https(schemes: Iterable[str]) -> bool | None:
+    said = [scheme.lower() == "https" for scheme in schemes]
+    return all(said) if said else None
+
+
+def _parse_hops(field: str) -> Iterator[_Hop]:
+    """The elements of a Forwarded field (RFC 7239 section 4), the last one first, until one cannot be read."""
+    backwards, place = field[::-1], 0
+    for _ in range(_MAX_HOPS):
+        found = _ELEMENT.match(backwards, place)
+        assert found is not None  # noqa: S101 - it matches nothing as well
+        place = found.end() + 1
+        is_whole = place > len(backwards) or backwards[found.end()] == ","
+        if not is_whole or found.group().strip():
+            hop = _parse_hop(found.group()[::-1]) if is_whole else None
+            # Who knows what it would have said of the scheme.
+            yield hop or _Hop(None, "unreadable")
+        if place > len(backwards):
+            return
+
+
+def _parse_hop(element: str) -> _Hop | None:
+    """An element of Forwarded; None: it is none, such as with one parameter twice."""
+    pairs: dict[str, str] = {}
+    place = 0
+    while place < len(element):
+        found = _PAIR.match(element, place)
+        if found is None or (found.group(1) or "").lower() in pairs:
+            return None
+        place = found.end()
+        if found.group(1):
+            pairs[found.group(1).lower()] = found.group(2).strip('"')
+    return _Hop(_parse_node(pairs.get("for", "")), pairs.get("proto"))
+
+
+def _parse_node(node: str) -> str | None:
+    """The address of a node as proxies write it: with or without a port, quotes, brackets and a zone, or None."""
+    text = node.strip()
+    text = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    found = _NODE.fullmatch(text)
+    parsed = None if found is None else _parse_address(found.group(1) or found.group(2) or found.group(3))
+    return None if parsed is None else str(parsed)
+
+
+def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
+    """An address without its zone; an IPv4 one where an IPv6 socket shows it."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
+
+
+def _unmap_network(network: str) -> str:
+    """A network of mapped IPv4 addresses, as a log of ours may show them, as the IPv4 network that it is."""
+    parsed = ip_network(network)
+    mapped = getattr(parsed.network_address, "ipv4_mapped", None)
+    return network if mapped is None or parsed.prefixlen < 96 else f"{mapped}/{parsed.prefixlen - 96}"
+
+
+# ---
+# Where a request comes from and what it was made with; and whether this listener answers to such a request at all.
+
+
+# Header fields that only proxies write, as the starts of their WSGI names. Any of them, even an empty one, shows that
+# the request did not begin on this computer; only configured proxies say who the client is (`proxies`).
+_PROXY_HEADERS = (
+    "\nHTTP_FORWARDED",
+    "\nHTTP_VIA",
+    "\nHTTP_X_FORWARDED_",
+    "\nHTTP_X_REAL_IP",  # nginx, Traefik
+    "\nHTTP_X_CLIENT_IP",
+    "\nHTTP_X_ORIGINAL_FORWARDED_FOR",
+    "\nHTTP_X_ENVOY_EXTERNAL_ADDRESS",
+    "\nHTTP_CF_CONNECTING_IP",
+    "\nHTTP_TRUE_CLIENT_IP",
+)
+_LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
+
+
+def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
+    """Where a request comes from. One that a proxy marked is never of this computer, wherever the proxy runs; where it
+    is from then, and whether it came by HTTPS all the way, only trusted proxies can tell.
+    """
+    address = environ.get("REMOTE_ADDR") or None
+    is_secure = environ.get("wsgi.url_scheme") == "https"
+    if not _is_forwarded(environ):
+        return Origin(address, is_local=_is_loopback(address), is_secure=is_secure)
+    if not proxies.trusts(address):
+        return Origin(address, is_local=False, is_secure=is_secure)
+    said = proxies.read_forwarded(environ)
+    # Asked by plain HTTP it was listened to, however well the proxy asks us.
+    return Origin(
+        said.address or address, is_local=False, is_secure=is_secure if said.is_secure is None else said.is_secure
+    )
+
+
+def find_client_address(environ: Mapping[str, Any], proxies: TrustedProxies) -> str | None:
+    """The client's own address; None where a proxy marked the request and no trusted one says whom it is from."""
+    address = environ.get("REMOTE_ADDR") or None
+    if not _is_forwarded(environ):
+        return address
+    return proxies.read_forwarded(environ).address if proxies.trusts(address) else None
+
+
+def bearer_token(environ: Mapping[str, Any]) -> str | None:
+    """The token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None."""
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+class AllowedHosts:
+    """The names that the HTTP listener answers to: loopback ones and configured ones.
+
+    A page of somebody else's, whose name was made to point here (DNS rebinding), sends its own name.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = _LOOPBACK_NAMES | {_without_port(name.lower()) for name in names if name}
+
+    def check(self, environ: Mapping[str, Any]) -> None:
+        """Raises HostNotAllowed for a foreign Host, or a foreign Origin."""
+        if environ.get("wsgi.url_scheme") == "https":
+            return
+        host = environ.get("HTTP_HOST", "")
+        # HTTP/1.0 has no Host, and no browser speaks it. Health checks may; such a request is never local.
+        if (host or environ.get("SERVER_PROTOCOL") != "HTTP/1.0") and not self._is_allowed(host):
+            raise HostNotAllowed(header="Host")
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and not self._is_same_origin(origin, host):
+            raise HostNotAllowed(header="Origin")
+
+    def _is_allowed(self, host: str) -> bool:
+        name = _without_port(host.lower())
+        return name in self._names or _is_loopback_name(name)
+
+    def _is_same_origin(self, origin: str, host: str) -> bool:
+        try:
+            parts = urlsplit(origin)
+            port = parts.port
+        except ValueError:
+            return False
+        # Another program's page on this computer has a loopback name as well, but another port.
+        return (
+            parts.scheme in ("http", "https")
+            and self._is_allowed(parts.netloc)
+            and (port == _port(host) or not _is_loopback_name(_without_port(parts.netloc.lower())))
+        )
+
+
+def _is_loopback(address: str | None) -> bool:
+    if address is None:
+        return False
+    if address in ("127.0.0.1", "::1"):
+        return True
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
+def _is_loopback_name(name: str) -> bool:
+    """Whether a host, as a URL has it, always means the local computer: nobody can make such a name point elsewhere."""
+    if name in _LOOPBACK_NAMES:
+        return True
+    try:
+        return IPv4Address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_forwarded(environ: Mapping[str, Any]) -> bool:
+    """Whether a proxy made a request: it has a header field of one, or is HTTP/1.0, which nginx speaks by default."""
+    if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+        return True
+    # In one text they are looked for several times faster than name by name, and every request pays for it.
+    names = "\n".join(("", *environ))
+    return any(mark in names for mark in _PROXY_HEADERS)
+
+
+def _without_port(host: str) -> str:
+    name, separator, port = host.rpartition(":")
+    return (
+        name
+        if separator and (port.isdigit() or not port) and not (host.startswith("[") and host.endswith("]"))
+        else host
+    )
+
+
+def _port(host: str) -> int | None:
+    port = host.rpartition(":")[2]
+    return int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else None

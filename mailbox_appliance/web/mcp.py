@@ -1,0 +1,110 @@
+"""`POST /mcp`: who asks is found out here, as for every request; what answers is handed in by a floor above.
+
+Nothing of it is loaded before somebody comes with a good credential. Any other method is 405, as the table of routes
+has it: a GET would be a stream that holds a worker for ever.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.errors import Detail, Invalid, Problem, TooBusy, TooLarge, WrongMedia
+from mailbox_appliance.events import LargeWorkEnded
+from mailbox_appliance.model.content import LARGE
+from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB, Origin, identify
+from mailbox_appliance.web import http
+from mailbox_appliance.web.http import Response, bearer_token, read_body
+from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPONED
+
+Headers = Iterable[tuple[str, str]]
+
+MCP_PATH = "/mcp"
+#: What it refuses by itself, with an error object; anything wrong with a message is told as the protocol has it.
+_ERROR_STATUSES = frozenset({401, 403, 413, 415, 503})
+_RETRY_AFTER = 5
+_JSON = "application/json"
+#: What is looked at here, as the protocol wants it: its SDK is strict about their case, and about what is left out.
+_FIXED_HEADERS = [("content-type", _JSON), ("accept", f"{_JSON}, text/event-stream")]
+#: What may be asked for where JSON is what comes, the closest first (RFC 9110 12.5.1).
+_ACCEPTED_RANGES = (_JSON, "application/*", "*/*")
+_NOT_UTF_8 = "JSON is UTF-8 (RFC 8259 8.1): leave `charset` out."
+_NOT_ACCEPTABLE = "Answers are `application/json`, which this leaves out."
+_ZERO_WEIGHT = re.compile(r"0(\.0{0,3})?")
+_MCP_HEADER_PREFIX = "HTTP_MCP_"
+
+
+class McpHandler(Protocol):
+    """Answers messages of the Model Context Protocol, for whoever has been identified already."""
+
+    def answer(
+        self, appliance: Appliance, origin: Origin, token: str, headers: Headers, body: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Status, header fields and body for one POST."""
+
+    def close(self) -> None:
+        """Let go of everything; calls that are under way end soon."""
+
+
+def answer_post(
+    assistants: McpHandler, appliance: Appliance, origin: Origin, environ: Mapping[str, Any], request_id: str
+) -> Response:
+    """The response to one POST."""
+    try:
+        token = bearer_token(environ)
+        identify(appliance.store, token, origin)
+        _require_json(environ.get("CONTENT_TYPE", ""))
+        if not _is_json_accepted(environ.get("HTTP_ACCEPT", "")):
+            fault = Invalid.at("header:Accept", _NOT_ACCEPTABLE)
+            return http.error(406, fault.code, fault.message, request_id, fault.details)
+        body = _read_mcp_body(environ)
+        status, headers, content = assistants.answer(appliance, origin, token or "", _protocol_headers(environ), body)
+        if len(body) > LARGE:
+            appliance.events.publish(LargeWorkEnded())
+    except Problem as problem:
+        return http.failure(problem, request_id, _ERROR_STATUSES)
+    media_type = next((value for name, value in headers if name.lower() == "content-type"), _JSON)
+    return Response(status, content, media_type=media_type)
+
+
+def _read_mcp_body(environ: Mapping[str, Any]) -> bytes:
+    postponed = environ.get(BODY_POSTPONED, 0)
+    body = read_body(environ, MAIL_LIMIT)
+    if BODY_DISCARDED in environ or max(len(body), postponed) > MAIL_LIMIT:
+        raise TooLarge(what="The message", limit=f"{MAIL_LIMIT // MIB} MiB")
+    if postponed:
+        raise TooBusy(retry_after=_RETRY_AFTER)
+    return body if isinstance(body, bytes) else body.read()
+
+
+def _protocol_headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the protocol looks at. No session is kept, so none is named to it."""
+    own = [
+        (name[5:].replace("_", "-").lower(), value)
+        for name, value in environ.items()
+        if name.startswith(_MCP_HEADER_PREFIX)
+    ]
+    return _FIXED_HEADERS + [(name, value) for name, value in own if name != "mcp-session-id"]
+
+
+def _require_json(content_type: str) -> None:
+    """Raises WrongMedia for a body of another type, or another encoding."""
+    media_type, parameters = _parse_media_type(content_type)
+    if media_type != _JSON:
+        raise WrongMedia
+    if parameters.get("charset", "utf-8") != "utf-8":
+        raise WrongMedia(details=(Detail("header:Content-Type", _NOT_UTF_8),))
+
+
+def _is_json_accepted(accept: str) -> bool:
+    """Whether JSON may be the answer: who says nothing takes anything (RFC 9110 12.5.1)."""
+    ranges = dict(_parse_media_type(one) for one in accept.split(",") if one.strip())
+    closest = next((ranges[one] for one in _ACCEPTED_RANGES if one in ranges), None)
+    return not ranges if closest is None else not _ZERO_WEIGHT.fullmatch(closest.get("q", "1"))
+
+
+def _parse_media_type(value: str) -> tuple[str, dict[str, str]]:
+    """A media type and its parameters, which have no case where they matter here."""
+    first, *rest = value.lower().split(";")
+    pairs = (one.partition("=") for one in rest)
+    return first.strip(), {name.strip(): text.strip().strip('"') for name, _, text in pairs}

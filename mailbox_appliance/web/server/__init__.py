@@ -1,0 +1,1 @@
+"""The HTTP and HTTPS server: sockets, framing, bounds and memory, on waitress."""

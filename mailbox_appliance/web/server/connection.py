@@ -1,0 +1,633 @@
+"""One connection: its deadlines, its answers, what is still to be sent, closing, and TLS.
+
+What is to be sent waits in memory. A worker does not wait for the reader of an answer: the connection's next request
+does, and so does the rest of a streamed answer. Only an answer that the application writes in several parts itself
+holds its worker up, until the client reads or its time is over.
+
+Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`, `service`,
+`cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
+`_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`, `close_when_flushed`,
+`will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`; ClientDisconnected.
+"""
+
+import logging
+import math
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import msgspec
+from waitress.channel import ClientDisconnected, HTTPChannel
+from waitress.task import ErrorTask, WSGITask
+from waitress.utilities import BadRequest
+
+from mailbox_appliance.errors import Problem, TooBusy
+from mailbox_appliance.security.tokens import new_id
+from mailbox_appliance.web.server.framing import BadField, IncomingRequest, RequestAborted, RequestTimeout
+from mailbox_appliance.web.server.memory import MemoryReservation, OutputBuffer
+
+# --- What is answered on a connection: the application's answers, and the server's own errors in the same shape ---
+#
+# Waitress internals used (pinned to 3.0.*): of Task `status`, `version`, `response_headers`, `content_length`,
+# `wrote_header`, `write`, `service`, `execute`, `finish`, `close_on_finish`, `content_bytes_written`,
+# `set_close_on_finish`, `build_response_header`, `get_environment`.
+
+
+log = logging.getLogger(__name__)
+
+#: Environ key: the size of a body that was over the listener's bound; it was thrown away and `wsgi.input` is empty.
+BODY_DISCARDED = "mailbox.body_discarded"
+#: Environ key: the size of a body that there was no memory for; it was thrown away and `wsgi.input` is empty.
+BODY_POSTPONED = "mailbox.body_postponed"
+
+#: Environ key: takes a body that is written bit by bit as the client reads it; the application then returns nothing.
+STREAM_BODY = "mailbox.hand_over"
+
+_HEADER_ALLOWANCE = 4096  # bytes, about: what an answer is besides its body
+
+#: Status, code and text of the answers that the server gives without asking the application.
+_SERVER_ERRORS = {
+    400: ("invalid_request", "This is not a valid HTTP request: {reason}."),
+    408: ("request_timeout", "The request was not complete in time. Send it again, without pauses."),
+    413: ("body_too_large", "The body is far larger than anything this service takes."),
+    431: ("headers_too_large", "The header of the request is too large."),
+    500: ("internal_error", "Something went wrong here. The log tells more under this request id."),
+    501: ("invalid_request", "This is not a valid HTTP request: {reason}."),
+}
+
+
+class ErrorResponseTask(ErrorTask):
+    """An answer of the server itself, after which the connection is closed."""
+
+    def execute(self) -> None:
+        """Write the answer; the request has an `error`."""
+        error = self.request.error
+        code, message = _error_text(error)
+        self.version = "1.1"
+        places = (f"header:{error.name}",) if isinstance(error, BadField) else ()
+        body = _prepare_error(self, 400 if error.code == 501 else error.code, code, message, places)
+        if isinstance(error, RequestAborted):
+            _add_retry_after(self, error.problem)
+        self.set_close_on_finish()
+        self.channel.lingers = True
+        self.write(body)
+
+
+def _error_text(error: Any) -> tuple[str, str]:
+    if isinstance(error, RequestAborted):
+        return error.problem.code, error.problem.message
+    code, text = _SERVER_ERRORS[error.code]
+    # Waitress quotes what was sent behind its reason.
+    return code, text.format(reason=str(error.body).partition(' "')[0])
+
+
+def _prepare_error(task: Any, number: int, code: str, message: str, places: tuple[str, ...] = ()) -> bytes:
+    """Make a task's answer an error of the server itself; gives its body, which is still to be written.
+
+    `places`: where its message has its reason.
+    """
+    status, request_id = HTTPStatus(number), new_id("req")
+    level = logging.ERROR if status == HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
+    log.log(level, "request refused", extra={"status": int(status), "code": code, "requestId": request_id})
+    told: dict[str, object] = {"code": code, "message": message, "requestId": request_id}
+    if places:
+        told["details"] = [{"path": place, "message": message} for place in places]
+    body = msgspec.json.encode({"error": told})
+    task.status, task.content_length = f"{status.value} {status.phrase}", len(body)
+    task.response_headers = [("Content-Type", "application/json; charset=utf-8"), ("X-Request-Id", request_id)]
+    return body
+
+
+def _add_retry_after(task: Any, problem: Problem) -> None:
+    if problem.retry_after is not None:
+        task.response_headers.append(("Retry-After", str(problem.retry_after)))
+
+
+class ResponseBody(Protocol):
+    """A body that the application makes while it is written."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Its pieces."""
+
+    def close(self) -> None:
+        """It is written, or never will be."""
+
+
+class ResponseTask(WSGITask):
+    """An answer of the application.
+
+    A body that is handed over holds no worker up: what is to come of it stands as a `Rest` in front of the connection's
+    next request, and is gone on with when the client has read enough of what is there.
+    """
+
+    wrote_header = False
+    close_on_finish = False
+    content_length: int | None = None
+    rest: "ResponseRemainder | None" = None  # where it is to be gone on with
+    _body: ResponseBody | None = None
+    _pieces: Iterator[bytes] = iter(())
+    _size: int | None = None
+    _is_last = False
+
+    def service(self) -> None:
+        """Write the answer, or as much of it as the client can take now."""
+        self.rest = None
+        try:
+            super().service()
+        finally:
+            if not self._is_paused():
+                self.close()
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._body is not None:
+            self._body.close()
+
+    def execute(self) -> None:
+        """Ask the application and write its answer; where there is no memory for it, say so instead."""
+        if self._is_streamed():
+            self._continue()
+            return
+        try:
+            super().execute()
+            if self._is_streamed():
+                self.content_length = self._size
+                self._continue()
+        except TooBusy as busy:
+            if self.wrote_header:
+                raise
+            body = _prepare_error(self, HTTPStatus.SERVICE_UNAVAILABLE, busy.code, busy.message)
+            _add_retry_after(self, busy)
+            self.channel.write_soon(self.build_response_header() + body)
+            self.wrote_header = True
+
+    def finish(self) -> None:
+        """End the answer, unless more of it is to come."""
+        if not self._is_paused():
+            super().finish()
+
+    def _is_streamed(self) -> bool:
+        return self._body is not None
+
+    def _is_paused(self) -> bool:
+        return self.rest is not None
+
+    def _take_stream(self, body: ResponseBody) -> None:
+        self._body, self._pieces = body, iter(body)
+        # Waitress would miss the body, which is written after the application returned.
+        self._size, self.content_length = self.content_length, None
+
+    def _continue(self) -> None:
+        self.close_on_finish = self.close_on_finish or self._is_last
+        for piece in self._pieces:
+            self.write(piece)
+            if self.channel.is_ahead():
+                self._pause()
+                return
+        if self._size is not None and self.content_bytes_written != self._size:
+            log.error("a streamed body ended early")
+            self.close_on_finish = True
+
+    def _pause(self) -> None:
+        # While more is to come the connection must not be closed.
+        self._is_last, self.close_on_finish = self.close_on_finish, False
+        self.rest = ResponseRemainder(self)
+        with self.channel.requests_lock:
+            self.channel.requests.insert(1, self.rest)
+
+    def write(self, data: bytes) -> None:
+        """Write one part of the answer, mostly all of it; raises TooBusy where there is no memory for it."""
+        self.channel.make_room(len(data) + _HEADER_ALLOWANCE, waits=self.wrote_header)
+        super().write(data)
+
+    def get_environment(self) -> dict[str, Any]:
+        """The WSGI environment, telling of a body that was thrown away."""
+        environ: dict[str, Any] = super().get_environment()
+        environ.pop("wsgi.file_wrapper", None)  # it writes what is no bytes
+        environ[STREAM_BODY] = self._take_stream
+        if self.request.postponed:
+            environ[BODY_POSTPONED] = self.request.discarded_bytes
+        if self.request.too_large:
+            environ[BODY_DISCARDED] = self.request.discarded_bytes
+        return environ
+
+    def build_response_header(self) -> bytes:
+        """The header, saying so when the connection ends with this answer."""
+        if self.request.unread or self.channel.server.draining:
+            self.channel.lingers = True
+            self.set_close_on_finish()
+        return super().build_response_header()
+
+
+class ResponseRemainder:
+    """What is to come of an answer; stands where the connection's next request would."""
+
+    error = None
+
+    def __init__(self, answer: ResponseTask) -> None:
+        self.answer = answer
+        request = answer.request
+        self.version, self.headers, self.path = request.version, request.headers, request.path
+
+    def close(self) -> None:
+        """Unless it was gone on with, it never will be."""
+        if self.answer.rest is self:
+            self.answer.rest = None
+            self.answer.close()
+
+
+def create_task(channel: Any, request: Any) -> ResponseTask:
+    """The task of a request: a new one, or that which is to be gone on with."""
+    return request.answer if isinstance(request, ResponseRemainder) else ResponseTask(channel, request)
+
+
+# --- One connection: its deadlines, what is still to be sent on it, and how it is closed ---
+#
+# What is to be sent waits in memory. A worker does not wait for the reader of an answer: the connection's next
+# request does, and so does the rest of a streamed answer. Only an answer that the application writes in several parts
+# itself holds its worker up, until the client reads or its time is over.
+#
+# Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`,
+# `service`, `cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`,
+# `_flush_some`, `_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`,
+# `close_when_flushed`, `will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`;
+# ClientDisconnected.
+
+
+_RETRY_AFTER = 5
+
+
+class QuietLogger:
+    """Stands for Waitress's logger: its lines quote paths (a download's is a secret) and addresses, ours do not."""
+
+    def info(self, message: str) -> None:
+        """A client that went away is no news."""
+
+    def warning(self, message: str, *counts: int) -> None:
+        """How many threads or requests did not end in time."""
+        log.warning(message, *counts)
+
+    def exception(self, message: str, *_: object) -> None:
+        """The kind of the failure and where it happened."""
+        log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "a connection failed", exc_info=True)
+
+    def log(self, level: int, _message: str) -> None:
+        """What wasyncore reports about sockets."""
+        log.log(level, "a socket reported an event")
+
+
+class HttpConnection(HTTPChannel):
+    """A connection. Times are seconds of the monotonic clock."""
+
+    parser_class, task_class, error_task_class = IncomingRequest, staticmethod(create_task), ErrorResponseTask
+    logger = QuietLogger()
+    request: Any = None
+    will_close: bool = False
+    sendbuf_len: int
+    lingers = False  # close only after the client has had the time to read the answer
+    lingers_until: float | None = None
+    paused = False  # a request waits until enough of the answers before it is read
+    promised = 0  # bytes of the answer being written that are still to come
+    drained = 0
+    progress: tuple[float, float] = (0.0, 0.0)  # the last activity seen, and when it was new
+
+    def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
+        self.peer = server.peer_of(addr[0])
+        self.rested = time.monotonic()
+        self.expected_until = self.rested + server.bounds.first_bytes
+        self.part = MemoryReservation(adj.memory)
+        super().__init__(server, sock, addr, adj, map=map)
+        self.outbufs = [OutputBuffer()]
+
+    def waiting(self, now: float) -> float:
+        """Seconds for which we have waited for this client, beyond those that what it sent may take.
+
+        None of it while we owe the client an answer: then it is 0 or less.
+        """
+        if self.owes() or self.will_close:
+            return 0.0
+        request = self.request
+        if request is None:
+            return now - self.rested
+        return now - max(request.started, self.rested) - request.received_bytes / self.server.bounds.upload_rate
+
+    @property
+    def is_with_worker(self) -> bool:
+        """Whether a worker may change what the loop is to do here."""
+        return bool(self.requests) and not self.paused
+
+    def owes(self) -> bool:
+        """Whether a complete request is still to be answered, or some of its answer to be sent."""
+        return bool(self.requests or self.total_outbufs_len or self.close_when_flushed)
+
+    def is_idle(self) -> bool:
+        """Whether nothing is lost when it is closed, but for what is half received."""
+        return not self.owes() and self.lingers_until is None
+
+    def is_sending(self) -> bool:
+        """Whether a request is coming in, or may be on its way: the client has only just come."""
+        return self.request is not None or time.monotonic() < self.expected_until
+
+    def has_unread(self) -> bool:
+        """Whether something of the client is here that was not read yet; what is done to it tells nothing to TLS."""
+        try:
+            return bool(socket.socket.recv(self.socket, 1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def expect(self) -> None:
+        """Wait for a request for a moment, if the listener ends now."""
+        self.expected_until = time.monotonic() + self.server.bounds.first_bytes
+
+    def check(self, now: float) -> None:
+        """Close the connection, or refuse its request, when a deadline has passed. Called by the loop."""
+        if self.request is not None and self.waiting(now) > self.server.request_timeout:
+            self.refuse(RequestTimeout())
+        elif self._has_timed_out(now):
+            # Not by `will_close`: Waitress acts on it when the socket takes data, which this one may never do again.
+            self.handle_close()
+
+    def _has_timed_out(self, now: float) -> bool:
+        if self.lingers_until is not None:
+            return now > self.lingers_until
+        if self.total_outbufs_len or self.close_when_flushed:
+            return self._unread_for(now) > float(self.server.request_timeout)
+        return self.request is None and self.waiting(now) > self.server.bounds.idle_timeout
+
+    def _unread_for(self, now: float) -> float:
+        # While output is pending nothing is read, so only what the client takes moves `last_activity`.
+        if self.progress[0] != self.last_activity:
+            self.progress = (self.last_activity, now)
+        return now - self.progress[1]
+
+    def refuse(self, error: BadRequest) -> None:
+        """Answer a request that is not complete with this error, and close. For the loop."""
+        with self.requests_lock:
+            request = self.request
+            if request is None or self.requests or self.lingers_until is not None:
+                return
+            request.error, request.completed, request.expect_continue = error, True, False
+            self.request, self.sent_continue = None, False
+            self.requests.append(request)
+            self.server.add_task(self)
+
+    def received(self, data: bytes) -> bool:
+        """Take what the client sent; while the connection lingers it is thrown away, up to a bound."""
+        if self.lingers_until is None:
+            self.expected_until = 0.0
+            return bool(super().received(data))
+        self.drained += len(data)
+        if self.drained > self.server.bounds.linger_bytes:
+            self.handle_close()
+        return False
+
+    def service(self) -> None:
+        """Answer one request, in a worker."""
+        request, self.rested = self.requests[0], math.inf
+        try:
+            super().service()
+        finally:
+            request.close()
+            with self.outbuf_lock:
+                self.promised = 0
+                self._reserve()
+            self.rested = time.monotonic()
+
+    # What is to be sent, and its memory: `part` covers what is pending or promised beyond the connection's own.
+
+    def make_room(self, size: int, *, waits: bool) -> None:
+        """Have memory for so much that will be written next; `waits`: until the client has read of what is pending.
+
+        Raises TooBusy where there is none, ClientDisconnected.
+        """
+        with self.outbuf_lock:
+            while waits and self.connected and self.is_ahead():
+                self.server.pull_trigger()
+                self.outbuf_lock.wait()
+            if not self.connected:
+                raise ClientDisconnected
+            self.promised = size
+            if not self._reserve():
+                self.promised = 0
+                raise TooBusy(retry_after=_RETRY_AFTER)
+
+    def _reserve(self) -> bool:
+        return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
+
+    def is_ahead(self) -> bool:
+        """Whether the client has read too little of what was written for more to be written now."""
+        return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
+
+    def write_soon(self, data: bytes) -> int:
+        """Send this, now or when the client reads. Raises ClientDisconnected."""
+        with self.outbuf_lock:
+            if not self.connected:
+                raise ClientDisconnected
+            self.outbufs[-1].append(data)
+            self.total_outbufs_len += len(data)
+            self.promised = max(0, self.promised - len(data))
+            self._flush_exception(self._flush_some, do_close=False)
+            if self.total_outbufs_len:
+                self.server.pull_trigger()
+        return len(data)
+
+    def _flush_some(self, do_close: bool = False) -> bool:
+        # Waitress says nothing of closing where it sends 100 Continue, in a worker maybe: only the loop closes.
+        with self.outbuf_lock:
+            sent = bool(super()._flush_some(do_close=do_close))
+            self._reserve()
+        return sent
+
+    def _flush_outbufs_below_high_watermark(self) -> None:
+        """Waitress would have the worker wait before the next request; here that request waits (see `pauses`)."""
+
+    def pauses(self) -> bool:
+        """Whether the next request is to wait until enough is read; then the loop takes it up."""
+        with self.outbuf_lock:
+            self.paused = self.connected and self.is_ahead()
+            return self.paused
+
+    def _resume(self) -> None:
+        with self.outbuf_lock:
+            ready = self.paused and not (self.connected and self.is_ahead())
+            self.paused = self.paused and not ready
+        if ready:
+            self.server.resume(self)
+
+    def writable(self) -> bool:
+        """Whether the loop has something to do here when the socket takes data."""
+        return self.paused or bool(super().writable())
+
+    def handle_write(self) -> None:
+        """Send what is pending. When all is sent, a connection that lingers is closed on our side only."""
+        if not (self.lingers and self.close_when_flushed):
+            super().handle_write()
+            self._resume()
+            return
+        self._flush_exception(self._flush_some)
+        if self.connected and not self.total_outbufs_len and not self.will_close:
+            self._begin_lingering()
+        if self.will_close:
+            self.handle_close()
+
+    def _begin_lingering(self) -> None:
+        # RFC 9112 9.6: closing while the client still sends resets the connection, and the answer is lost with it.
+        self.lingers_until = time.monotonic() + self.server.bounds.linger_seconds
+        self.close_when_flushed = False
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.will_close = True
+
+    def cancel(self) -> None:
+        """Forget the requests that no worker has begun."""
+        for request in self.requests:
+            request.close()
+        super().cancel()
+
+    def handle_close(self) -> None:
+        """Close the connection, and give back what a half-received request and unsent answers hold."""
+        if self.request is not None:
+            self.request.close()
+        super().handle_close()
+        with self.outbuf_lock:
+            self.promised = 0
+            self._reserve()
+        self._resume()
+
+    def handle_error(self) -> None:
+        """Report what must not happen, and go on without this connection."""
+        log.exception("a connection failed")
+        self.handle_close()
+
+
+# --- A connection that speaks TLS: the handshake and the records, inside the same loop as every other connection ---
+#
+# The loop reads while workers write, and an SSLSocket is for one thread at a time (CPython 3.11 has no lock of its
+# own there): every use of it holds `_tls`, and whoever holds that takes no other lock.
+
+
+# What is sent in one call. OpenSSL tells of it when all of it is with the system: larger ones would look like a client
+# that takes nothing.
+_RECEIVE_SIZE = 64 * 1024
+
+
+class TlsConnection(HttpConnection):
+    """A connection behind `server.context`, as it was when the connection was made."""
+
+    handshaking = True
+    wants_write = False  # OpenSSL has something of its own to send before it reads on: a flight, an answer to KeyUpdate
+    said_goodbye = False  # close_notify is sent; from here on the socket may be a plain one to Python
+
+    def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
+        self._tls = threading.Lock()
+        sock.setblocking(False)
+        wrapped = server.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        super().__init__(server, wrapped, addr, adj, map=map)
+        self.sendbuf_len = min(self.sendbuf_len, _RECEIVE_SIZE)
+
+    def _has_timed_out(self, now: float) -> bool:
+        if self.handshaking:
+            return now - self.rested > float(self.server.bounds.handshake_timeout)
+        return super()._has_timed_out(now)
+
+    def readable(self) -> bool:
+        """Whether the loop is to read here. While OpenSSL must write first, what came would only keep it spinning."""
+        if self.wants_write:
+            return False
+        return not self.will_close if self.handshaking else bool(super().readable())
+
+    def writable(self) -> bool:
+        """Whether the loop has something to do here when the socket takes data."""
+        return self.wants_write or (self.will_close if self.handshaking else super().writable())
+
+    def handle_read(self) -> None:
+        """Go on with the handshake, or take a record. OpenSSL holds none back: poll tells of those that come behind."""
+        if not self.connected or self.will_close:
+            return
+        data = self._receive()
+        if data:
+            self.last_activity = time.time()
+            self.received(data)
+        elif data is not None:
+            self.handle_close()
+        elif self.handshaking:  # and has begun to: from here on its own deadline counts
+            self.expected_until = math.inf
+
+    def _receive(self) -> bytes | None:
+        """What the client sent: empty where it ended or broke the rules, None where there is nothing now."""
+        size = self.adj.recv_bytes
+        try:
+            with self._tls:
+                self.wants_write = False
+                if self.said_goodbye:  # what still comes is thrown away, so nobody needs to decrypt it
+                    return socket.socket.recv(self.socket, size)
+                if self.handshaking:
+                    self.socket.do_handshake()
+                    self.handshaking, self.rested = False, time.monotonic()
+                    self.expect()
+                return bytes(self.socket.recv(size))
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return None
+        except ssl.SSLWantWriteError:
+            self.wants_write = True
+            return None
+        except OSError:  # an SSLError is one: plain HTTP, garbage, an old version; or a reset
+            return b""
+
+    def send(self, data: Any, do_close: bool = True) -> int:
+        """Send what the socket takes now; 0 is nothing. For workers as well, as they hold `outbuf_lock`."""
+        try:
+            with self._tls:
+                if self.connected and not self.said_goodbye:  # else it would leave in plain
+                    return int(self.socket.send(data))
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+        except OSError:
+            pass
+        self.will_close = True
+        if do_close:
+            self.handle_close()
+        return 0
+
+    def handle_write(self) -> None:
+        """Send what is pending: what OpenSSL has to say first, then answers, and close_notify behind the last one."""
+        if self.wants_write:
+            self.handle_read()
+        if self.handshaking:
+            if self.will_close:
+                self.handle_close()
+        elif self.connected and not self._holds_goodbye_back():
+            super().handle_write()
+
+    def _holds_goodbye_back(self) -> bool:
+        """Whether all is sent on a connection that is to be closed, but for close_notify."""
+        if not self.close_when_flushed or self.will_close:
+            return False
+        self._flush_exception(self._flush_some)
+        return not (self.total_outbufs_len or self.will_close or self._say_goodbye())
+
+    def _say_goodbye(self) -> bool:
+        """Send close_notify (RFC 8446 6.1), not waiting for the client's; False where the socket takes nothing now."""
+        with self._tls:
+            if self.connected and not self.said_goodbye:
+                try:
+                    self.socket.unwrap()
+                except ssl.SSLWantWriteError:
+                    return False
+                except (OSError, ValueError):  # mostly SSLWantReadError: the client's is not here yet
+                    pass
+                self.said_goodbye = True
+        return True
+
+    def handle_close(self) -> None:
+        """Close the connection; with close_notify, unless an answer is cut off: then its end must not look like one."""
+        if self.handshaking:
+            self.server.handshakes_failed += self.connected
+        elif not (self.requests or self.total_outbufs_len):
+            self._say_goodbye()
+        super().handle_close()

@@ -1,0 +1,251 @@
+"""How a request is read off the wire: strict framing, bounds, and bodies kept in memory, or counted but not kept.
+
+A body is not kept when it is over the bound, or when there is no memory left for another large one.
+
+What Waitress 3.0 leaves open is closed here: numbers and addresses that make it raise, framing that two servers could
+read differently, chunk lines without end, `Expect` without a body. Waitress internals used: of HTTPRequestParser
+`received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`,
+`body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`, `close`; of
+ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
+"""
+
+import re
+import time
+from io import BytesIO
+from typing import Any
+
+from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.receiver import ChunkedReceiver, FixedStreamReceiver
+from waitress.utilities import BadRequest
+
+from mailbox_appliance.errors import Problem
+from mailbox_appliance.web.server.memory import MemoryReservation, RequestBody
+
+_CHUNK_LINE = 1024
+_TRAILER = 8192
+_RECEIVE_PIECE = 2048
+_HANDSHAKE = b"\x16"  # how each TLS connection begins (RFC 8446 5.1), and no request
+_FIELD_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token (RFC 9110 5.6.2)
+_CONTROLS = re.compile(rb"[\0-\x08\n-\x1f\x7f]")  # in no value (RFC 9110 5.5)
+_CODINGS = re.compile(rb"\r\ntransfer-encoding:([^\r]*(?:\r\n[ \t][^\r]*)*)", re.IGNORECASE)
+_MAX_SHOWN_NAME = 100  # characters
+_MEMORY_STEP = 1 << 20  # bytes of memory that a growing body takes at a time
+
+
+class RequestTimeout(BadRequest):
+    """The client took too long to send its request."""
+
+    code = 408
+    reason = "Request Timeout"
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+
+class RequestAborted(BadRequest):
+    """The request is not waited for any longer, for a reason of ours."""
+
+    code = 503
+    reason = "Service Unavailable"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__("")
+        self.problem = problem
+
+
+class BadField(BadRequest):
+    """A header field has a character in its value that none may have. `name`: the field's, as the client wrote it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("A header field holds a control character")
+        self.name = name
+
+
+class DiscardedBody:
+    """A body that is counted and not kept. Stands where Waitress has its buffer."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def append(self, data: bytes) -> None:
+        """Count these bytes."""
+        self.size += len(data)
+
+    def getfile(self) -> BytesIO:
+        """What the application reads: nothing."""
+        return BytesIO()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ChunkedBody(ChunkedReceiver):
+    """A chunked body (RFC 9112 7.1) whose chunk lines and trailers have a bound, read in time linear to its size."""
+
+    error: BadRequest | None = None
+
+    def received(self, data: bytes) -> int:
+        """Take what belongs to this body; returns the bytes taken."""
+        if self.chunk_remainder >= len(data):
+            return super().received(data)
+        taken = 0
+        while taken < len(data) and not self.completed and self.error is None:
+            # Waitress copies the rest of its input at every chunk: small pieces keep one-byte chunks cheap.
+            taken += super().received(data[taken : taken + max(_RECEIVE_PIECE, self.chunk_remainder)])
+        if len(self.control_line) > _CHUNK_LINE or len(self.trailer) > _TRAILER:
+            self.error = BadRequest("A chunk line or trailer is too long")
+        return taken
+
+
+class IncomingRequest(HTTPRequestParser):
+    """One request while it comes in.
+
+    `adj.max_stored_body` is the largest body that is kept for the application, `adj.free_memory` the largest that is
+    kept without a part of `adj.memory`.
+    """
+
+    error: BadRequest | None = None
+    body_rcv: Any = None
+    too_large = False
+    postponed = False  # there was no memory left for this body
+    _bad_field: str | None = None
+    unread = False  # the body was not asked for and not read: the connection cannot be used again
+
+    def __init__(self, adj: Any) -> None:
+        super().__init__(adj)
+        self.started = time.monotonic()
+        self.part = MemoryReservation(adj.memory)
+
+    @property
+    def received_bytes(self) -> int:
+        """What has come in so far, header and body."""
+        return self.header_bytes_received + self.body_bytes_received
+
+    @property
+    def discarded_bytes(self) -> int:
+        """The size of a body that is not kept: what was read of it, or what it was going to be."""
+        return self.content_length if self.unread else len(self.body_rcv)
+
+    def received(self, data: bytes) -> int:
+        """Take what belongs to this request; returns the bytes taken."""
+        taken = super().received(data)
+        if self._bad_field is not None:
+            self.error = BadField(self._bad_field)
+        if not self.headers_finished:
+            self._check_line_ends()
+        elif self.body_rcv is not None:
+            self._reserve_memory(len(self.body_rcv))
+        if self.error is not None:
+            self.expect_continue = False  # Waitress would ask for the body of a request that it has refused
+        return taken
+
+    def _check_line_ends(self) -> None:
+        # Neither would ever be complete for Waitress: say so instead of waiting.
+        if self.error is not None:
+            return
+        if b"\n\n" in self.header_plus:
+            self.error, self.completed = BadRequest("Lines must end with CR LF"), True
+        elif self.header_plus.startswith(_HANDSHAKE):
+            self.error, self.completed = BadRequest("It is TLS, which is not spoken here"), True
+
+    def _reserve_memory(self, size: int) -> None:
+        """Have memory for what is here, a step ahead of it. What is only announced takes none: many who announce large
+        bodies and send nothing would keep out who sends one.
+        """
+        most = self.adj.max_stored_body
+        if size > most and not self.too_large:
+            self.too_large, self.postponed = True, False
+            self._discard(size)
+        elif size > max(self.adj.free_memory, self.part.size) and not (self.too_large or self.postponed):
+            ahead = min(size + _MEMORY_STEP, most if self.chunked else self.content_length)
+            self.postponed = not (self.part.resize(ahead) or self.part.resize(size))
+            if self.postponed:
+                self._discard(size)
+        if self._has_failed() and not (self.too_large or self.postponed):
+            self.postponed = True
+            self._discard(size)
+        if self.completed and self.part.size:
+            self.part.resize(size)
+
+    def _has_failed(self) -> bool:
+        """Whether the disk did not take a body: it is told as one that there is no memory for."""
+        body = self.body_rcv.getbuf()
+        return isinstance(body, RequestBody) and body.has_failed
+
+    def _discard(self, size: int) -> None:
+        kept, self.body_rcv.buf = self.body_rcv.getbuf(), DiscardedBody(size)
+        kept.close()
+        self.part.resize(0)
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Read the request line and the header; raises ParsingError."""
+        try:
+            super().parse_header(header_plus)
+        except ParsingError:
+            self._bad_field = _find_bad_field(header_plus)
+            raise
+        except ValueError as error:  # an IPv6 address without its bracket, a Content-Length of 5,000 digits
+            raise ParsingError("The address or the Content-Length is invalid") from error
+        self._check_framing(header_plus)
+        self._choose_host()
+        self._choose_body()
+
+    def _check_framing(self, header: bytes) -> None:
+        headers = self.headers
+        if self.version not in ("1.0", "1.1"):
+            raise ParsingError("The version must be HTTP/1.0 or HTTP/1.1")
+        if "," in headers.get("HOST", "," if self.version == "1.1" else ""):
+            raise ParsingError("There must be exactly one Host")  # RFC 9112 3.2
+        # RFC 9112 6.1, 6.3: two ways to tell a length are how requests are smuggled past a proxy.
+        if "TRANSFER_ENCODING" in headers or (self.chunked and "CONTENT_LENGTH" in headers):
+            raise ParsingError("Transfer-Encoding cannot be used here")
+        # RFC 9112 6.1: `chunked` is applied once at most. Waitress takes any number of it, and no other coding.
+        codings = _CODINGS.findall(header)
+        if codings and [coding.strip(b" \t").lower() for coding in codings] != [b"chunked"]:
+            raise ParsingError("Transfer-Encoding must be chunked, given once")
+
+    def _choose_host(self) -> None:
+        """Take the host of an absolute-form target instead of the Host field (RFC 9112 3.2.2). Raises ParsingError."""
+        if self.proxy_scheme and not self.proxy_netloc:
+            raise ParsingError("The address has no host")  # RFC 9110 4.2.1
+        if self.proxy_netloc:
+            self.headers["HOST"] = self.proxy_netloc
+
+    def _choose_body(self) -> None:
+        if self.chunked:
+            self.body_rcv = ChunkedBody(RequestBody(self.adj.memory.folder))
+        elif self.content_length == 0:
+            self.expect_continue = False  # there is nothing to go on with; Waitress would wait for ever
+        elif self._has_room(self.content_length):
+            self.body_rcv = FixedStreamReceiver(self.content_length, RequestBody(self.adj.memory.folder))
+        elif self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
+            self.expect_continue, self.unread, self.body_rcv = False, True, None
+        else:
+            self.body_rcv = FixedStreamReceiver(self.content_length, DiscardedBody())
+
+    def _has_room(self, size: int) -> bool:
+        self.too_large = size > self.adj.max_stored_body
+        if not self.too_large and size > self.adj.free_memory:
+            self.postponed = not self.part.resize(size)  # is there room for it now?
+            self.part.resize(0)
+        return not (self.too_large or self.postponed)
+
+    def close(self) -> None:
+        """Forget the body, and give its memory back. May be called again."""
+        super().close()
+        self.part.resize(0)
+
+
+def _find_bad_field(header: bytes) -> str | None:
+    """The name of the first field whose value has a character that none may have; None where it is something else."""
+    name = b""
+    for line in header.split(b"\r\n")[1:]:
+        is_folded = line[:1] in (b" ", b"\t")
+        found, _, value = (name, b"", line) if is_folded else line.partition(b":")
+        name = found
+        if _CONTROLS.search(value) and _FIELD_NAME.fullmatch(name):
+            return name[:_MAX_SHOWN_NAME].decode("ascii")
+    return None

@@ -1,0 +1,211 @@
+"""Bodies and answers while they are here: bounded for all connections; large ones in encrypted files.
+
+A connection holds up to `ServerBounds.free_memory` of a body, or of an answer that its client has not read yet; what is
+larger reserves its size in one `MemoryBudget`, which all listeners share, and is refused when there is none left.
+"""
+
+import logging
+import sys
+from collections import deque
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+
+from waitress.adjustments import Adjustments
+
+from mailbox_appliance.model.content import LARGE, Content
+from mailbox_appliance.system.spool import Spool
+
+# ---
+# Bodies and answers while they are here: bounded for all connections, and large bodies in encrypted temporary files.
+#
+# A connection holds up to `Bounds.free_memory` of a body, or of an answer that its client has not read yet; what is
+# larger takes its part of one `Memory`, which all listeners share, and is refused when there is none left. With the
+# usual bounds that is, at worst:
+#
+#     small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
+#                  that many peers fill together (1024 connections), until their deadlines end it
+#     large ones   192 MiB for everybody together: bodies on the disk, and unread answers in memory
+#     workers      8 requests in work at most, with what the application makes of them; that is not counted here
+#
+# A part is given back when the request is answered or the connection closed. Stands where Waitress has its
+# OverflowableBuffer.
+
+
+log = logging.getLogger(__name__)
+
+_JOIN_BELOW = 16 * 1024
+
+
+class MemoryBudget:
+    """So many bytes, shared by everybody who takes a part. `folder`: where large bodies lie, encrypted."""
+
+    def __init__(self, size: int, folder: Path | None = None) -> None:
+        self.size, self.taken, self.folder = size, 0, folder
+        self._lock = Lock()
+
+    def exchange(self, old: int, new: int) -> bool:
+        """Take a part of this size for one of that size; False, and nothing done, where there is too little left."""
+        with self._lock:
+            if new > old and self.taken + new - old > self.size:
+                return False
+            self.taken += new - old
+            return True
+
+
+class MemoryReservation:
+    """What one holder has of the memory. One thread at a time may resize it."""
+
+    def __init__(self, memory: MemoryBudget) -> None:
+        self._memory, self.size = memory, 0
+
+    def resize(self, size: int) -> bool:
+        """Have this many bytes from now on; False, and nothing done, where there is too little left."""
+        if not self._memory.exchange(self.size, size):
+            return False
+        self.size = size
+        return True
+
+
+class RequestBody:
+    """A body as it comes in: in memory, and from `LARGE` bytes on in an encrypted temporary file."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file, self._size, self._folder = BytesIO(), 0, folder
+        self._spool: Spool | None = None
+        #: The disk did not take it.
+        self.has_failed = False
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, data: bytes) -> None:
+        """Keep these bytes behind those that are here."""
+        self._size += len(data)
+        if self.has_failed:
+            return
+        try:
+            if self._spool is not None:
+                self._spool.append(data)
+                return
+            self._file.write(data)
+            if self._size > LARGE:
+                self._spool = Spool(self._folder)
+                self._spool.append(self._file.getvalue())
+                self._file = BytesIO()
+        except OSError as error:
+            log.warning("a large body could not be kept", extra={"error": type(error).__name__})
+            self.has_failed = True
+
+    def getfile(self) -> "BytesIO | SpooledFile":
+        """What the application reads. Reading all of it gives the bytes that are kept here, not a copy."""
+        if self._spool is not None:
+            return SpooledFile(self._spool.content())
+        self._file.getvalue()  # cuts what was allotted beyond the end: only then is there no copy
+        self._file.seek(0)
+        return self._file
+
+    def close(self) -> None:
+        """Forget it. What the application has read of a small body stays with it; a large one is gone."""
+        self._file.close()
+        if self._spool is not None:
+            self._spool.close()
+
+
+class SpooledFile:
+    """A large body as a WSGI application reads it (PEP 3333), or takes it as `content`."""
+
+    def __init__(self, content: Content) -> None:
+        self.content, self._position = content, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, all that are left without a size."""
+        end = len(self.content) if size < 0 else min(len(self.content), self._position + size)
+        start, self._position = self._position, end
+        return self.content.part(start, end).read()
+
+
+class OutputBuffer:
+    """What is still to be sent, in the pieces in which it was written: large ones are not copied."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[memoryview] = deque()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, data: bytes) -> None:
+        """Send this, too. Small pieces are joined: short answers travel together."""
+        self._size += len(data)
+        if self._pieces and len(self._pieces[-1]) + len(data) <= _JOIN_BELOW:
+            data = bytes(self._pieces.pop()) + data
+        self._pieces.append(memoryview(data))
+
+    def get(self, size: int) -> memoryview | bytes:
+        """What to send next, this many bytes at most."""
+        return self._pieces[0][:size] if self._pieces else b""
+
+    def skip(self, size: int, _prune: bool = False) -> None:
+        """So many bytes of what `get` gave are sent."""
+        self._size -= size
+        first = self._pieces.popleft()
+        if size < len(first):
+            self._pieces.appendleft(first[size:])
+
+    def close(self) -> None:
+        """Forget it."""
+        self._pieces.clear()
+        self._size = 0
+
+
+# --- What a listener takes of one connection, and of all of them ---
+
+
+MEBIBYTE = 1 << 20
+# Windows waits for 512 sockets at once at most, two of which are the listener's own.
+_MAX_CONNECTIONS = 480 if sys.platform == "win32" else 1024
+
+
+@dataclass(frozen=True)
+class ServerBounds:
+    """Bounds that are no settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
+
+    max_body: int = 38 * MEBIBYTE  # larger ones are thrown away, and the application is told
+    max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
+    memory: int = 192 * MEBIBYTE  # for large bodies and answers of all listeners together
+    free_memory: int = MEBIBYTE  # what a body, and what is to be sent, may have of a connection's own
+    ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request is not begun
+    max_header: int = 32 * 1024
+    upload_rate: int = 32 * 1024  # bytes a second: what was sent prolongs the deadline by the time it may take
+    handshake_timeout: float = 10
+    idle_timeout: float = 120
+    first_bytes: float = 3  # how long a connection may say nothing and still be waited for when its listener ends
+    linger_seconds: float = 2
+    linger_bytes: int = 8 * MEBIBYTE
+    connections: int = _MAX_CONNECTIONS
+    patience: float = 2  # how long a connection may keep us waiting before a new one can take its place
+    local_patience: float = 0.1
+
+
+DEFAULT_BOUNDS = ServerBounds()
+
+
+def waitress_adjustments(bounds: ServerBounds, request_timeout: float, scheme: str) -> Adjustments:
+    """What Waitress is to know of it. Where it listens it is told apart: what it is told here it would look up."""
+    told = Adjustments(
+        host="127.0.0.1",
+        ident=None,
+        url_scheme=scheme,
+        # What a client says about forwarding is the application's to judge: it must see it.
+        trusted_proxy=None,
+        clear_untrusted_proxy_headers=False,
+        recv_bytes=16384,  # one TLS record
+        outbuf_high_watermark=bounds.ahead,
+        max_request_header_size=bounds.max_header,
+        max_request_body_size=bounds.max_discarded + 1,
+    )
+    told.max_stored_body, told.free_memory = bounds.max_body, bounds.free_memory
+    told.cleanup_interval = min(1.0, request_timeout / 4, bounds.handshake_timeout / 4)
+    return told

@@ -1,0 +1,153 @@
+"""The sockets of one loop, and which peers may have how many connections when there are many.
+
+Waitress asks every connection in every turn what it waits for, and tells the system anew: with hundreds that stream or
+stall, each request of everybody else waits for that. Here what was told stays told: a connection is asked again only
+after something happened on it, while a worker has it, and with all others when deadlines are looked at.
+"""
+
+import logging
+import math
+import selectors
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+from waitress import wasyncore
+
+from mailbox_appliance.web.server.connection import HttpConnection
+
+# ---
+# The sockets of one loop, and its turns: who is ready is told by the system, and only who may have changed is asked.
+#
+# Waitress asks every connection in every turn what it waits for, and tells the system anew: with hundreds that stand
+# idle or stall, each request of everybody else waits for that, two or three times. Here what was told stays told.
+#
+# A connection is asked again after something happened on it, in the next turn while a worker has it, and with all
+# others when the deadlines are looked at (`Turns.everybody`). Of Waitress (pinned to 3.0.*) it takes the place of the
+# socket map and of `wasyncore.loop`, and uses `wasyncore.read` and `write`.
+
+
+class SocketSelector(dict[int, Any]):
+    """The listener's socket, its trigger and its connections, by descriptor. For the loop's thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.poll_all = True  # whether all are to be asked in the next turn
+        self._selector = selectors.DefaultSelector()
+        self._registered: dict[int, int] = {}  # what the system was told to look out for
+        self._to_update: set[int] = set()
+
+    def __setitem__(self, descriptor: int, one: Any) -> None:
+        super().__setitem__(descriptor, one)
+        self._to_update.add(descriptor)
+
+    def __delitem__(self, descriptor: int) -> None:
+        super().__delitem__(descriptor)
+        if self._registered.pop(descriptor, 0):
+            self._selector.unregister(descriptor)
+
+    def poll(self, timeout: float) -> None:
+        """Wait for so many seconds at most, and have those that are ready read or write."""
+        asked, self._to_update = (list(self) if self.poll_all else self._to_update), set()
+        self.poll_all = False
+        for descriptor in asked:
+            self._update(descriptor)
+        for key, events in self._selector.select(timeout):
+            self._to_update.add(key.fd)
+            # Another may have this descriptor by now, since what comes first in a turn may close what comes later.
+            if events & selectors.EVENT_READ and self.get(key.fd) is key.data:
+                wasyncore.read(key.data)
+            if events & selectors.EVENT_WRITE and self.get(key.fd) is key.data:
+                wasyncore.write(key.data)
+
+    def _update(self, descriptor: int) -> None:
+        if (one := self.get(descriptor)) is None:
+            return
+        try:
+            self._update_interest(descriptor, one)
+        except Exception:  # noqa: BLE001 - it is reported there, and the others are asked all the same
+            one.handle_error()
+
+    def _update_interest(self, descriptor: int, one: Any) -> None:
+        # First of all: a worker that is through just after this has woken the loop, and is seen in the next turn.
+        if getattr(one, "is_with_worker", False):
+            self._to_update.add(descriptor)
+        wanted = selectors.EVENT_READ if one.readable() else 0
+        wanted |= selectors.EVENT_WRITE if one.writable() else 0
+        self._register(descriptor, wanted, one)
+
+    def _register(self, descriptor: int, wanted: int, one: Any) -> None:
+        told = self._registered.get(descriptor, 0)
+        if wanted == told:
+            return
+        if not wanted:
+            self._selector.unregister(descriptor)
+        elif told:
+            self._selector.modify(descriptor, wanted, one)
+        else:
+            self._selector.register(descriptor, wanted, one)
+        self._registered[descriptor] = wanted
+
+    def close(self) -> None:
+        """Let the system forget all of it."""
+        self._registered.clear()
+        self._selector.close()
+
+
+# --- Who gets a connection when there are many: what peers are counted by, and who makes room ---
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PeerLimits:
+    """How many connections one peer may have, and one that is local or a trusted proxy, which speaks for many."""
+
+    per_peer: int = 32
+    per_local_peer: int = 256
+    trusted: Callable[[str], bool] | None = None
+
+    def is_shared_peer(self, host: str) -> bool:
+        """Whether this peer is local, or a trusted proxy."""
+        address = host.partition("%")[0]
+        return ip_address(address).is_loopback or (self.trusted is not None and self.trusted(address))
+
+
+def peer_of(host: str) -> str:
+    """What connections are counted by: the IPv4 address, the /64 of an IPv6 one."""
+    address = ip_address(host.partition("%")[0])
+    return address.packed[:8].hex() if isinstance(address, IPv6Address) else host
+
+
+def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) -> bool:
+    """Close the connection that has kept us waiting longest; False when none has for longer than `patience` seconds."""
+    now = time.monotonic()
+    longest = max(channels, key=lambda channel: channel.waiting(now), default=None)
+    if longest is None or longest.waiting(now) <= patience:
+        return False
+    longest.handle_close()
+    return True
+
+
+class FileShortage:
+    """Connections for which the system had no file: there may be thousands of them a second, and few records of it."""
+
+    def __init__(self, again: float = 10.0) -> None:
+        """`again`: seconds between two records."""
+        self._interval = again
+        self._times, self._errno, self._reported_at = 0, 0, -math.inf
+
+    def record(self, errno: int) -> None:
+        """One more."""
+        self._times, self._errno = self._times + 1, errno
+        self.report()
+
+    def report(self) -> None:
+        """Log how many there were since the last record, unless that was only just now."""
+        now = time.monotonic()
+        if self._times and now - self._reported_at >= self._interval:
+            log.error("no files left for new connections", extra={"errno": self._errno, "times": self._times})
+            self._times, self._reported_at = 0, now

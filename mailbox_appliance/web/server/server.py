@@ -1,0 +1,666 @@
+"""The HTTP server: listeners, each with its own loop, in groups, and the workers they share.
+
+Each address has its own loop, so that what one suffers does not reach the other. Waitress internals used (pinned to
+3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
+"""
+
+import errno
+import logging
+import os
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from waitress import wasyncore
+from waitress.server import TcpWSGIServer
+from waitress.task import ThreadedTaskDispatcher
+
+from mailbox_appliance.errors import Problem
+from mailbox_appliance.remote.net.connect import OWN_PORTS
+from mailbox_appliance.settings import host_for_url
+from mailbox_appliance.web.server.connection import HttpConnection, QuietLogger, TlsConnection
+from mailbox_appliance.web.server.framing import RequestAborted
+from mailbox_appliance.web.server.memory import DEFAULT_BOUNDS, MemoryBudget, ServerBounds, waitress_adjustments
+from mailbox_appliance.web.server.selector import (
+    FileShortage,
+    PeerLimits,
+    SocketSelector,
+    drop_longest_waiting,
+    peer_of,
+)
+from mailbox_appliance.web.server.task_queue import TaskQueue
+
+# --- Opening addresses at one port, and what to say where that is not possible ---
+
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 10
+#: What a machine without IPv6 does not have; every IPv4 counterpart stands before it.
+_NEEDS_IPV6 = ("::1", "::")
+_LOCALHOST, _LOOPBACK = "localhost", ("127.0.0.1", "::1")
+
+
+class CannotListen(Problem):
+    """{reason}"""  # which address, why, and what to do
+
+    code = "cannot_listen"
+
+
+class AddressInUse(CannotListen):
+    """{where} is already in use. Stop the program that uses it, or choose another port with {port}."""
+
+
+def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is_secure: bool) -> CannotListen:
+    """What went wrong with an address, and what to do."""
+    where = _format_address(address)
+    port, host = (_port_options(name, is_secure=is_secure) for name in ("port", "host"))
+    number = error.errno if isinstance(error, OSError) else errno.EINVAL
+    if number == errno.EADDRINUSE:
+        return AddressInUse(where=where, port=port)
+    if number in (errno.EACCES, errno.EPERM):
+        # On Windows a port that another program has for itself alone is refused so, too.
+        often = (
+            "Another program has it, or Windows keeps it" if os.name == "nt" else "Ports below 1024 are often reserved"
+        )
+        advice = f"{often}; choose another with {port}."
+        return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
+    advice = f"Choose an address of this computer with {host}."
+    return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
+
+
+def _port_options(name: str, *, is_secure: bool) -> str:
+    """How another port or host is chosen."""
+    if is_secure:
+        return f"`https enable --{name}`, `serve --https-{name}` or the setting server.https_{name}"
+    return f"--{name} or the setting server.{name}"
+
+
+def _format_address(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{host_for_url(host)}:{port}"
+
+
+def socket_address(host: str, port: int) -> tuple[Any, ...]:
+    """What to bind at an IP address, as `socket.getaddrinfo` tells it. No name is looked up: that may take for ever.
+
+    Raises ValueError, OSError.
+    """
+    ip_address(host)
+    numeric = socket.AI_NUMERICHOST | socket.AI_PASSIVE
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=numeric)
+    family, kind, protocol, _, address = found[0]
+    return family, kind, protocol, address
+
+
+def open_listeners(
+    open_one: Callable[[tuple[str, int]], "HttpListener"], addresses: Sequence[tuple[str, int]]
+) -> tuple["HttpListener", ...]:
+    """A listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises CannotListen.
+
+    An address is an IP address, or `localhost`: both loopback addresses.
+    """
+    addresses = [(one, port) for host, port in addresses for one in (_LOOPBACK if host == _LOCALHOST else (host,))]
+    for attempt in range(_ATTEMPTS):
+        servers: list[HttpListener] = []
+        try:
+            for address in addresses:
+                servers += _open_one(open_one, address, servers)
+            return tuple(servers)
+        except CannotListen as error:
+            close_listeners(servers)
+            # Port 0: what the system chose for the first address may be taken on the next; it chooses again.
+            chosen = bool(servers) and addresses[0][1] == 0 and attempt < _ATTEMPTS - 1
+            if not (chosen and isinstance(error, AddressInUse)):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _open_one(
+    open_one: Callable[[tuple[str, int]], "HttpListener"], address: tuple[str, int], before: Sequence["HttpListener"]
+) -> list["HttpListener"]:
+    host, port = address
+    try:
+        return [open_one((host, port or (before[0].address[1] if before else 0)))]
+    except AddressInUse:
+        raise
+    except CannotListen:
+        if host not in _NEEDS_IPV6 or not before:
+            raise
+        log.info("this computer has no IPv6")
+        return []
+
+
+def close_listeners(servers: Iterable["HttpListener"]) -> None:
+    """Close listeners whose loops do not run."""
+    for server in servers:
+        server.close()
+
+
+# --- One listener with its own loop: its socket, its deadlines, and who gets a connection when there are many ---
+#
+# TLS fits in as a channel class and a scheme (see `tls`). Waitress internals used (pinned to 3.0.*): TcpWSGIServer's
+# `channel_class`, `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`,
+# `set_reuse_addr`, `set_socket_options`, `trigger`, `_map`, `adj`, `effective_host`, `effective_port`, `add_task`;
+# wasyncore's dispatcher and `read`.
+
+
+_DEFAULT_PEER_LIMITS = PeerLimits()
+_LOOP_PATIENCE = 2.0  # seconds in which a loop that is well has come round
+_NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class HttpListener(TcpWSGIServer):
+    """One listener with its own loop. It listens from the beginning, and answers while `run` runs."""
+
+    channel_class: type[HttpConnection] = HttpConnection
+    logger = QuietLogger()
+    peer_of = staticmethod(peer_of)
+    next_channel_cleanup: float = 0
+
+    def __init__(
+        self,
+        app: Any,
+        address: tuple[str, int],
+        dispatcher: ThreadedTaskDispatcher,
+        memory: MemoryBudget,
+        *,
+        request_timeout: float = 60,
+        places: PeerLimits = _DEFAULT_PEER_LIMITS,
+        bounds: ServerBounds = DEFAULT_BOUNDS,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """With a context it speaks TLS; another one may be assigned at any time, for new connections.
+
+        Raises CannotListen.
+        """
+        self.bounds, self.request_timeout, self.peer_limits = bounds, request_timeout, places
+        self.context, self.is_secure = context, context is not None
+        self.channel_class = TlsConnection if self.is_secure else HttpConnection
+        self.handshakes_failed = 0
+        self.draining = self._spares_unfinished = self._ending = self._closed = False
+        self._retire_deadline: float | None = None
+        self._closing = threading.Lock()
+        self._selector = SocketSelector()
+        self._pending_calls: deque[Callable[[], None]] = deque()
+        self._shortage = FileShortage()
+        self.socket: Any = None
+        self.trigger: Any = None
+        try:
+            where = socket_address(*address)
+            told = waitress_adjustments(bounds, request_timeout, "https" if self.is_secure else "http")
+            told.memory = memory
+            super().__init__(app, self._selector, dispatcher=dispatcher, adj=told, sockinfo=where)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise to_listen_error(address, error, is_secure=self.is_secure) from error
+        OWN_PORTS.add(self, self.address[1])
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens: the numeric host and the real port."""
+        return self.effective_host, int(self.effective_port)
+
+    def set_reuse_addr(self) -> None:
+        """On Windows the usual option would let two programs have one port; there the exclusive one is right."""
+        if os.name == "nt":
+            self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", -5), 1)
+        else:
+            super().set_reuse_addr()
+
+    # The loop's thread.
+
+    def run(self) -> None:
+        """Serve until stopped or retired. One failure does not end the loop: it is reported and the loop goes on."""
+        while not self._has_ended():
+            try:
+                self._check_deadlines()
+                self._selector.poll(self.adj.cleanup_interval)
+                while self._pending_calls:
+                    self._pending_calls.popleft()()
+                if self.draining:
+                    self._close_idle()
+            except Exception:
+                log.exception("the listener's loop failed")
+                time.sleep(0.1)
+        self.close()
+
+    def _has_ended(self) -> bool:
+        if self._ending or self._closed:
+            return True
+        return self._retire_deadline is not None and self.draining and self._is_empty_or_late(self._retire_deadline)
+
+    def _is_empty_or_late(self, deadline: float) -> bool:
+        if time.monotonic() > deadline:
+            log.warning("a listener ends before all is answered", extra={"connections": len(self.active_channels)})
+            return True
+        return not self.active_channels
+
+    def handle_accept(self) -> None:
+        """Take a new connection, unless its peer or the listener has too many that are busy."""
+        self._accept_one()
+
+    def _accept_one(self) -> bool:
+        """Whether one more was there, and may have been taken."""
+        try:
+            accepted = self.accept()
+        except OSError as error:
+            return self._drop_for_new(error)
+        if accepted is None:
+            return False
+        (connection, address), taken = accepted, False
+        try:
+            if self._has_room_for(address[0]):
+                self.set_socket_options(connection)
+                taken = bool(self.channel_class(self, connection, address, self.adj, map=self._map).connected)
+        except OSError:
+            log.debug("a connection was gone before it was taken", exc_info=True)
+        finally:
+            if not taken:
+                connection.close()
+        return True
+
+    def handle_error(self) -> None:
+        """Report what must not happen. Waitress would close the listener."""
+        log.exception("a connection could not be taken")
+
+    def _has_room_for(self, host: str) -> bool:
+        channels = list(self.active_channels.values())
+        limit, patience = self.peer_limits.per_peer, self.bounds.patience
+        if self.peer_limits.is_shared_peer(host):
+            limit, patience = self.peer_limits.per_local_peer, self.bounds.local_patience
+        peer = self.peer_of(host)
+        own = [channel for channel in channels if channel.peer == peer]
+        if len(own) >= limit:
+            return drop_longest_waiting(own, patience)
+        return len(channels) < self.bounds.connections or drop_longest_waiting(channels, patience)
+
+    def _drop_for_new(self, error: OSError) -> bool:
+        if error.errno not in _NO_FILES:
+            return True
+        self._shortage.record(error.errno)
+        # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
+        self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
+        return self.accepting
+
+    def readable(self) -> bool:
+        """Whether new connections are wanted."""
+        return bool(self.accepting)
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        if now >= self.next_channel_cleanup:
+            self.next_channel_cleanup = now + self.adj.cleanup_interval
+            self.maintenance(now)
+
+    def maintenance(self, now: float) -> None:
+        """Look at every deadline. Not on the wall clock, as Waitress does: when that is set back, nothing would end."""
+        self.accepting = not self.draining
+        for channel in list(self.active_channels.values()):
+            channel.check(now)
+        self._selector.poll_all = True
+        self._shortage.report()
+
+    # Any thread.
+
+    def add_task(self, task: HttpConnection) -> None:
+        """Have the connection's next request answered, once its client has read enough of what went before."""
+        if not task.pauses():
+            super().add_task(task)
+
+    def resume(self, task: HttpConnection) -> None:
+        """Have the next request answered of a connection that paused."""
+        super().add_task(task)
+
+    def pull_trigger(self, thunk: Callable[[], None] | None = None) -> None:
+        """Wake the loop, to run this in its thread; nothing once it has ended (its descriptors are others' by then)."""
+        with self._closing:
+            if not self._closed:
+                if thunk is not None:  # Waitress would run it with a lock held that this one waits for
+                    self._pending_calls.append(thunk)
+                self.trigger.pull_trigger()
+
+    def _run_in_loop(self, act: Callable[[], None]) -> None:
+        """Have the loop's thread do this; it is done when this returns, unless that loop has ended or hangs."""
+        done = threading.Event()
+
+        def do() -> None:
+            try:
+                act()
+            finally:
+                self._selector.poll_all = True
+                done.set()
+
+        self.pull_trigger(do)
+        deadline = time.monotonic() + _LOOP_PATIENCE
+        while not (done.wait(0.02) or self._closed or time.monotonic() > deadline):
+            pass
+
+    def stop_listening(self) -> None:
+        """Take no new connection, and close those that ask for nothing; what is being sent to us may go on.
+
+        Whoever was connected before is answered: those that wait to be accepted are taken first.
+        """
+        self._spares_unfinished = True
+        self._run_in_loop(self._stop_listening)
+
+    def _stop_listening(self) -> None:
+        if not self.draining:
+            self.draining = True
+            for _ in range(self.adj.backlog + 1):
+                if not self._accept_one():
+                    break
+            self.accepting = False
+            self.del_channel()
+            self.socket.close()
+            OWN_PORTS.remove(self)
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close who asks for nothing. What has come and was not read yet may be a request: that is read before."""
+        for channel in list(self.active_channels.values()):
+            if channel.is_idle() and not self._is_spared(channel):
+                if channel.has_unread():
+                    channel.expect()
+                    wasyncore.read(channel)
+                if channel.is_idle() and not self._is_spared(channel):
+                    channel.handle_close()
+
+    def _is_spared(self, channel: HttpConnection) -> bool:
+        return self._spares_unfinished and channel.is_sending()
+
+    def refuse_unfinished(self, problem: Problem) -> None:
+        """Answer 503, saying so, to requests that are not complete yet; for when no more are taken."""
+
+        def refuse() -> None:
+            for channel in list(self.active_channels.values()):
+                channel.refuse(RequestAborted(problem))
+
+        self._run_in_loop(refuse)
+
+    def retire(self, timeout: float) -> None:
+        """End by itself once all is answered, after so many seconds at most. The port is free when this returns."""
+        self._retire_deadline = time.monotonic() + timeout
+        self.stop_listening()
+
+    def finish(self, deadline: float) -> bool:
+        """Wait until all complete requests are answered and the answers sent; False when it got too late."""
+        self._spares_unfinished = False
+        self._run_in_loop(self._stop_listening)
+        while any(channel.owes() for channel in list(self.active_channels.values())):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def stop(self, timeout: float) -> bool:
+        """Answer what is in flight, then end the loop; False when something was cut off after so many seconds."""
+        finished = self.finish(time.monotonic() + timeout)
+        self._ending = True
+        self.pull_trigger()
+        return finished
+
+    def close(self) -> None:
+        """Close every socket. For the loop's thread, or where no loop was started."""
+        for channel in list(getattr(self, "active_channels", {}).values()):
+            channel.handle_close()
+        with self._closing:
+            self._closed = True
+            if self.trigger is not None:
+                self.trigger.close()
+            if self.socket is not None:
+                wasyncore.dispatcher.close(self)
+            OWN_PORTS.remove(self)
+            self._selector.close()
+
+
+# --- Listeners that are opened and closed together: one port, and all of them HTTP, or HTTPS with one certificate ---
+
+
+class ListenerGroup:
+    """Some listeners, each with a loop of its own from `start` on. Any thread may close it, also one that answers."""
+
+    def __init__(self, servers: Sequence[HttpListener]) -> None:
+        self.servers = tuple(servers)
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Where they listen, in the order asked for; `::` and `::1` are left out on a machine without IPv6."""
+        return tuple(server.address for server in self.servers)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was closed, and the last answer is on its way."""
+        return self._is_closed and not any(thread.is_alive() for thread in self._threads)
+
+    def start(self) -> None:
+        """Begin to answer, unless it is closed."""
+        with self._lock:
+            if self._is_closed or self._threads:
+                return
+            for server in self.servers:
+                host, port = server.address
+                thread = threading.Thread(target=server.run, name=f"web-{host}-{port}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def use_certificate(self, context: ssl.SSLContext) -> None:
+        """Have new connections use this certificate; those that stand go on with theirs."""
+        for server in self.servers:
+            server.context = context
+
+    def close(self, timeout: float = 30) -> None:
+        """Stop listening: the ports are free when this returns.
+
+        Requests that were begun are answered by the group's own loops, which then end; after so many seconds what is
+        left is cut off.
+        """
+        with self._lock:
+            self._is_closed = True
+            if not self._threads:
+                close_listeners(self.servers)
+                return
+        for server in self.servers:
+            server.retire(timeout)
+
+    def join(self, deadline: float) -> bool:
+        """Wait for its loops, which are told to end; returns whether they did."""
+        return join_threads(self._threads, deadline)
+
+
+def join_threads(threads: Iterable[threading.Thread], deadline: float) -> bool:
+    """Wait for threads until that time of the monotonic clock; returns whether all have ended."""
+    alive = False
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        alive = alive or thread.is_alive()
+    return not alive
+
+
+# --- The HTTP server: all listeners of the door and the workers they share ---
+#
+# Each address has its own loop, so that what one suffers does not reach the other. Waitress internals used (pinned to
+# 3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
+
+
+class WorkerPool(ThreadedTaskDispatcher):
+    """The threads that answer requests, for all listeners."""
+
+    logger = QuietLogger()
+
+    def __init__(self, most_slow: int) -> None:
+        """`most_slow`: how many of them may read bodies of mail at once."""
+        super().__init__()
+        self.queue = TaskQueue(most_slow, self.queue_cv)
+        self._started: list[threading.Thread] = []
+
+    def start_new_thread(self, target: Callable[[int], None], thread_no: int) -> None:
+        """Start one worker; Waitress calls this."""
+        thread = threading.Thread(target=target, args=(thread_no,), name=f"web-worker-{thread_no}", daemon=True)
+        self._started.append(thread)
+        thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Let each finish what it does; returns whether all ended within so many seconds."""
+        deadline = time.monotonic() + timeout
+        self.queue.lift_limit()
+        self.shutdown(timeout=timeout)
+        return join_threads(self._started, deadline)
+
+
+@dataclass(frozen=True)
+class ServerStats:
+    """What goes on: connections that stand now, handshakes that failed since the beginning, requests, workers."""
+
+    connections_http: int
+    connections_https: int
+    handshakes_failed: int
+    waiting_requests: int  # complete, and no worker has them yet
+    busy_workers: int
+
+
+class HttpServer:
+    """All listeners of the HTTP door and their workers. They are open from the beginning and answer from `start`."""
+
+    def __init__(
+        self,
+        app: Any,
+        addresses: Sequence[tuple[str, int]],
+        *,
+        workers: int = 8,
+        request_timeout: float = 60,
+        per_peer: int = 32,
+        per_local_peer: int = 256,
+        trusted: Callable[[str], bool] | None = None,
+        bounds: ServerBounds = DEFAULT_BOUNDS,
+        context: ssl.SSLContext | None = None,
+        spool_folder: Path | None = None,
+    ) -> None:
+        """Open the first group, which may have no address. `trusted` tells of a proxy that speaks for many.
+
+        `spool_folder`: where large bodies lie while they are needed; None for the place for temporary files.
+
+        Raises CannotListen.
+        """
+        self._count, self._workers = workers, WorkerPool(max(1, workers // 2))
+        self.memory = MemoryBudget(bounds.memory, spool_folder)
+        places = PeerLimits(per_peer, per_local_peer, trusted)
+        self._open_one = partial(
+            HttpListener,
+            app,
+            dispatcher=self._workers,
+            memory=self.memory,
+            request_timeout=request_timeout,
+            places=places,
+            bounds=bounds,
+        )
+        self._lock = threading.Lock()
+        self._is_started = self._is_stopped = False
+        # The groups that are there, and the failed handshakes of those that are over, for who looks at one moment.
+        self._groups_and_failures: tuple[tuple[ListenerGroup, ...], int] = (), 0
+        self._first_group = self.open(addresses, context)
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Where the first group listens, in the order asked for; `::1` is left out on a machine without it."""
+        return self._first_group.addresses
+
+    @property
+    def servers(self) -> tuple[HttpListener, ...]:
+        """Every listener that is there, also those that only answer what is left."""
+        return tuple(server for group in self._groups for server in group.servers)
+
+    @property
+    def _groups(self) -> tuple[ListenerGroup, ...]:
+        return self._groups_and_failures[0]
+
+    def open(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> ListenerGroup:
+        """Listen at these addresses, too: over TLS with a context. Port 0 is a free port, the same for all of them.
+
+        May be called before and after `start`. Raises CannotListen.
+        """
+        with self._lock:
+            if self._is_stopped:
+                raise CannotListen(reason="The service is about to end. Start it again first.")
+            group = ListenerGroup(open_listeners(partial(self._open_one, context=context), addresses))
+            known, failed_before = self._groups_and_failures
+            over = [one for one in known if one.has_ended]
+            self._groups_and_failures = (
+                (*(one for one in known if one not in over), group),
+                failed_before + _count_failed_handshakes(over),
+            )
+            if self._is_started:
+                group.start()
+        return group
+
+    def start(self) -> None:
+        """Start the workers and one loop per address."""
+        with self._lock:
+            self._is_started = True
+            self._workers.set_thread_count(self._count)
+            for group in self._groups:
+                group.start()
+
+    def stats(self) -> ServerStats:
+        """What goes on now. Takes no lock that serving waits for."""
+        groups, failed_before = self._groups_and_failures
+        servers = [server for group in groups for server in group.servers]
+        return ServerStats(
+            connections_http=sum(len(server.active_channels) for server in servers if not server.is_secure),
+            connections_https=sum(len(server.active_channels) for server in servers if server.is_secure),
+            handshakes_failed=failed_before + _count_failed_handshakes(groups),
+            waiting_requests=len(self._workers.queue),
+            busy_workers=self._workers.active_count,
+        )
+
+    def is_busy(self) -> bool:
+        """Whether any request is being received or answered, or may be on its way from who has only just come."""
+        channels = (channel for server in self.servers for channel in list(server.active_channels.values()))
+        return any(channel.is_sending() or channel.owes() for channel in channels)
+
+    def stop_listening(self) -> None:
+        """Take no new connection and close idle ones; requests that are being received go on."""
+        with self._lock:
+            self._is_stopped = True
+        if self._is_started:
+            for server in self.servers:
+                server.stop_listening()
+
+    def refuse_unfinished(self, problem: Problem) -> None:
+        """Answer 503 with this problem to requests that are still being received."""
+        if self._is_started:
+            for server in self.servers:
+                server.refuse_unfinished(problem)
+
+    def stop(self, timeout: float = 30) -> bool:
+        """Stop listening, answer what is in flight, flush, end all threads; False when something had to be cut off.
+
+        What is still being received is given up.
+        """
+        deadline = time.monotonic() + timeout
+        self.stop_listening()
+        if not self._is_started:
+            for group in self._groups:
+                group.close()
+            return True
+        answered = [server.finish(deadline) for server in self.servers]
+        ended = self._workers.stop(max(0.1, deadline - time.monotonic()))
+        flushed = [server.stop(max(0.0, deadline - time.monotonic())) for server in self.servers]
+        last = max(deadline, time.monotonic() + 1)
+        joined = [group.join(last) for group in self._groups]
+        return ended and all(answered) and all(flushed) and all(joined)
+
+
+def _count_failed_handshakes(groups: Sequence[ListenerGroup]) -> int:
+    return sum(server.handshakes_failed for group in groups for server in group.servers)

@@ -1,0 +1,249 @@
+"""What the watcher finds out: of a real appliance, and of one that answers as a test tells it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailbox_appliance.client.instances import local_key
+from mailbox_appliance.client.tokens import TokenStore
+from mailbox_appliance.tray import watcher as tray_watcher
+from mailbox_appliance.tray.state import AccessLevel, HttpsState, ServiceState, TrayState
+from mailbox_appliance.tray.watcher import ApplianceWatcher
+from tests.cli.recording_server import Canned
+from tests.servers.running import RunningAppliance
+from tests.tray.watched import CHEAP, CREATED, DEAR, FILE, KNOWN, PID, RESTARTING, STATUS, Scene, scene
+
+__all__ = ["scene"]  # a fixture
+
+
+# --- a real one ---
+
+
+def test_the_life_of_an_appliance(tmp_path: Path) -> None:
+    data_dir, tokens = tmp_path / "data", TokenStore(tmp_path / "config", FILE)
+    watcher = ApplianceWatcher(data_dir, tokens, FILE)
+    assert watcher.poll() == TrayState(ServiceState.STOPPED)
+    running = RunningAppliance(data_dir).start()
+    try:
+        code = (data_dir / "setup-code").read_text().strip()
+        new = TrayState(ServiceState.ANSWERS, running.url, code)
+        assert watcher.poll() == new
+        token = running.set_up()
+        assert watcher.poll() == replace(new, setup_code=None)
+        tokens.put(local_key(data_dir), token)
+        assert watcher.poll() == TrayState(
+            ServiceState.ANSWERS, running.url, access=AccessLevel.ADMINISTRATOR, https=HttpsState(enabled=False)
+        )
+        backup = running.ask("POST", "/admin/backups", {}).data
+        running.ask("PATCH", "/admin/https", {"enabled": True, "port": 0})
+        running.ask("PATCH", "/admin/settings", {"sending.hold_scheduled": True})
+        watcher.poll_all_next()
+        known = watcher.poll()
+        assert known.last_backup == backup["createdAt"]
+        assert known.backup is not None
+        assert known.backup.succeeded
+        assert known.https is not None
+        assert known.https.enabled
+        assert str(known.https.fingerprint).startswith("sha256:")
+        assert known.warnings[0].startswith("Scheduled sends are held")
+        assert watcher.client().call(tray_watcher._get_request("/me"))["data"]["member"]["role"] == "admin"
+        running.kill()
+        assert watcher.poll() == replace(known, service=ServiceState.STOPPED, url=None)
+    finally:
+        running.stop()
+
+
+# --- from outside ---
+
+
+def test_one_that_starts(scene: Scene) -> None:
+    with scene.owned(run=None):
+        assert scene.watcher.poll() == TrayState(ServiceState.STARTING)
+        scene.clock.advance(59)
+        assert scene.watcher.poll() == TrayState(ServiceState.STARTING)
+        scene.clock.advance(2)
+        assert scene.watcher.poll() == TrayState(ServiceState.SILENT)
+
+
+def test_one_that_starts_after_one_that_was_killed(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned(pid=PID + 1):  # what it left behind is that of another
+        assert scene.watcher.poll() == TrayState(ServiceState.STARTING)
+    assert scene.asked() == []
+
+
+def test_one_that_said_where_it_listens_before_it_answers(scene: Scene) -> None:
+    with scene.owned(url="http://127.0.0.1:9"):
+        assert scene.watcher.poll() == TrayState(ServiceState.STARTING, "http://127.0.0.1:9")
+        scene.clock.advance(61)
+        assert scene.watcher.poll().service is ServiceState.SILENT
+
+
+def test_another_process_has_its_own_minute(scene: Scene) -> None:
+    with scene.owned(pid=PID, run=None):
+        scene.watcher.poll()
+        scene.clock.advance(61)
+        assert scene.watcher.poll().service is ServiceState.SILENT
+    with scene.owned(pid=PID + 1, run=None):
+        assert scene.watcher.poll().service is ServiceState.STARTING
+
+
+def test_one_that_ends(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        (scene.data_dir / "run.json").unlink()
+        assert scene.watcher.poll() == replace(known, service=ServiceState.STOPPING, url=None)
+    assert scene.watcher.poll() == replace(known, service=ServiceState.STOPPED, url=None)
+
+
+def test_one_that_does_not_answer_any_more(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tray_watcher, "_ANSWER_SECONDS", 0.2)
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        scene.server.answer("GET", "/accounts", Canned(silent=True))
+        assert scene.watcher.poll() == replace(known, service=ServiceState.SILENT)
+        scene.answers()
+        assert scene.watcher.poll() == known
+
+
+def test_one_that_rests_while_it_is_restored(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        scene.server.answer("GET", "/accounts", RESTARTING)
+        assert scene.watcher.poll() == replace(known, service=ServiceState.RESTS)
+        scene.answers()
+        scene.asked()
+        assert scene.watcher.poll() == known
+        assert scene.asked() == CHEAP + DEAR  # how it ended is seen at once
+
+
+def test_one_that_rests_says_so_to_everybody(scene: Scene) -> None:
+    scene.server.answer("GET", "", RESTARTING)
+    with scene.owned():
+        assert scene.watcher.poll() == TrayState(ServiceState.RESTS, scene.server.url)
+
+
+def test_one_that_has_trouble_with_a_question_answers(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        for trouble in (Canned(500), Canned(raw=b"<p>"), Canned(value={"data": None}), Canned(value=[])):
+            scene.server.answer("GET", "/status", trouble)
+            assert scene.watcher.poll() == known
+
+
+# --- what is asked, and how often ---
+
+
+def test_what_costs_more_is_asked_less_often(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
+        assert scene.asked() == CHEAP + DEAR
+        scene.pass_by(tray_watcher.FULL_POLL_SECONDS - 1)
+        assert scene.watcher.poll() == replace(KNOWN, url=scene.server.url)
+        assert scene.asked() == CHEAP
+        scene.pass_by(1)
+        scene.watcher.poll()
+        assert scene.asked() == CHEAP + DEAR
+        scene.watcher.poll_all_next()
+        scene.watcher.poll()
+        assert scene.asked() == CHEAP + DEAR
+
+
+def test_an_appliance_that_is_another_one_is_asked_everything(scene: Scene) -> None:
+    """As after a restore, in the same process: it rests for less than the time between two looks."""
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        scene.watcher.poll()
+        scene.pass_by(30)
+        scene.watcher.poll()
+        scene.asked()
+        scene.clock.advance(30)
+        scene.has_run_for(26)
+        scene.watcher.poll()
+        assert scene.asked() == CHEAP + DEAR
+        scene.watcher.poll()
+        assert scene.asked() == CHEAP
+
+
+def test_what_is_new_is_seen_without_a_question(scene: Scene) -> None:
+    scene.answers()
+    assert scene.watcher.poll().service is ServiceState.STOPPED
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.has_news()
+        scene.watcher.poll()
+        scene.asked()
+        assert not scene.watcher.has_news()
+        scene.log_in("mbxs_another")
+        assert scene.watcher.has_news()
+        scene.watcher.poll()
+        scene.asked()
+    assert scene.watcher.has_news(), "it has ended"
+    scene.watcher.poll()
+    assert not scene.watcher.has_news()
+    assert scene.asked() == []
+
+
+def test_trouble_with_one_dear_question_leaves_the_others(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        scene.server.answer("GET", "/admin/https", Canned(500))
+        scene.server.data("GET", CREATED, {"items": []})
+        scene.watcher.poll_all_next()
+        assert scene.watcher.poll() == replace(known, backup=None)
+
+
+def test_a_member_who_is_no_administrator(scene: Scene) -> None:
+    scene.answers(role="member")
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        assert (known.access, known.https, known.last_backup) == (AccessLevel.MEMBER, None, None)
+        assert scene.asked() == [*CHEAP, "/me"]
+
+
+def test_an_administrator_who_is_none_any_more(scene: Scene) -> None:
+    scene.answers()
+    scene.log_in()
+    with scene.owned():
+        scene.watcher.poll()
+        scene.answers(role="member")
+        scene.watcher.poll_all_next()
+        known = scene.watcher.poll()
+        assert (known.access, known.https, known.last_backup, known.backup) == (AccessLevel.MEMBER, None, None, None)
+
+
+# fmt: off
+#: what is done with the store, whether that is the making of a backup
+LONG_WORK: list[tuple[str, bool]] = [
+    ("A backup",                     True),
+    ("The daily backup",             True),
+    ("The verification of a backup", False),
+    ("A check of the store",         False),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("work", "is_backup"), LONG_WORK)
+def test_whether_a_backup_is_being_made(work: str, is_backup: bool, scene: Scene) -> None:
+    scene.answers(role="member")
+    progress = {"work": work, "step": "copying", "done": 1, "total": 2}
+    scene.server.data("GET", "/status", {**STATUS, "store": {"format": 5, "progress": progress}})
+    scene.log_in()
+    with scene.owned():
+        assert scene.watcher.poll().is_backing_up is is_backup
