@@ -227,8 +227,8 @@ def why_invalid(option: Option, value: object) -> str | None:
         return f"is a list of addresses and networks, such as 192.0.2.7 or 10.0.0.0/8, not {_shortened(wrong[0])}"
     if option.address and isinstance(value, str) and not _is_address(value):
         return (
-            f"is an IP address of this computer, such as 192.0.2.7 or 2001:db8::7, or localhost, not {_shortened(value)};"
-            " leave it empty for the default"
+            "is an IP address of this computer, such as 192.0.2.7 or 2001:db8::7, or localhost, "
+            f"not {_shortened(value)}; leave it empty for the default"
         )
     if option.resolver and isinstance(value, str) and value and parse_host_and_port(value) is None:
         return f"is an IP address, such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53, not {_shortened(value)}"

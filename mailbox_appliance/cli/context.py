@@ -170,7 +170,7 @@ def operator_client(invocation: Invocation) -> ApiClient | None:
 
 T = TypeVar("T")
 
-PASSPHRASE_NAME = "PASSPHRASE"
+PASSPHRASE_NAME = "PASSPHRASE"  # noqa: S105 - of a variable
 PASSPHRASE_STDIN = click.Option(
     ["--passphrase-stdin"], is_flag=True, help="Read the passphrase from the first line of stdin."
 )

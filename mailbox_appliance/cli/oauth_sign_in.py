@@ -92,8 +92,8 @@ def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body
         is_shown = invocation.service("show_in_browser")(url, invocation.terminal.environment)
         said = "has opened" if is_shown else "could not be opened"
         invocation.terminal.write_error(
-            f"The page of {PROVIDER_NAMES[provider]} {said} in a browser. Where it has not, open this one on this computer;"
-            f" on another one use --paste.\n\n{url}\n"
+            f"The page of {PROVIDER_NAMES[provider]} {said} in a browser. Where it has not, open this one on this "
+            f"computer; on another one use --paste.\n\n{url}\n"
         )
         with invocation.terminal.waiting("Waiting for the sign-in in the browser…"):
             address = loopback.wait(_LONGEST)

@@ -241,7 +241,8 @@ def render_message(value: Any) -> str:
     if text is None:
         text = "(only HTML: see --body-format markdown)" if body.get("html") else value.get("snippet") or ""
     files = [
-        f"Attachment: {cell_text(one['filename'])} ({cell_text(one['mimeType'])}, {one['sizeBytes']} bytes, {cell_text(one['id'])})\n"
+        f"Attachment: {cell_text(one['filename'])} "
+        f"({cell_text(one['mimeType'])}, {one['sizeBytes']} bytes, {cell_text(one['id'])})\n"
         for one in value.get("attachments") or ()
     ]
     return "".join([*lines, "\n", plain_text(text).rstrip("\n"), "\n", *(["\n"] if files else []), *files])

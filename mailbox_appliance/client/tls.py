@@ -187,8 +187,8 @@ def _fingerprint_changed(address: ServerAddress, pinned: str, seen: str) -> Fail
     return Failure(
         "certificate_changed",
         f"The certificate of {address.url} is {seen}, not the pinned {pinned}. Nothing was sent. If it was changed on "
-        f"purpose: {_pinning_advice(address, seen)} Where this computer trusts it without a pin by now, forget the pin with "
-        "`mailbox-appliance instances remove`, and log in without --fingerprint.",
+        f"purpose: {_pinning_advice(address, seen)} Where this computer trusts it without a pin by now, forget the pin "
+        "with `mailbox-appliance instances remove`, and log in without --fingerprint.",
         NETWORK,
     )
 

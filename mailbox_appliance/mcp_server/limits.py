@@ -164,7 +164,7 @@ _ADDRESS_FIELDS = ("email", "name")
 
 #: What the patterns say of a place: a sender's line, a sender's text, or what is said of the places within it.
 FieldKind = Literal["line", "text"]
-FieldTree = FieldKind | dict[str, "Place"]
+FieldTree = FieldKind | dict[str, "FieldTree"]
 
 
 @dataclass(frozen=True)

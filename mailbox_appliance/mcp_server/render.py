@@ -570,14 +570,14 @@ def _read_cursor(cursor: str | None, seal: str) -> int:
 
 def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
     """The first form that fits, from the fullest on."""
-    for limits in LIMIT_STEPS:
-        made = _truncate_answer(answer, limits)
+    for step in LIMIT_STEPS:
+        made = _truncate_answer(answer, step)
         if not made.texts and json_size(made.data) > MAX_RESULT_SIZE:
             continue
-        result = _render_answer(answer, made, limits)
+        result = _render_answer(answer, made, step)
         if wire_size(result) <= MAX_RESULT_SIZE:
             return result
-        if made.texts and (found := _present_shorter_texts(answer, limits, made.texts)) is not None:
+        if made.texts and (found := _present_shorter_texts(answer, step, made.texts)) is not None:
             return found
     return _present_nothing(answer)
 

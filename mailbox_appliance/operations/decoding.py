@@ -64,7 +64,8 @@ def _length_text(found: re.Match[str]) -> str:
     if least and number == "1":
         return "This must not be empty."
     what = {"str": "character", "bytes": "byte"}.get(kind, "entry")
-    return f"This must {'be' if what == 'character' else 'have'} at {'least' if least else 'most'} {_count_text(number, what)}."
+    bound = f"at {'least' if least else 'most'} {_count_text(number, what)}"
+    return f"This must {'be' if what == 'character' else 'have'} {bound}."
 
 
 #: What msgspec says, and what people are told. The first that fits counts; of anything else only that it is wrong.

@@ -198,8 +198,8 @@ def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
 #
 #     small ..... POST messages/{id}/attachments, a fileAttachment with its bytes in base64 -> 201
 #                 (learn.microsoft.com/graph/api/message-post-attachments)
-#     large ..... POST messages/{id}/attachments/createUploadSession -> 201 with an address that holds a token of its own;
-#                 PUT of one range after the other there, without our token -> 200 with where the next begins, at last 201
+#     large ..... POST messages/{id}/attachments/createUploadSession -> 201 with an address with a token of its own;
+#                 PUT of one range after the other there, without ours -> 200 with where the next begins, at last 201
 #                 (learn.microsoft.com/graph/outlook-large-attachments)
 #
 # The address is nobody's business: it is neither logged nor kept, and stands in no fault.

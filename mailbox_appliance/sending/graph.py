@@ -55,8 +55,8 @@ from mailbox_appliance.store.deliveries import SentCopy
 #     session   201 go on  refused              nobody      nobody                        nobody      nobody
 #     upload    201 go on  nobody; 413 refused  nobody      nobody                        nobody      nobody
 #     send      accepted   refused, or login    nobody      uncertain                     uncertain   uncertain; nobody
-#                                                                                                     where no connection
-#                                                                                                     was to be had
+#                                                                                                     where there was
+#                                                                                                     no connection
 #
 # A draft goes nowhere, so until its sending is asked for nobody can have got the message. From then on an answer
 # decides that is given before anything is done: what was asked for does not fit, or may not be. That a draft is not

@@ -402,7 +402,8 @@ class DeliveryLists:
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
         """An operation of this member, or any scheduled one, once a client was shown it. Raises NotFound."""
         row = self._database.row(
-            f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ? AND d.account_id = ? AND {_VISIBLE_TO_MEMBER}",
+            f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d"
+            f" WHERE d.id = ? AND d.account_id = ? AND {_VISIBLE_TO_MEMBER}",
             (operation_id, account_id, member_id),
         )
         if row is None:

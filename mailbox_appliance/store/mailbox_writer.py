@@ -408,7 +408,8 @@ _NUMBERS_OF_IDS = """
 SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
   WHERE a.id = ?"""
 _SELECT_LOCATED = f"""
-SELECT {LOCATED_COLUMNS} FROM json_each(?) j CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
+SELECT {LOCATED_COLUMNS} FROM json_each(?) j
+CROSS JOIN messages m ON m.id = j.value JOIN accounts a ON a.number = m.account
 WHERE a.id = ?"""
 _FOR_REPLACING = """
 SELECT m.number, m.account, m.folder, m.thread, t.id FROM messages m JOIN threads t ON t.number = m.thread

@@ -54,7 +54,8 @@ _PLACE_COLUMNS = ", ".join(
 )
 _FROM_TABLES = f"""
 FROM messages m JOIN threads t ON t.number = m.thread
-JOIN folders f ON f.number = CASE WHEN m.provider_id IS NULL THEN m.folder ELSE coalesce({_PLACE_COLUMNS}, m.folder) END"""
+JOIN folders f
+  ON f.number = CASE WHEN m.provider_id IS NULL THEN m.folder ELSE coalesce({_PLACE_COLUMNS}, m.folder) END"""
 SELECT_MESSAGES = f"SELECT {_MESSAGE_COLUMNS} {_FROM_TABLES}"
 SELECT_WHOLE_MESSAGES = (
     f"SELECT {_MESSAGE_COLUMNS}, b.text, b.html, b.headers, b.warnings {_FROM_TABLES}"

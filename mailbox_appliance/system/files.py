@@ -19,8 +19,8 @@ from mailbox_appliance.system.ownership import require_own_handle
 # however.
 #
 #     Linux, macOS   flock, which has a shared form, and hinders nobody from reading or writing
-#     Windows        ranges of bytes, without a shared form, and nobody else can read or write these: they lie far behind
-#                    any content. Who holds the lock has all of them; who asks for its shared form takes one of them
+#     Windows        ranges of bytes, without a shared form, and nobody else can read or write these: they lie far
+#                    behind any content. Who holds the lock has all of them; who asks for its shared form takes one
 
 
 # glibc's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX: pieces above 4 MiB are mapped alone, a pool keeps 1 MiB,

@@ -179,7 +179,7 @@ def test_a_plain_part_made_of_tags_alone_is_whole_and_told(box: Forwards, monkey
     sheet = f"<style>{'.qa .b>.c~.d+.e{color:red}' * 20_000}</style>"
     html = sheet + "<p class='qa b c d e'>word</p>\r\n" * 10_000
     message = box.deliver(f"Subject: slow\r\nContent-Type: text/html\r\n\r\n{html}".encode())
-    readers = box.client.appliance.html
+    readers = box.client.appliance.html_readers
     monkeypatch.setattr(readers, "for_request", partial(readers.for_request, 0.5))  # no machine analyzes it in that
     answer = box.forward(message)
     assert (answer.status, answer.warnings) == (200, [UNANALYZED_OUTGOING])

@@ -66,11 +66,10 @@ _KNOWN_WAYS = {
     "remote/smtp.py connect": "addresses.connect",
     "remote/net/https.py connect": "addresses.connect",
     "operations/accounts.py connect": "an operation",
-    "operations/accounts.py connect": "an operation",
     "sync/mailbox.py connect": "a mailbox, by remote/imap/client.py",
-    "sync/house.py connect": "a mailbox, by remote/imap/client.py",
+    "sync/context.py connect": "a mailbox, by remote/imap/client.py",
     "store/database.py connect": "a file",
-    "service_manager.py sendto": "systemd's socket, a file",
+    "service/signals.py sendto": "systemd's socket, a file",
     "web/server/server.py getaddrinfo": "where we listen: numbers alone",
 }
 #: Clients of an appliance, and what embeds servers of its own: they reach no servers of others.

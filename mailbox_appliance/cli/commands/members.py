@@ -415,6 +415,7 @@ enroll = command(
 reset_password = command(
     "reset-password",
     _redeem_command("reset-password", RESET),
-    f"Choose a new password with the link of a password reset, and log in.\n\nAll your other log-ins end.{_REDEEM_HELP}",
+    "Choose a new password with the link of a password reset, and log in.\n\n"
+    f"All your other log-ins end.{_REDEEM_HELP}",
     ENROLMENT_OPTIONS,
 )

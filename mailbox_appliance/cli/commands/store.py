@@ -228,9 +228,9 @@ key = group(
             "add-passphrase",
             _add_passphrase,
             "Let a passphrase open the store as well, in place of an earlier one.\n\n"
-            f"It is asked for, or read from stdin or {_NEW_PASSPHRASE_VARIABLE}. Backups then hold the key locked by it, and no longer in "
-            "plain. With --only the store itself opens by it alone, so every start needs it; `key use-file` is the way "
-            f"back. {_STOPPED}",
+            f"It is asked for, or read from stdin or {_NEW_PASSPHRASE_VARIABLE}. Backups then hold the key "
+            "locked by it, and no longer in plain. With --only the store itself opens by it alone, so every start "
+            f"needs it; `key use-file` is the way back. {_STOPPED}",
             (_NEW_PASSPHRASE_STDIN, _ONLY),
         ),
         command(

@@ -174,5 +174,6 @@ SELF_CONTAINED_ELEMENTS = frozenset({"math", "select", "svg", "template"})
 NO_TEXT = frozenset({"script", "style", "title"})
 OUTER_ELEMENTS = frozenset({"body", "html"})
 #: Of what opens nothing, and of what is in force without its tag.
-IGNORED_ELEMENTS = frozenset({"base", "basefont", "bgsound", "col", "colgroup", "frame", "frameset", "head", "link", "meta"})
+IGNORED_ELEMENTS = frozenset({"base", "basefont", "bgsound", "col", "colgroup", "frame", "frameset", "head", "link",
+                              "meta"})
 # fmt: on

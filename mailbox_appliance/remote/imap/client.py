@@ -8,7 +8,7 @@ message, reading a large one without its attachments and making a folder stand a
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from socket import socket as Socket
+from socket import socket as Socket  # noqa: N812 - a class, beside the method of this name
 from types import TracebackType
 
 from mailbox_appliance.mail.headers import MAX_HEADER

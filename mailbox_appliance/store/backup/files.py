@@ -159,8 +159,8 @@ def _source_size(source: SectionSource) -> int:
 
 # --- A copy of the database of an open store, as it is at one moment, while others go on reading and writing ---
 #
-#     write, BEGIN, read     a reader of what stands in the log only: from now on nothing that we have not seen is folded
-#                            into the file, and the log does not begin anew while we copy it, which would mix old and new
+#     write, BEGIN, read     a reader of the log only: from now on nothing that we have not seen is folded into
+#                            the file, and the log does not begin anew while we copy it, which would mix both
 #     copy the file          a page of it may be half folded in: then the log has the whole of it
 #     copy the log           up to wherever others have come; what is cut off at its end is no commit (its checksums)
 #     fold the copied log into the copied file

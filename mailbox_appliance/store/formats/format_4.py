@@ -401,7 +401,8 @@ _AUDIT_FACTS = f"""
 SELECT o.id AS number, 'aud_' || o.id AS id, o.at, o.actor_kind, o.actor_id,
   CASE o.actor_kind WHEN 'session' THEN (SELECT member_id FROM older_sessions WHERE id = o.actor_id)
     WHEN 'api_key' THEN (SELECT member_id FROM older_api_keys WHERE id = o.actor_id) END AS actor_member_id,
-  o.action, CASE WHEN o.target IS NOT NULL THEN CASE substr(o.target, 1, 4) {_TARGET_KIND} ELSE 'other' END END AS target_kind,
+  o.action,
+  CASE WHEN o.target IS NOT NULL THEN CASE substr(o.target, 1, 4) {_TARGET_KIND} ELSE 'other' END END AS target_kind,
   o.target AS target_id, o.outcome, o.client_address,
   CASE substr(o.target, 1, 4) WHEN 'mem_' THEN o.target
     WHEN 'ses_' THEN (SELECT member_id FROM older_sessions WHERE id = o.target)

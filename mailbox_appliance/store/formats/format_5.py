@@ -175,7 +175,7 @@ CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body,
   contentless_delete=1, detail=full, prefix='4', tokenize='unicode61 remove_diacritics 2');
 INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits an encrypted page of 4096
 INSERT INTO message_index (message_index, rank) VALUES ('hashsize', 16777216);  -- a batch becomes one piece
-INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0);  -- pieces are merged by store/maintenance/cleanup.py,
+INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0);  -- pieces are merged by store/cleanup,
 INSERT INTO message_index (message_index, rank) VALUES ('usermerge', 8);  -- so many of one size at least
 INSERT INTO message_index (message_index, rank) VALUES ('crisismerge', 1000);  -- and never inside a batch
 CREATE VIRTUAL TABLE message_words USING fts5vocab('message_index', 'instance');  -- the words in it

@@ -57,7 +57,8 @@ _PRESENT_IDS = "SELECT id FROM present.delivery_operations"
 # Withdrawn since, and its key used again: the later one counts. And a scheduled send of an old format has got another
 # id with every upgrade, but is the same.
 _IN_THE_WAY = f"""
-DELETE FROM main.delivery_operations WHERE id NOT IN ({_PRESENT_IDS}) AND id NOT IN (SELECT value FROM json_each(?)) AND (
+DELETE FROM main.delivery_operations
+WHERE id NOT IN ({_PRESENT_IDS}) AND id NOT IN (SELECT value FROM json_each(?)) AND (
   EXISTS (SELECT 1 FROM present.delivery_operations p WHERE p.credential_id = delivery_operations.credential_id
     AND p.idempotency_key = delivery_operations.idempotency_key)
   OR EXISTS (SELECT 1 FROM present.delivery_operations p WHERE p.schedule_id = delivery_operations.schedule_id))"""

@@ -76,7 +76,8 @@ _SHARES_OF_PRESENT = (
 COMMON_SHARES = (
     f"""UPDATE main.accounts SET shared_with_all = 0 WHERE shared_with_all = 1 AND {_IN_PRESENT}
          AND id NOT IN (SELECT id FROM present.accounts WHERE shared_with_all = 1)""",
-    f"""DELETE FROM main.account_grants WHERE account_{_IN_PRESENT} AND NOT EXISTS (SELECT 1 FROM present.account_grants p
+    f"""DELETE FROM main.account_grants WHERE account_{_IN_PRESENT} AND NOT EXISTS (
+         SELECT 1 FROM present.account_grants p
          WHERE p.account_id = account_grants.account_id AND p.member_id = account_grants.member_id)""",
 )
 ATTEMPTS_OF_PRESENT = ("DELETE FROM main.attempts", "INSERT INTO main.attempts SELECT * FROM present.attempts")

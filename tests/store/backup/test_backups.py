@@ -36,6 +36,7 @@ from mailbox_appliance.store import key
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.backup.backups import UnlistedFile
 from mailbox_appliance.store.backup.container import SectionName, SectionSource, open_container
+from mailbox_appliance.store.backup.files import stage_backup
 from mailbox_appliance.store.database import Database, set_cipher_key
 from mailbox_appliance.store.key import new_key, wrap_in_file, wrap_with_passphrase
 from mailbox_appliance.store.store import Store
@@ -534,9 +535,7 @@ def test_a_database_that_is_wrong_inside(store: Store, mailbox: Mailbox, tmp_pat
     connection.close()
     source, slots = SectionSource("mailbox.db", tmp_path / "db"), (wrap_in_file(store.key.master),)
     end = made.manifest.audit
-    with backups.stage_backup(
-        store.folder, "manual", [source], store.key, slots, 5, SystemClock(), audit=end
-    ) as bundle:
+    with stage_backup(store.folder, "manual", [source], store.key, slots, 5, SystemClock(), audit=end) as bundle:
         bundle.publish()
         backup_id = bundle.manifest.id
     with pytest.raises(BackupAltered) as raised:
@@ -578,7 +577,7 @@ def test_files_of_this_format_with_a_log(store: Store, mailbox: Mailbox, tmp_pat
     sources = [SectionSource(name, (store.folder / name).read_bytes()) for name in names]
     assert sources[1].content
     slots = (wrap_in_file(store.key.master),)
-    with backups.stage_backup(tmp_path, "pre-restore", sources, store.key, slots, 5, SystemClock()) as made:
+    with stage_backup(tmp_path, "pre-restore", sources, store.key, slots, 5, SystemClock()) as made:
         file = made.publish()
     assert backups.verify_file(file).messages == 1
     assert [path.name for path in file.parent.iterdir()] == [file.name]
@@ -615,7 +614,7 @@ def test_a_plain_store_is_read_where_it_lies(tmp_path: Path, with_log: bool, mem
     key, folder = new_key(), tmp_path / "data"
     folder.mkdir()
     sources = older(tmp_path / "old", with_log=with_log)
-    with backups.stage_backup(folder, "migration", sources, key, (wrap_in_file(key.master),), 3, SystemClock()) as made:
+    with stage_backup(folder, "migration", sources, key, (wrap_in_file(key.master),), 3, SystemClock()) as made:
         file = made.publish()
     summary = backups.verify_file(file)
     assert (summary.ok, summary.format, summary.members, summary.accounts, summary.messages) == (
@@ -638,15 +637,13 @@ def test_what_is_not_kept_is_not_there(tmp_path: Path) -> None:
     key = new_key()
     sources = [SectionSource("mailbox.db", b"anything")]
     slots = (wrap_in_file(key.master),)
-    with backups.stage_backup(tmp_path, "migration", sources, key, slots, 3, SystemClock()) as made:
+    with stage_backup(tmp_path, "migration", sources, key, slots, 3, SystemClock()) as made:
         assert len(list((tmp_path / "backups").iterdir())) == 1
     assert list((tmp_path / "backups").iterdir()) == []
     assert made.manifest.reason == "migration"
     with (
         pytest.raises(BackupNotMade),
-        backups.stage_backup(
-            tmp_path, "migration", [SectionSource("mailbox.db", tmp_path)], key, slots, 3, SystemClock()
-        ),
+        stage_backup(tmp_path, "migration", [SectionSource("mailbox.db", tmp_path)], key, slots, 3, SystemClock()),
     ):
         pass
 
@@ -654,9 +651,7 @@ def test_what_is_not_kept_is_not_there(tmp_path: Path) -> None:
 def test_a_plain_store_that_is_damaged_inside(tmp_path: Path) -> None:
     key = new_key()
     sources = [SectionSource("mailbox.db", b"SQLite format 3\0" + bytes(5000))]
-    with backups.stage_backup(
-        tmp_path, "migration", sources, key, (wrap_in_file(key.master),), 3, SystemClock()
-    ) as made:
+    with stage_backup(tmp_path, "migration", sources, key, (wrap_in_file(key.master),), 3, SystemClock()) as made:
         file = made.publish()
     with pytest.raises(BackupUnusable):
         backups.verify_file(file)
