@@ -25,8 +25,8 @@ from mailbox_appliance.mailbox.attachments import AttachmentFetcher, BodyFetcher
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.drafts import Drafts
 from mailbox_appliance.metrics import Counters
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.model.decoding import prepare_types
-from mailbox_appliance.model.records import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.oauth.flows import Flows
 from mailbox_appliance.oauth.logins import Logins

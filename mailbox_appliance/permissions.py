@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mailbox_appliance.errors import Denied, Detail, NotFound
-from mailbox_appliance.model.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Account, Capability, Member, Role
+from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.members import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 

@@ -6,7 +6,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Denied
-from mailbox_appliance.model.records import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
+from mailbox_appliance.model.members import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.permissions import KeyRights, effective_capabilities, require_capability, require_grantable
 from mailbox_appliance.store.credentials import FoundCredential
 from tests.checked_client import CheckedClient

@@ -11,7 +11,7 @@ from mailbox_appliance.clock import Clock, from_timestamp
 from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
 from mailbox_appliance.events import BackupFailed, BackupFinished, Events
 from mailbox_appliance.jobs.periodic import PeriodicTask
-from mailbox_appliance.model.records import Backup, Progress
+from mailbox_appliance.model.backups import Backup, Progress
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import files
 from mailbox_appliance.store.audit import SYSTEM_ACTOR

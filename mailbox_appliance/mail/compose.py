@@ -21,7 +21,7 @@ from mailbox_appliance.mail.address import domain_of, has_forbidden_characters, 
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.search import snippet
 from mailbox_appliance.model.content import LARGE, Base64Lines, Content
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.messages import (
     Address,
     ComposedMessage,
     Envelope,

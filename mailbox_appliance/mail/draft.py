@@ -14,7 +14,7 @@ from mailbox_appliance.mail.address import is_writable, same_mailbox
 from mailbox_appliance.mail.headers import Fields
 from mailbox_appliance.mail.seven_bit import clean_lines, fields_of, to_seven_bit, with_final_line_break
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingMessage
 
 _LONGEST_HEADER = 256 * 1024
 _MOST_FIELDS = 1_000

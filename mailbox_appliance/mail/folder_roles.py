@@ -5,7 +5,8 @@ A role is as people chose it, as the server says, or as the folder's name tells.
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mailbox_appliance.model.records import FolderRole, ListedFolder, RoleSource
+from mailbox_appliance.model.accounts import FolderRole, RoleSource
+from mailbox_appliance.model.sync import ListedFolder
 
 _SPECIAL_USE: dict[str, FolderRole] = {  # RFC 6154 2
     "\\sent": "sent",

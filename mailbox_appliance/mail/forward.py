@@ -16,7 +16,7 @@ from mailbox_appliance.mail.headers import without_controls
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.html.tokenizer import find_attribute
 from mailbox_appliance.mail.threads import forward_subject
-from mailbox_appliance.model.records import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.messages import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 
 # ---
 # HTML of a received message as it stands inside the HTML of another: without what would break that, else as it is.

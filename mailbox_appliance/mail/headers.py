@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from mailbox_appliance.mail import encoded_words
 from mailbox_appliance.mail.address import has_forbidden_characters
-from mailbox_appliance.model.records import Address
+from mailbox_appliance.model.messages import Address
 
 MAX_HEADER = 1024 * 1024  # bytes of one header that are looked at
 MAX_FIELDS = 5_000

@@ -13,7 +13,8 @@ from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.mime import MAX_DEPTH, MAX_PARTS, TOO_DEEP, TOO_MANY, MimePart, decode_transfer
 from mailbox_appliance.mail.parse import assemble
 from mailbox_appliance.mail.seven_bit import fields_of
-from mailbox_appliance.model.records import ListedPart, ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import ListedPart
 
 LARGE_MESSAGE = 256 * 1024  # bytes of a message above which it is read this way
 LONGEST_SECTION = parse.MAX_RAW  # bytes of one section that are of use

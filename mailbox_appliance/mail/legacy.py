@@ -15,7 +15,7 @@ from mailbox_appliance.mail.address import is_writable, needs_smtputf8, to_envel
 from mailbox_appliance.mail.compose import WrittenPart
 from mailbox_appliance.mail.seven_bit import clean_lines, fields_of, is_seven_bit, to_seven_bit, with_final_line_break
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Address, ComposedMessage, Envelope
+from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
 _BINARY = re.compile(rb"(?i)encoding[ \t]*:[ \t]*binary")  # a part in which a lone line feed means itself

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mailbox_appliance.mail.parse import attachments_bytes, parse_message
 from mailbox_appliance.model.content import LARGE, Content
-from mailbox_appliance.model.records import ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.messages import ParsedAttachment, ParsedMessage
 
 # A run of whole lines: what we compose has 76 characters a line (RFC 2045 6.8); Apple's programs write 72.
 # Anchored and possessive: a search that begins anew at each byte of a line takes seconds.

@@ -14,7 +14,7 @@ from mailbox_appliance.mail import encoded_words, headers, mime, search, threads
 from mailbox_appliance.mail.headers import Fields
 from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_PART, UNANALYZED_PREVIEW, HtmlReader
 from mailbox_appliance.mail.mime import MimePart
-from mailbox_appliance.model.records import Address, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMessage
 
 # --- Which parts of a message are its text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
 

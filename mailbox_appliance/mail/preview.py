@@ -2,7 +2,7 @@
 
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.outline import parse_content
-from mailbox_appliance.model.records import ComposedMessage, PreviewedAttachment, SendPreview
+from mailbox_appliance.model.messages import ComposedMessage, PreviewedAttachment, SendPreview
 
 
 def preview_of(account_id: str, message: ComposedMessage) -> SendPreview:

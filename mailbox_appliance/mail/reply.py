@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from mailbox_appliance.mail.address import is_writable, same_mailbox
 from mailbox_appliance.mail.threads import exact_message_ids, reply_references
-from mailbox_appliance.model.records import Address, Message
+from mailbox_appliance.model.messages import Address, Message
 
 _NOBODY_TO_ANSWER = "It does not tell whom to answer; give `to` yourself."
 _POSTING = re.compile(r"<\s*mailto:([^<>?]{3,320})[^<>]*>", re.IGNORECASE)

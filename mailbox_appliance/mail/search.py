@@ -12,7 +12,7 @@ from msgspec import structs
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import headers, invisible_characters
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.messages import (
     MessageFilter,
     ParsedMessage,
     SearchContext,

@@ -21,7 +21,9 @@ from mailbox_appliance.mailbox.bulk import (
     uids_of,
 )
 from mailbox_appliance.mailbox.connections import Connections
-from mailbox_appliance.model.records import ActionResult, FlagChange, FolderRole, LocatedMessage, MirroredFolder
+from mailbox_appliance.model.accounts import FolderRole
+from mailbox_appliance.model.messages import ActionResult
+from mailbox_appliance.model.sync import FlagChange, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.store import Store

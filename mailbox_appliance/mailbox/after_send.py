@@ -26,7 +26,8 @@ from mailbox_appliance.mailbox.bulk import FlagEdit, match_on_server
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.drafts import Drafts, DraftVersion
 from mailbox_appliance.mailbox.locks import KeyedLocks
-from mailbox_appliance.model.records import FlagChange, LocatedMessage, PostSendTask, PostSendTaskKind
+from mailbox_appliance.model.deliveries import PostSendTask, PostSendTaskKind
+from mailbox_appliance.model.sync import FlagChange, LocatedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.database import DATABASE_ERRORS

@@ -22,7 +22,8 @@ from mailbox_appliance.mailbox.bulk import match_on_server
 from mailbox_appliance.mailbox.connections import Connections, problem_of
 from mailbox_appliance.mailbox.locks import KeyedLocks
 from mailbox_appliance.model.content import LARGE as CONTENT_LARGE
-from mailbox_appliance.model.records import Download, FetchedMessage, ListedPart, LocatedMessage, ParsedMessage
+from mailbox_appliance.model.messages import Download, ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, ListedPart, LocatedMessage
 from mailbox_appliance.remote.errors import RemoteFault, malformed_fault
 from mailbox_appliance.remote.imap.client import ImapMailbox, read_large
 from mailbox_appliance.settings import Settings

@@ -9,16 +9,9 @@ from typing import Generic, Literal, TypeVar
 
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mailbox.connections import Connections
-from mailbox_appliance.model.records import (
-    ActionResult,
-    FailedAction,
-    FlagChange,
-    FolderRole,
-    FolderState,
-    LocatedMessage,
-    MessageIdentity,
-    MirroredFolder,
-)
+from mailbox_appliance.model.accounts import FolderRole
+from mailbox_appliance.model.messages import ActionResult, FailedAction
+from mailbox_appliance.model.sync import FlagChange, FolderState, LocatedMessage, MessageIdentity, MirroredFolder
 from mailbox_appliance.remote.errors import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox

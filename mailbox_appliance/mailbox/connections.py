@@ -10,7 +10,7 @@ from functools import partial
 from math import ceil
 
 from mailbox_appliance.errors import Detail, Problem, ProviderThrottled, Unavailable, Unsupported
-from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.errors import RemoteFault, stopping_fault
 from mailbox_appliance.remote.imap.client import ImapMailbox

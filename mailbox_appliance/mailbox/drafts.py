@@ -21,7 +21,9 @@ from mailbox_appliance.mailbox.bulk import match_on_server
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.locks import KeyedLocks
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import FetchedMessage, FoundCopy, LocatedMessage, MirroredFolder, ParsedMessage
+from mailbox_appliance.model.deliveries import FoundCopy
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox

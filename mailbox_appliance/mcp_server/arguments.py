@@ -17,7 +17,8 @@ from mailbox_appliance.errors import Detail, Invalid, Problem
 from mailbox_appliance.mcp_server import tool
 from mailbox_appliance.mcp_server.tool import CallContext
 from mailbox_appliance.model.decoding import convert
-from mailbox_appliance.model.records import BodyPart, Message, OperationResult
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.messages import BodyPart, Message
 from mailbox_appliance.operations.decoding import (
     HEADERS,
     Parameter,

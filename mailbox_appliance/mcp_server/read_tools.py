@@ -23,7 +23,7 @@ from mailbox_appliance.mcp_server.limits import (
     to_json_data,
 )
 from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
-from mailbox_appliance.model.records import BodyFormat, BodyPart, Download
+from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
 from mailbox_appliance.operations import accounts, contents, deliveries, drafts, messages, status
 from mailbox_appliance.operations.decoding import Parameter
 from mailbox_appliance.operations.operation import Cursor, Limit

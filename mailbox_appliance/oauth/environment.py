@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mailbox_appliance.model.records import OAuthApp, OAuthProvider
+from mailbox_appliance.model.accounts import OAuthApp, OAuthProvider
 from mailbox_appliance.settings import ENVIRONMENT_PREFIX, BadSetting, parse_flag
 
 #: The most characters of each value (specification, "Limits").

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.mail.address import to_envelope_address
-from mailbox_appliance.model.records import Connection, OAuthLogin, OAuthProvider
+from mailbox_appliance.model.accounts import Connection, OAuthLogin, OAuthProvider
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote import errors, oauth
 from mailbox_appliance.remote.errors import RemoteFault

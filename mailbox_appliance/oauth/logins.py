@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from mailbox_appliance.clock import Clock, SystemClock
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import Connection, Endpoint, OAuthLogin, SenderAddress
+from mailbox_appliance.model.accounts import Connection, Endpoint, OAuthLogin, SenderAddress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.oauth.tokens import AccessTokens, Apps
 from mailbox_appliance.remote import providers, send_as

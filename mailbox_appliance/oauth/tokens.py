@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import OAuthApp, OAuthLogin, OAuthProvider
+from mailbox_appliance.model.accounts import OAuthApp, OAuthLogin, OAuthProvider
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.remote import oauth, providers
 from mailbox_appliance.remote.errors import RemoteFault, account_error_of

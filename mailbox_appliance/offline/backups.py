@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.errors import KeyUnusable
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.offline.store import open_existing_store, require_backups, to_envelope, upgrade_warnings
 from mailbox_appliance.operations.backups import NewBackup, backup_page, backup_warnings, stray_warnings
 from mailbox_appliance.operations.decoding import convert_body

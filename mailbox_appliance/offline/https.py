@@ -9,7 +9,7 @@ from typing import Any
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import OperationResult
+from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.offline.store import require_store, to_envelope, upgrade_warnings
 from mailbox_appliance.operations import https
 from mailbox_appliance.operations.decoding import convert_body

@@ -24,7 +24,7 @@ from mailbox_appliance.errors import (
     Problem,
     StoreDamaged,
 )
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.offline.store import to_envelope, upgrade_warnings
 from mailbox_appliance.operations import settings
 from mailbox_appliance.store.audit import Actor

@@ -14,7 +14,7 @@ import msgspec
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreNewer, StoreUnusable
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.operations.audit import verify_audit_log
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.enrolment import SetUp, add_first_admin

@@ -9,18 +9,16 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import (
     ADMIN_CAPABILITIES,
     PROFILES,
     ApiKey,
     Capability,
-    Deleted,
-    Input,
     KeyPermissions,
     NamedProfile,
-    OperationResult,
-    Wire,
 )
+from mailbox_appliance.model.wire import Deleted, Input, Wire
 from mailbox_appliance.operations.licence import require_verified_license
 from mailbox_appliance.operations.members import get_named_member
 from mailbox_appliance.operations.message_input import Name, refuse_control_characters

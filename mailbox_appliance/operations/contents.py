@@ -22,17 +22,11 @@ from mailbox_appliance.mail.html.analysis import UNANALYZED, UNANALYZED_PLAIN, U
 from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.mail.parse import TEXT_TOO_LONG
 from mailbox_appliance.mailbox.attachments import PartRequest
+from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.decoding import decode_msgpack
-from mailbox_appliance.model.records import (
-    Account,
-    BodyFormat,
-    BodyPart,
-    Capability,
-    Download,
-    DownloadLink,
-    OperationResult,
-    StoredBody,
-)
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download, DownloadLink, StoredBody
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.permissions import effective_capabilities, require_account, require_capability
 from mailbox_appliance.store.audit import Mac

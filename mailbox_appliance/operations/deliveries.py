@@ -9,20 +9,18 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AllMailHidden, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
-from mailbox_appliance.model.records import (
-    Account,
-    Capability,
-    Deleted,
+from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.deliveries import (
     Delivery,
     DeliveryEntry,
     DeliveryStatus,
     DeliveryTimeline,
     DeliveryWork,
-    Input,
     OperationResult,
-    Page,
     ScheduledSend,
 )
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.wire import Deleted, Input, Page
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation
 from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy

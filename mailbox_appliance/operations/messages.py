@@ -12,20 +12,20 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, NotFound
 from mailbox_appliance.mail import search
-from mailbox_appliance.model.records import (
-    Account,
+from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.messages import (
     Body,
-    Capability,
     Folder,
     Label,
     Message,
     MessageFilter,
-    OperationResult,
-    Page,
     SearchedField,
     SearchTerm,
     Thread,
 )
+from mailbox_appliance.model.wire import Page
 from mailbox_appliance.operations import contents
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operation

@@ -32,22 +32,19 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import AccountAdded, AccountReconnected
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.mailbox.connections import problem_of
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.accounts import (
     Account,
-    Capability,
     Connection,
-    Deleted,
     GoogleAppSettings,
-    Input,
     OAuthApp,
     OAuthLogin,
     OAuthProvider,
     OAuthSettings,
-    OperationResult,
     OutlookAppSettings,
-    Timestamp,
-    Wire,
 )
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.wire import Deleted, Input, Timestamp, Wire
 from mailbox_appliance.oauth.environment import LONGEST, TENANT
 from mailbox_appliance.oauth.flows import (
     AppMissing,

@@ -32,8 +32,10 @@ from mailbox_appliance.errors import (
     WrongMedia,
 )
 from mailbox_appliance.events import LargeWorkEnded
+from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Account, Capability, Member, OperationResult, Role
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability, Member, Role
 from mailbox_appliance.operations.decoding import (
     Parameter,
     body_types,

@@ -27,17 +27,16 @@ from mailbox_appliance.mail.reply import ReplyRecipients, ReplyThreading
 from mailbox_appliance.mail.threads import canonical_message_id, reply_subject
 from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
 from mailbox_appliance.mailbox.drafts import version_of
-from mailbox_appliance.model.records import (
-    Account,
+from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.deliveries import DeliveryKind, Quota
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.messages import (
     Address,
-    Capability,
     ComposedMessage,
-    DeliveryKind,
     Message,
     OutgoingAttachment,
     OutgoingMessage,
     ParsedMessage,
-    Quota,
 )
 from mailbox_appliance.operations.contents import read_source
 from mailbox_appliance.operations.message_input import (

@@ -10,18 +10,17 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
-    Account,
-    Capability,
     Delivery,
     LegacySend,
     NewDelivery,
     OperationResult,
-    ParsedMessage,
     Phase,
-    SendPreview,
 )
+from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.messages import ParsedMessage, SendPreview
 from mailbox_appliance.operations.message_input import Forward, InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas

@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 from msgspec import UNSET
 
-from mailbox_appliance.model.records import AccountError
+from mailbox_appliance.model.accounts import AccountError
 
 ServerName = Literal["imap", "smtp", "license", "oauth", "graph", "autoconfig", "dns"]
 FaultKind = Literal[

@@ -7,7 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mailbox_appliance.model.records import AccountCapabilities, Connection, ListedFolder
+from mailbox_appliance.model.accounts import AccountCapabilities, Connection
+from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.remote.errors import Contact, RemoteFault, hide_cause
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.net.calls import RemoteCalls

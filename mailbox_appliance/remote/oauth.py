@@ -20,8 +20,8 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance.model.accounts import OAuthApp, OAuthProvider
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import OAuthApp, OAuthProvider
 from mailbox_appliance.remote import errors
 from mailbox_appliance.remote.errors import RemoteFault, malformed_fault
 from mailbox_appliance.remote.errors import named_fault as named

@@ -21,8 +21,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mailbox_appliance.model.accounts import OAuthProvider, Security
 from mailbox_appliance.model.decoding import convert
-from mailbox_appliance.model.records import OAuthProvider, Security
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.settings import BadSetting, Settings
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from typing import Literal
 
-from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.remote import errors
 from mailbox_appliance.remote.errors import SERVER_NAMES, RemoteFault, Reply, ServerName, malformed_fault, named_fault
 

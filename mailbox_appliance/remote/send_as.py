@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.mail.address import has_forbidden_characters, is_writable, same_mailbox
+from mailbox_appliance.model.accounts import SenderAddress
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import SenderAddress
 from mailbox_appliance.remote.errors import RemoteFault, fault_of_reply, malformed_fault, named_fault
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import KnownProvider, Resource

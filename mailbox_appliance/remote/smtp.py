@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Endpoint
 from mailbox_appliance.remote import errors
 from mailbox_appliance.remote.errors import (
     Contact,

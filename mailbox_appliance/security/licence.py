@@ -25,7 +25,7 @@ from msgspec import Meta
 
 from mailbox_appliance.clock import from_timestamp, to_timestamp
 from mailbox_appliance.model.decoding import convert, decode_json
-from mailbox_appliance.model.records import License
+from mailbox_appliance.model.members import License
 from mailbox_appliance.settings import BadSetting, Settings
 
 #: The name under which the store keeps the licence among what belongs to the instance.

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.model.content import LARGE
-from mailbox_appliance.model.records import ParsedMessage, Phase
+from mailbox_appliance.model.deliveries import Phase
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.graph import GraphDelivery

@@ -20,7 +20,8 @@ from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.large import SplitAttachment, split_attachments
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import DeliveryWork, Envelope, Phase
+from mailbox_appliance.model.deliveries import DeliveryWork, Phase
+from mailbox_appliance.model.messages import Envelope
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote import graph as remote_graph
 from mailbox_appliance.remote.errors import RemoteFault, Reply, account_error_of, fault_name_of_reply

@@ -28,7 +28,8 @@ from mailbox_appliance.errors import (
 )
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.address import same_mailbox
-from mailbox_appliance.model.records import AccountError, DeliveryWork, Phase
+from mailbox_appliance.model.accounts import AccountError
+from mailbox_appliance.model.deliveries import DeliveryWork, Phase
 from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy

@@ -21,7 +21,8 @@ from mailbox_appliance.errors import AllMailHidden, NotFound, Unsupported
 from mailbox_appliance.events import DeliverySettled, FolderWritten
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.address import same_mailbox
-from mailbox_appliance.model.records import FoundCopy, MirroredFolder, UncertainDelivery
+from mailbox_appliance.model.deliveries import FoundCopy, UncertainDelivery
+from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox

@@ -20,7 +20,8 @@ from mailbox_appliance.mail.folder_roles import SENT_LABEL
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.model.content import LARGE
-from mailbox_appliance.model.records import DeliveryWork, FetchedMessage, FoundCopy, MirroredFolder
+from mailbox_appliance.model.deliveries import DeliveryWork, FoundCopy
+from mailbox_appliance.model.sync import FetchedMessage, MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox

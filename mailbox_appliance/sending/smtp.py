@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mailbox_appliance.model.records import DeliveryWork, Endpoint, Phase
+from mailbox_appliance.model.accounts import Endpoint
+from mailbox_appliance.model.deliveries import DeliveryWork, Phase
 from mailbox_appliance.remote.errors import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import SmtpConnection
 from mailbox_appliance.sending.context import SendingContext

@@ -19,7 +19,8 @@ new one. A connection is kept only where the message was accepted.
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mailbox_appliance.model.records import AccountError, Phase
+from mailbox_appliance.model.accounts import AccountError
+from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.remote.errors import FaultKind, RemoteFault, Reply, ServerName, account_error_of
 
 FailureCode = Literal["sender_rejected", "recipient_rejected", "message_rejected", "message_too_large"]

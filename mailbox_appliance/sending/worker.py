@@ -18,7 +18,8 @@ from typing import Generic, Protocol, TypeVar
 from mailbox_appliance import clock
 from mailbox_appliance.errors import NotFound, Problem, Unsupported
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, LargeWorkEnded
-from mailbox_appliance.model.records import OpenDelivery, ParsedMessage, Phase
+from mailbox_appliance.model.deliveries import OpenDelivery, Phase
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.delivery import DeliveryAttempt

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import SystemClock
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.operations import settings
 from mailbox_appliance.settings import Settings, Value

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance import logs, settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.oauth import environment
 from mailbox_appliance.service import signals as service_signals
 from mailbox_appliance.service.bootstrap import Bootstrap

@@ -21,7 +21,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.system import files
 
 # What Windows has not, and what it alone has.

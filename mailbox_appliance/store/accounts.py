@@ -13,8 +13,7 @@ from msgspec import UNSET
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import NotFound, NothingToRemove, Unsupported
 from mailbox_appliance.mail.address import same_mailbox
-from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.accounts import (
     Account,
     AccountCapabilities,
     AccountError,
@@ -28,6 +27,7 @@ from mailbox_appliance.model.records import (
     SenderAddress,
     SendsVia,
 )
+from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import ACCOUNTS, OAUTH_APPS

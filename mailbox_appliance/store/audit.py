@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import LogBeingChecked
-from mailbox_appliance.model.records import AuditActor, AuditEvent, AuditTarget
+from mailbox_appliance.model.members import AuditActor, AuditEvent, AuditTarget
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 

@@ -15,19 +15,18 @@ from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
 from mailbox_appliance.errors import IdempotencyConflict, NotFound, NotUncertain, NotWaiting
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
     Delivery,
     DeliveryStatus,
     DeliveryWork,
-    FetchedMessage,
     FoundCopy,
-    MirroredFolder,
     NewDelivery,
     OpenDelivery,
-    ParsedMessage,
     Phase,
 )
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, MirroredFolder
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.delivery_queries import (
     DELIVERY_COLUMNS,

@@ -14,9 +14,7 @@ from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import (
-    Address,
-    ComposedMessage,
+from mailbox_appliance.model.deliveries import (
     Delivery,
     DeliveryEntry,
     DeliveryError,
@@ -25,7 +23,6 @@ from mailbox_appliance.model.records import (
     DeliveryStep,
     DeliveryTimeline,
     DeliveryWork,
-    Envelope,
     LegacyResponse,
     LegacySend,
     NewDelivery,
@@ -35,6 +32,7 @@ from mailbox_appliance.model.records import (
     ScheduledSend,
     SentCopy,
 )
+from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.moves import first_number

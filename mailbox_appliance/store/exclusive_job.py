@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mailbox_appliance.errors import BrokenOff, StoreAtWork
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 
 
 @dataclass(frozen=True)

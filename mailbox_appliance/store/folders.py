@@ -7,7 +7,9 @@ from msgspec import UNSET
 
 from mailbox_appliance.errors import AllMailHidden, NotFound
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import Folder, FolderRole, FolderState, ListedFolder, MirroredFolder, RoleSource
+from mailbox_appliance.model.accounts import FolderRole, RoleSource
+from mailbox_appliance.model.messages import Folder
+from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store import moves
 from mailbox_appliance.store.database import Database, Row

@@ -13,16 +13,9 @@ from mailbox_appliance.clock import to_millis
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.search import searched_words, to_index_text, with_searched_words
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.model.records import (
-    Address,
-    FetchedMessage,
-    FlagChange,
-    FoundCopy,
-    LocatedMessage,
-    MessageIdentity,
-    MirroredFolder,
-    ParsedMessage,
-)
+from mailbox_appliance.model.deliveries import FoundCopy
+from mailbox_appliance.model.messages import Address, ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, FlagChange, LocatedMessage, MessageIdentity, MirroredFolder
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store import moves
 from mailbox_appliance.store import moves as store_moves

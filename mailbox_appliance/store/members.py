@@ -8,7 +8,7 @@ from typing import Any
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import Conflict, EmailTaken, LastAdmin, NotFound
 from mailbox_appliance.mail.address import comparable_domain
-from mailbox_appliance.model.records import Member, MemberStatus, PendingInvitation, Role
+from mailbox_appliance.model.members import Member, MemberStatus, PendingInvitation, Role
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import UNIQUE_VIOLATIONS, Database
 from mailbox_appliance.store.tables import MEMBERS

@@ -17,20 +17,19 @@ from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.search import ExcerptFinder
 from mailbox_appliance.mail.threads import subject_key
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.messages import (
     Address,
     Attachment,
     Body,
     Flags,
     FolderRef,
-    LocatedMessage,
     Message,
     MessageFilter,
-    MirroredFolder,
     ParsedMessage,
     SearchContext,
     StoredBody,
 )
+from mailbox_appliance.model.sync import LocatedMessage, MirroredFolder
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.search import Search, in_condition

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.model.records import MessageIdentity
+from mailbox_appliance.model.sync import MessageIdentity
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.messages import (
     HAS_ATTACHMENT,

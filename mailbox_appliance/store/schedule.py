@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from mailbox_appliance.clock import Clock, from_millis, to_millis, to_timestamp
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import Envelope, OpenDelivery, PostSendTask, UncertainDelivery
+from mailbox_appliance.model.deliveries import OpenDelivery, PostSendTask, UncertainDelivery
+from mailbox_appliance.model.messages import Envelope
 from mailbox_appliance.store import deliveries
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.delivery_queries import SELECT_OPEN, to_open_delivery

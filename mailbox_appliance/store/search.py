@@ -21,7 +21,7 @@ import apsw
 from mailbox_appliance.mail import search
 from mailbox_appliance.mail.folder_roles import is_user_label
 from mailbox_appliance.mail.search import WordPrefix
-from mailbox_appliance.model.records import MessageFilter, SearchTerm
+from mailbox_appliance.model.messages import MessageFilter, SearchTerm
 from mailbox_appliance.store.database import Database
 
 # ---

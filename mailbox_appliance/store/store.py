@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store import key as store_key
 from mailbox_appliance.store.accounts import Accounts, OAuthApps, OAuthLogins, SenderAddresses

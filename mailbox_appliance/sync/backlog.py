@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mailbox_appliance.mail.large import LARGE_MESSAGE
-from mailbox_appliance.model.records import FetchedMessage
+from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.sync import folder as sync_folder
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync

@@ -20,7 +20,7 @@ from typing import Literal
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.mail.folder_roles import is_valid_label_name
-from mailbox_appliance.model.records import FolderState
+from mailbox_appliance.model.sync import FolderState
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox

@@ -20,14 +20,8 @@ from mailbox_appliance.mail.large import LARGE_MESSAGE
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.model.records import (
-    FetchedMessage,
-    FolderChanges,
-    FolderState,
-    MessageIdentity,
-    MirroredFolder,
-    ParsedMessage,
-)
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, FolderChanges, FolderState, MessageIdentity, MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.sync.context import SyncSession, is_server_fault

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Literal
 
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder
 from mailbox_appliance.remote import errors
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.folders import Folders

@@ -12,7 +12,7 @@ import threading
 
 from mailbox_appliance.clock import backoff_delays
 from mailbox_appliance.errors import NotFound, Unsupported
-from mailbox_appliance.model.records import AccountError, AccountStatus
+from mailbox_appliance.model.accounts import AccountError, AccountStatus
 from mailbox_appliance.remote.errors import RemoteFault, account_error_of
 from mailbox_appliance.sync.context import FetchBackoff, Stopped, StopSignal, SyncServices, SyncSession
 from mailbox_appliance.sync.follower import Follower, StepResult, describe_bodies_left

@@ -34,7 +34,7 @@ from mailbox_appliance.mail.html.hidden_text import LONGEST_COMPARED, alternativ
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.model.decoding import decode_msgpack
-from mailbox_appliance.model.records import ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
 
 NUMBER = struct.Struct(">I")
 #: Seconds of processor time for one body, and the least that is left of them after many that were too expensive.

@@ -25,7 +25,7 @@ from mailbox_appliance.mail.html.analysis import TAG_READER, ReadForm, VisibleCo
 from mailbox_appliance.mail.parse import parse_message, parse_unreadable
 from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.model.decoding import decode_msgpack
-from mailbox_appliance.model.records import ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.sync import parse_child
 from mailbox_appliance.sync.parse_child import Body, WholeMessage
 from mailbox_appliance.system import processes

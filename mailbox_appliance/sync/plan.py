@@ -12,7 +12,7 @@ the position is noted after the last of them, so the news since the old one come
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mailbox_appliance.model.records import FlagChange, FolderChanges, FolderState
+from mailbox_appliance.model.sync import FlagChange, FolderChanges, FolderState
 
 
 @dataclass(frozen=True)

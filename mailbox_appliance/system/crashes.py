@@ -16,7 +16,7 @@ import msgspec
 
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import Timestamp, Wire
+from mailbox_appliance.model.wire import Timestamp, Wire
 from mailbox_appliance.system import files
 from mailbox_appliance.system.files import replace_file
 

@@ -28,7 +28,8 @@ from mailbox_appliance.errors import (
     WrongMedia,
 )
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Download, OperationResult
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS
 from mailbox_appliance.operations.operation import Origin, Request
 from mailbox_appliance.settings import Settings

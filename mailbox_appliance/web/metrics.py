@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
 from mailbox_appliance.metrics import COUNTED_OUTCOMES, Counters
-from mailbox_appliance.model.records import AccountStatus
+from mailbox_appliance.model.accounts import AccountStatus
 from mailbox_appliance.operations.status import operator_warnings
 from mailbox_appliance.store.backup.backups import is_in_future
 from mailbox_appliance.store.backup.files import BACKUPS_FOLDER

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from mailbox_appliance.model.records import Download, LegacySend
+from mailbox_appliance.model.deliveries import LegacySend
+from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS, body_types
 from mailbox_appliance.operations.operation import Access, Operation
 from mailbox_appliance.version import __version__

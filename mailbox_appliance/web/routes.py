@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mailbox_appliance.model.records import Delivery, LegacySend
+from mailbox_appliance.model.deliveries import Delivery, LegacySend
 from mailbox_appliance.operations import (
     accounts,
     actions,

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.plain import ARGV, leave_out_encryption
-from mailbox_appliance.model.records import Address
+from mailbox_appliance.model.messages import Address
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.store import Store
 from tests.servers.running import PASSWORD, RunningAppliance

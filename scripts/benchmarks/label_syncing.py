@@ -13,7 +13,7 @@ from benchmarks import stage
 from benchmarks.canned import canned
 from benchmarks.figures import Figure, ratio_of, spread
 from benchmarks.options import OPTIONS
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.store import Store
 from tests.sync.mirrored import Mirror

@@ -10,7 +10,7 @@ from benchmarks import stage
 from benchmarks.asking import Asker, described
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.options import OPTIONS
-from mailbox_appliance.model.records import FetchedMessage
+from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.store.store import Store
 from tests.servers.running import RunningAppliance
 from tests.store.labeled import LabeledMailbox

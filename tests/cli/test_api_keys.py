@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.cli.commands import api_keys
-from mailbox_appliance.model.records import ADMIN_CAPABILITIES, PROFILES, Capability
+from mailbox_appliance.model.members import ADMIN_CAPABILITIES, PROFILES, Capability
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 

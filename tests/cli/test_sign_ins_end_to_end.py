@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mailbox_appliance.cli import oauth_sign_in
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.model.accounts import OAuthProvider
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.server.server import HttpServer
 from tests.cli.conftest import CommandLine

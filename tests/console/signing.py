@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.model.accounts import OAuthProvider
 from tests.console.house import House
 from tests.console.walker import Walker
 from tests.servers.dovecot import MailServer

@@ -7,7 +7,9 @@ from typing import Any
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Address, Capability, KeyPermissions, NewDelivery, OutgoingMessage, Role
+from mailbox_appliance.model.deliveries import NewDelivery
+from mailbox_appliance.model.members import Capability, KeyPermissions, Role
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.security.tokens import Kind, hash_token, new_token
 from mailbox_appliance.store.store import Store
 from tests.doors.people import Aim, Credential, Mailbox, World

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import Role
+from mailbox_appliance.model.members import Role
 from mailbox_appliance.security import passwords
 from mailbox_appliance.security.tokens import hash_token, new_token
 from tests.checked_client import PASSWORD, Answer, CheckedClient

@@ -9,7 +9,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.events import BackupFailed, BackupFinished, Event
-from mailbox_appliance.model.records import Backup
+from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.settings import Value
 from tests.servers.fake_clock import FakeClock
 

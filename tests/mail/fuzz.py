@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
-from mailbox_appliance.model.records import ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
 from tests.mail.test_corpus import CASES
 from tests.mail.test_parse import BITS, sound
 

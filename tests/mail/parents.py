@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.records import Flags, Message
+from mailbox_appliance.model.messages import Flags, Message
 
 
 def as_stored(source: bytes) -> tuple[Message, dict[str, str]]:

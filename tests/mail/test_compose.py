@@ -18,7 +18,7 @@ from mailbox_appliance.mail.html.analysis import TAG_READER
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, tzinfo=timezone(timedelta(hours=1)))
 MESSAGE_ID = "<0123456789abcdef@example.com>"

@@ -13,7 +13,7 @@ from mailbox_appliance.mail.html.analysis import TAG_READER
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.search import with_searched_words
-from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 
 DATE = datetime(2026, 3, 1, 12, 30, 5, 678, tzinfo=UTC)
 ANN = Address(email="ann@example.org", name="Ann")

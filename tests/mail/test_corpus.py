@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
-from mailbox_appliance.model.records import Address, ParsedMessage
+from mailbox_appliance.model.messages import Address, ParsedMessage
 from mailbox_appliance.sync.parse_child import BoundedReader
 from tests.mail.corpus import addresses, dates, filenames, headers, multiparts, pages, special, texts
 from tests.mail.corpus.case import Case

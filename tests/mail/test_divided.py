@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.large import SplitMessage, split_attachments
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
-from mailbox_appliance.model.records import Address, OutgoingAttachment, OutgoingMessage, ParsedMessage
+from mailbox_appliance.model.messages import Address, OutgoingAttachment, OutgoingMessage, ParsedMessage
 
 MOST = 10_000
 DATE = datetime(2026, 1, 2, tzinfo=UTC)

@@ -14,7 +14,7 @@ import pytest
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.draft import to_sendable
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
-from mailbox_appliance.model.records import Address, ComposedMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage
 from tests.mail import fuzz
 from tests.mail.test_compose import DATE, MESSAGE_ID, MESSAGES
 from tests.mail.test_corpus import CASES

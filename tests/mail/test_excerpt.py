@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.mail.html.analysis import TAG_READER
 from mailbox_appliance.mail.search import EXCERPT_LENGTH, LONGEST_TEXT, MOST_HTML, ExcerptFinder
-from mailbox_appliance.model.records import SearchMatched, SearchNoMatch, SearchScanLimit, SearchUnavailable
+from mailbox_appliance.model.messages import SearchMatched, SearchNoMatch, SearchScanLimit, SearchUnavailable
 from mailbox_appliance.sync.parse_child import BoundedReader
 
 LONG = " ".join(f"word{number}" for number in range(100))

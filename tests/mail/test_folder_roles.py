@@ -3,7 +3,8 @@ from collections.abc import Mapping
 import pytest
 
 from mailbox_appliance.mail.folder_roles import assign_roles
-from mailbox_appliance.model.records import FolderRole, ListedFolder
+from mailbox_appliance.model.accounts import FolderRole
+from mailbox_appliance.model.sync import ListedFolder
 
 NAMES = {
     "sent": "Sent; SENT ITEMS; Gesendet; Gesendete Elemente; Envoyés; Enviados; Posta inviata; Verzonden "

@@ -11,7 +11,7 @@ from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.forward import ForwardedMessage, decode_parts, embed_html, forward_message
 from mailbox_appliance.mail.parse import attachment_bytes, parse_message
-from mailbox_appliance.model.records import Address, OutgoingMessage
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from tests.mail import fuzz
 from tests.mail.test_compose import DATE, MESSAGE_ID
 from tests.mail.test_corpus import CASES

@@ -15,7 +15,7 @@ from mailbox_appliance.mail.forward import decode_parts, forward_message
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.reply import reply_recipients, reply_threading
 from mailbox_appliance.mail.threads import reply_subject
-from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGE_ID
 

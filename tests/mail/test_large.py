@@ -5,7 +5,8 @@ import pytest
 
 from mailbox_appliance.mail.large import PartEnd, parse_large, part_ends, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.records import ListedPart, ParsedAttachment
+from mailbox_appliance.model.messages import ParsedAttachment
+from mailbox_appliance.model.sync import ListedPart
 
 
 def leaf(number: str, mime_type: str, octets: int = 10, **more: object) -> ListedPart:

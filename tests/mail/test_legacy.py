@@ -8,7 +8,7 @@ import pytest
 
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.legacy import MessageListing, normalize, read_listing
-from mailbox_appliance.model.records import Address, ComposedMessage, Envelope
+from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope
 from tests.mail import fuzz
 from tests.mail.test_corpus import CASES
 from tests.mail.test_draft import sound

@@ -11,7 +11,7 @@ from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.content import LARGE, Content
-from mailbox_appliance.model.records import Address, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.messages import Address, OutgoingAttachment, OutgoingMessage
 
 NOISE = random.Random(3).randbytes(3 * LARGE)
 ME = Address(email="me@example.org")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.mail.html.analysis import UNANALYZED_PART, UNANALYZED_PREVIEW
 from mailbox_appliance.mail.parse import attachment_bytes, header_message_id, parse_message
-from mailbox_appliance.model.records import Address, ParsedMessage
+from mailbox_appliance.model.messages import Address, ParsedMessage
 
 
 def head(fields: str | bytes, body: bytes = b"") -> ParsedMessage:

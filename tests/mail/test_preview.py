@@ -2,7 +2,7 @@
 
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.preview import preview_of
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.messages import (
     Address,
     OutgoingAttachment,
     OutgoingMessage,

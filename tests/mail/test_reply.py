@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.mail.reply import reply_recipients, reply_threading
-from mailbox_appliance.model.records import Address, Message
+from mailbox_appliance.model.messages import Address, Message
 from tests.mail.parents import as_stored
 
 OWN = ("me@example.com", "me@müller.example")

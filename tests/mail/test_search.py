@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.mail import search
-from mailbox_appliance.model.records import MessageFilter, SearchedField, SearchTerm
+from mailbox_appliance.model.messages import MessageFilter, SearchedField, SearchTerm
 
 DAY = 86_400_000
 NEW_YEAR = 20454 * DAY  # 2026-01-01T00:00Z

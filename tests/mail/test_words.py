@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from mailbox_appliance.mail import search
-from mailbox_appliance.model.records import SearchedField, SearchTerm
+from mailbox_appliance.model.messages import SearchedField, SearchTerm
 
 Found = Callable[..., bool]
 

@@ -11,7 +11,9 @@ from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mailbox import actions
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import Connections
-from mailbox_appliance.model.records import ActionResult, Connection, Endpoint, MirroredFolder
+from mailbox_appliance.model.accounts import Connection, Endpoint
+from mailbox_appliance.model.messages import ActionResult
+from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import load

@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.events import FolderWritten
 from mailbox_appliance.mailbox.bulk import Action
-from mailbox_appliance.model.records import ActionResult
+from mailbox_appliance.model.messages import ActionResult
 from mailbox_appliance.remote.errors import RemoteFault
 from tests.mailbox.rig import Rig, letter
 from tests.servers.fault_rules import Moment

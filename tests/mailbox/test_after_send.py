@@ -17,7 +17,8 @@ from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mailbox.after_send import MAX_ATTEMPTS, PostSendTasks
 from mailbox_appliance.mailbox.drafts import Drafts, DraftVersion, version_of
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Address, DeliveryKind, NewDelivery, OutgoingMessage
+from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from tests.mailbox.rig import WHEN, Rig, letter
 from tests.servers.fake_clock import FakeClock
 

@@ -7,7 +7,8 @@ import pytest
 
 from mailbox_appliance.mailbox import bulk
 from mailbox_appliance.mailbox.bulk import Action, BulkOutcomes, FailureCode, FlagEdit, MessageAction
-from mailbox_appliance.model.records import FolderRole, FolderState, LocatedMessage, MessageIdentity, MirroredFolder
+from mailbox_appliance.model.accounts import FolderRole
+from mailbox_appliance.model.sync import FolderState, LocatedMessage, MessageIdentity, MirroredFolder
 
 WHEN = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
 STATE = FolderState(uidvalidity=1, uidnext=10, exists=3, highestmodseq=None)

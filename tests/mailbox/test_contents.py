@@ -10,7 +10,7 @@ from mailbox_appliance.errors import Unavailable, Unsupported
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mailbox import attachments as parts_module
 from mailbox_appliance.mailbox.attachments import AttachmentFetcher, BodyFetcher
-from mailbox_appliance.model.records import Attachment, MessageFilter, SearchTerm
+from mailbox_appliance.model.messages import Attachment, MessageFilter, SearchTerm
 from mailbox_appliance.sync.html_readers import HtmlReaders
 from tests.mailbox.rig import Rig, letter
 from tests.servers.dovecot import MailServer

@@ -15,7 +15,7 @@ from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.search import searched_words
 from mailbox_appliance.mailbox.drafts import Drafts, DraftVersion
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import LocatedMessage
+from mailbox_appliance.model.sync import LocatedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.store import Store
 from tests.mailbox.rig import WHEN, Rig, letter

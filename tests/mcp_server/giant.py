@@ -12,7 +12,8 @@ import msgspec
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import Address, FetchedMessage, ListedFolder, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, ListedFolder
 from tests.store.mail import connection, fetched, parsed
 
 _BATCH = 1000

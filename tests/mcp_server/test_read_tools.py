@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mcp_server import call
-from mailbox_appliance.model.records import PROFILES
+from mailbox_appliance.model.members import PROFILES
 from mailbox_appliance.operations.operation import LOCAL, identify
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called

@@ -8,7 +8,7 @@ import pytest
 from mailbox_appliance.mcp_server import tool
 from mailbox_appliance.mcp_server.tool import Tool
 from mailbox_appliance.mcp_server.tools import TOOLS
-from mailbox_appliance.model.records import Capability
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.web.routes import ROUTES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"

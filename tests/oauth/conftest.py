@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import settings as settings_table
-from mailbox_appliance.model.records import OAuthLogin
+from mailbox_appliance.model.accounts import OAuthLogin
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.store import Store

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.model.records import OAuthApp
+from mailbox_appliance.model.accounts import OAuthApp
 from mailbox_appliance.oauth.environment import EnvironmentApp, read_apps
 from mailbox_appliance.service import main
 from mailbox_appliance.settings import BadSetting

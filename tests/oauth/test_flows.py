@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.model.accounts import OAuthProvider
 from mailbox_appliance.oauth import flows as flows_module
 from mailbox_appliance.oauth.flows import (
     AppMissing,

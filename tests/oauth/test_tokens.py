@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import AccountError, Endpoint, OAuthLogin
+from mailbox_appliance.model.accounts import AccountError, Endpoint, OAuthLogin
 from mailbox_appliance.oauth import tokens
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.errors import RemoteFault, named_fault

@@ -11,16 +11,11 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.records import (
-    Address,
-    Connection,
-    Endpoint,
-    FetchedMessage,
-    ListedFolder,
-    NewDelivery,
-    OutgoingMessage,
-    Role,
-)
+from mailbox_appliance.model.accounts import Connection, Endpoint
+from mailbox_appliance.model.deliveries import NewDelivery
+from mailbox_appliance.model.members import Role
+from mailbox_appliance.model.messages import Address, OutgoingMessage
+from mailbox_appliance.model.sync import FetchedMessage, ListedFolder
 from mailbox_appliance.security import passwords
 from mailbox_appliance.security.tokens import hash_token, new_id, new_token
 from tests.checked_client import PASSWORD, CheckedClient

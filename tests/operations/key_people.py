@@ -3,7 +3,7 @@
 from typing import Any
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import Role
+from mailbox_appliance.model.members import Role
 from mailbox_appliance.security.tokens import hash_token, new_token
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import FilledMailbox

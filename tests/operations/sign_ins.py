@@ -5,7 +5,7 @@ from typing import Any
 
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.model.accounts import OAuthProvider
 from mailbox_appliance.settings import Value
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import add_member

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import Role
+from mailbox_appliance.model.members import Role
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.login_check import ANSWER_AFTER

@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
-from mailbox_appliance.model.records import Backup
+from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.operations.backups import FileChunks, backup_page
 from mailbox_appliance.store.backup.container import SectionSource
 from mailbox_appliance.store.backup.files import stage_backup

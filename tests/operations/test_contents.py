@@ -12,7 +12,9 @@ import pytest
 from mailbox_appliance.mail.compose import compose, with_bcc
 from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.records import Address, FetchedMessage, NewDelivery, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.deliveries import NewDelivery
+from mailbox_appliance.model.messages import Address, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.sync import FetchedMessage
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member
 from tests.servers.dovecot import MailServer

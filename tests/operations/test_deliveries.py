@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.model.records import Phase
+from mailbox_appliance.model.deliveries import Phase
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.conftest import Mailbox
 from tests.operations.filled import add_key, add_member

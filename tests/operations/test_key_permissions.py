@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.model.records import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
+from mailbox_appliance.model.members import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
 from mailbox_appliance.operations.api_keys import (
     AdminCapability,
     KeyChange,

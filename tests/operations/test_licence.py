@@ -11,7 +11,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import PlanDenied
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.operations.licence import require_room_for_account, require_room_for_member
 from mailbox_appliance.security import licence
 from tests.checked_client import Answer, CheckedClient

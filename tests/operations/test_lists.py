@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from mailbox_appliance.model.records import FetchedMessage
+from mailbox_appliance.model.sync import FetchedMessage
 from tests.checked_client import CheckedClient
 from tests.operations.filled import FilledMailbox, add_key, add_member, letter
 from tests.servers.dovecot import MailServer

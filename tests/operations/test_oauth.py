@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.model.records import OAuthApp
+from mailbox_appliance.model.accounts import OAuthApp
 from mailbox_appliance.oauth import environment
 from tests.checked_client import Answer, CheckedClient
 from tests.servers.dovecot import MailServer

@@ -11,7 +11,7 @@ import pytest
 
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Conflict
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.model.accounts import OAuthProvider
 from mailbox_appliance.operations import settings
 from mailbox_appliance.operations.oauth import redirect_uri, require_redirectable_url
 from mailbox_appliance.security.tokens import KINDS

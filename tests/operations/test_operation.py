@@ -6,7 +6,9 @@ import pytest
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, SessionRequired, Unauthenticated
-from mailbox_appliance.model.records import Account, Capability, OperationResult
+from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations import accounts, messages, sending, sessions
 from mailbox_appliance.operations.operation import LOCAL, Access, Caller, Request, operation
 from tests.operations.filled import add_key, add_member

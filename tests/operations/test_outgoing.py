@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.errors import Invalid
-from mailbox_appliance.model.records import Address, OutgoingMessage
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.operations.prepare import compose_message
 from tests.operations.conftest import Mailbox
 from tests.servers.desk import Desk, a_key, a_message

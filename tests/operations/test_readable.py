@@ -14,7 +14,7 @@ from mailbox_appliance.mail.html.analysis import (
     visible_text,
 )
 from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
-from mailbox_appliance.model.records import BodyFormat, StoredBody
+from mailbox_appliance.model.messages import BodyFormat, StoredBody
 from mailbox_appliance.operations.contents import body_in_form, readable_text
 from mailbox_appliance.sync.html_readers import HtmlReaders
 

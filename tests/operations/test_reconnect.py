@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from tests.checked_client import Answer, CheckedClient
 from tests.operations.filled import add_member
 from tests.servers.desk import Desk, a_message

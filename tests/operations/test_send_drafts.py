@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from mailbox_appliance.model.records import ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.operations import sending
 from mailbox_appliance.remote.errors import ServerName
 from mailbox_appliance.remote.net.calls import RemoteCalls

@@ -17,7 +17,7 @@ import pytest
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.operations.settings import RUNTIME_OPTIONS
 from mailbox_appliance.remote.errors import RemoteFault
 from tests.checked_client import Answer, CheckedClient

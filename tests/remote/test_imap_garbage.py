@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.model.records import FolderState
+from mailbox_appliance.model.sync import FolderState
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.remote.odd_server import Peer, talking

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint, Security
+from mailbox_appliance.model.accounts import Endpoint, Security
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.remote.odd_server import Peer, talking

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.servers.gmail import OVERQUOTA, PASSWORD, Gmail

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.model.records import Connection, Endpoint, Security
+from mailbox_appliance.model.accounts import Connection, Endpoint, Security
 from mailbox_appliance.remote.login_check import ANSWER_AFTER, SignInFailed, check_logins
 from tests.servers.certificates import make_certificates
 from tests.servers.dovecot import MailServer

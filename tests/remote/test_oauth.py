@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailbox_appliance.model.records import OAuthApp
+from mailbox_appliance.model.accounts import OAuthApp
 from mailbox_appliance.remote import oauth
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.net import https

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.login_check import SignInFailed, check_logins

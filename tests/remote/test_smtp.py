@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.remote.errors import RemoteFault, Reply
 from mailbox_appliance.remote.smtp import SmtpConnection
 from tests.remote.odd_server import Peer, odd_server

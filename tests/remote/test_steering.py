@@ -16,7 +16,7 @@ import pytest
 
 import mailbox_appliance
 from mailbox_appliance.mail.large import SplitAttachment
-from mailbox_appliance.model.records import OAuthApp, Security
+from mailbox_appliance.model.accounts import OAuthApp, Security
 from mailbox_appliance.remote import graph as remote_graph
 from mailbox_appliance.remote import oauth, send_as
 from mailbox_appliance.remote.discovery.discovery import DiscoveryOptions, discover

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.clock import Clock
-from mailbox_appliance.model.records import OAuthLogin, SendsVia
+from mailbox_appliance.model.accounts import OAuthLogin, SendsVia
 from mailbox_appliance.remote.providers import OUTLOOK
 from tests.servers.desk import Desk, a_message
 from tests.servers.graph import GraphServer

@@ -10,7 +10,7 @@ from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.reply import reply_recipients, reply_threading
 from mailbox_appliance.mail.threads import reply_subject
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
+from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingAttachment, OutgoingMessage
 from mailbox_appliance.sync.parse_child import BoundedReader
 from tests.mail.parents import as_stored
 from tests.mail.test_compose import DATE, MESSAGES

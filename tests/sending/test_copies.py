@@ -11,7 +11,8 @@ from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail.compose import compose
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import AcceptedDelivery, Address, NewDelivery, OutgoingMessage, ParsedMessage
+from mailbox_appliance.model.deliveries import AcceptedDelivery, NewDelivery
+from mailbox_appliance.model.messages import Address, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import sent_copies
 from mailbox_appliance.store.store import Store
 from tests.sending.test_worker import Fault

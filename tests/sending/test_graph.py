@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.model.records import Envelope
+from mailbox_appliance.model.messages import Envelope
 from mailbox_appliance.sending.graph import judge_message
 from mailbox_appliance.sending.verdict import Refused
 from tests.sending.outlook import ADA, SMTP_IS_OFF, Outlook, outlook

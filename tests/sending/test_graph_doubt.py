@@ -8,7 +8,7 @@ import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import OAuthLogin
+from mailbox_appliance.model.accounts import OAuthLogin
 from mailbox_appliance.remote.graph import Graph, GraphResponse
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import OUTLOOK

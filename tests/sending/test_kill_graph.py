@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.model.records import OAuthLogin
+from mailbox_appliance.model.accounts import OAuthLogin
 from mailbox_appliance.store.store import Store
 from tests.sending.outlook import ADA, graph_server
 from tests.sending.test_kill import LONG, SHOWN, Send, ended

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mailbox_appliance.clock import from_millis
-from mailbox_appliance.model.records import DeliveryError, Phase
+from mailbox_appliance.model.deliveries import DeliveryError, Phase
 from mailbox_appliance.sending.outcome import ClockGuard, Recorder
 from mailbox_appliance.sending.verdict import Cause, TemporaryFailure
 from mailbox_appliance.store.store import Store

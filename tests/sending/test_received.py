@@ -9,7 +9,8 @@ from imapclient import IMAPClient
 from imapclient.response_types import Envelope as ImapEnvelope
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Endpoint, OutgoingMessage
+from mailbox_appliance.model.accounts import Endpoint
+from mailbox_appliance.model.messages import OutgoingMessage
 from mailbox_appliance.remote.smtp import SmtpConnection
 from tests.mail.test_compose import DATE, decoded, filename, lines, people
 from tests.sending.received import LETTERS, File, Letter, Mail, answer, message_id, passed_on, source

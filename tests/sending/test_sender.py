@@ -13,7 +13,9 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import Unavailable
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Address, Connection, Endpoint, NewDelivery, OutgoingMessage, Phase
+from mailbox_appliance.model.accounts import Connection, Endpoint
+from mailbox_appliance.model.deliveries import NewDelivery, Phase
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.sending import worker
 from tests.remote.odd_server import Peer, odd_server
 from tests.sending.test_worker import Fault

@@ -9,7 +9,9 @@ import pytest
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Address, DeliveryKind, ListedFolder, NewDelivery, OutgoingMessage
+from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery
+from mailbox_appliance.model.messages import Address, OutgoingMessage
+from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.sent_copies import SentMailFiler

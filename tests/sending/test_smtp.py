@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import settings
-from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.smtp import SmtpConnection
 from mailbox_appliance.sending import smtp

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from mailbox_appliance.model.records import Phase
+from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.remote.errors import FaultKind, RemoteFault, Reply
 from mailbox_appliance.remote.smtp import reply_of
 from mailbox_appliance.sending.verdict import (

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.mail.compose import compose, new_message_id
-from mailbox_appliance.model.records import Address, Connection, Endpoint, NewDelivery, OutgoingMessage, ParsedMessage
+from mailbox_appliance.model.accounts import Connection, Endpoint
+from mailbox_appliance.model.deliveries import NewDelivery
+from mailbox_appliance.model.messages import Address, OutgoingMessage, ParsedMessage
 from mailbox_appliance.sending import worker
 from tests.servers.desk import Desk, a_key, a_message
 from tests.servers.dovecot import MailServer

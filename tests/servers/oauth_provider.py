@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from mailbox_appliance.model.records import OAuthApp, OAuthProvider
+from mailbox_appliance.model.accounts import OAuthApp, OAuthProvider
 from tests.servers.certificates import make_certificates
 from tests.servers.oauth_answers import WORDS, Answer, Answers, Grant
 from tests.servers.oauth_requests import handler

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mailbox_appliance.model.records import OAuthProvider
+from mailbox_appliance.model.accounts import OAuthProvider
 from mailbox_appliance.settings import Value
 from tests.servers.desk import Desk
 from tests.servers.dovecot import MailServer

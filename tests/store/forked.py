@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.records import BackupReason
+from mailbox_appliance.model.backups import BackupReason
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.kinship import BackupOrigin

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import ListedFolder, MessageIdentity, MirroredFolder, ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import ListedFolder, MessageIdentity, MirroredFolder
 from mailbox_appliance.store.store import Store
 from tests.store.mail import MORNING, Mailbox, fetched, parsed
 

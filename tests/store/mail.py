@@ -4,19 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from mailbox_appliance.model.records import (
-    Address,
-    Connection,
-    Endpoint,
-    FetchedMessage,
-    FolderRole,
-    ListedFolder,
-    MessageFilter,
-    MirroredFolder,
-    ParsedAttachment,
-    ParsedMessage,
-    RoleSource,
-)
+from mailbox_appliance.model.accounts import Connection, Endpoint, FolderRole, RoleSource
+from mailbox_appliance.model.messages import Address, MessageFilter, ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, ListedFolder, MirroredFolder
 from mailbox_appliance.store.store import Store
 
 MORNING = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Address, DeliveryKind, KeyPermissions, NewDelivery, OutgoingMessage
+from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery
+from mailbox_appliance.model.members import KeyPermissions
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.merge import MergeResult, merge_nothing, merge_present

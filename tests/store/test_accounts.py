@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import AccountCapabilities, AccountError, ListedFolder, MappedFolders
+from mailbox_appliance.model.accounts import AccountCapabilities, AccountError, MappedFolders
+from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member, connection, parsed
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import PROFILES, ApiKey, Capability, KeyPermissions
+from mailbox_appliance.model.members import PROFILES, ApiKey, Capability, KeyPermissions
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 

@@ -7,7 +7,7 @@ import pytest
 
 from mailbox_appliance.clock import from_timestamp, to_timestamp
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import Capability
+from mailbox_appliance.model.members import Capability
 from mailbox_appliance.store import credentials
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store

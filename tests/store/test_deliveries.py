@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Address, DeliveryStatus, NewDelivery, OutgoingMessage, Phase
+from mailbox_appliance.model.deliveries import DeliveryStatus, NewDelivery, Phase
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailbox_appliance.model.records import FoundCopy, Phase
+from mailbox_appliance.model.deliveries import FoundCopy, Phase
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox

@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder
 from mailbox_appliance.store.store import Store
 from tests.store.mail import ROLES, Mailbox, fetched, parsed
 

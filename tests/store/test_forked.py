@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.model.records import Phase
+from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from mailbox_appliance.mail.search import match_expression
-from mailbox_appliance.model.records import Address, MessageIdentity, ParsedMessage, SearchTerm
+from mailbox_appliance.model.messages import Address, ParsedMessage, SearchTerm
+from mailbox_appliance.model.sync import MessageIdentity
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mailbox_appliance.clock import to_millis
-from mailbox_appliance.model.records import MessageFilter, ParsedAttachment, SearchTerm
+from mailbox_appliance.model.messages import MessageFilter, ParsedAttachment, SearchTerm
 from mailbox_appliance.store.search import Search, SearchLimits
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import ALL, SPAM, TRASH, LabeledMailbox, listed

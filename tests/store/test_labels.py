@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.errors import AllMailHidden
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import FlagChange, FolderState, MessageIdentity
+from mailbox_appliance.model.sync import FlagChange, FolderState, MessageIdentity
 from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import ALL, SPAM, TRASH, LabeledMailbox, listed

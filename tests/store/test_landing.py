@@ -2,7 +2,9 @@
 
 import pytest
 
-from mailbox_appliance.model.records import FoundCopy, MessageIdentity, ParsedMessage
+from mailbox_appliance.model.deliveries import FoundCopy
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import MessageIdentity
 from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.labeled import LabeledMailbox

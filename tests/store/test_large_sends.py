@@ -4,7 +4,8 @@ import pytest
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.model.content import LARGE, PIECE, Content
-from mailbox_appliance.model.records import ComposedMessage, Envelope, NewDelivery
+from mailbox_appliance.model.deliveries import NewDelivery
+from mailbox_appliance.model.messages import ComposedMessage, Envelope
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox
 

@@ -7,14 +7,8 @@ import pytest
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.threads import canonical_message_id
-from mailbox_appliance.model.records import (
-    FetchedMessage,
-    ListedFolder,
-    MessageIdentity,
-    MirroredFolder,
-    ParsedAttachment,
-    ParsedMessage,
-)
+from mailbox_appliance.model.messages import ParsedAttachment, ParsedMessage
+from mailbox_appliance.model.sync import FetchedMessage, ListedFolder, MessageIdentity, MirroredFolder
 from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import ROLES, Mailbox, fetched, parsed

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import Attachment, FlagChange, Flags, Message, MessageFilter, ParsedAttachment
+from mailbox_appliance.model.messages import Attachment, Flags, Message, MessageFilter, ParsedAttachment
+from mailbox_appliance.model.sync import FlagChange
 from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import MORNING, Mailbox, fetched, parsed

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.records import AccountError, OAuthLogin
+from mailbox_appliance.model.accounts import AccountError, OAuthLogin
 from mailbox_appliance.store.store import Store
 
 LOGIN = OAuthLogin("outlook", "sales@example.org", "ada@example.org", "first", "smtp")

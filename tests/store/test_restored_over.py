@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from mailbox_appliance.model.records import Phase
+from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.offline import restore as offline_restore
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.backup.container import read_manifest

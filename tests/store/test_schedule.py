@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import Address, DeliveryKind, NewDelivery, OutgoingMessage
+from mailbox_appliance.model.deliveries import DeliveryKind, NewDelivery
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox

@@ -12,9 +12,8 @@ import pytest
 
 from mailbox_appliance.clock import to_millis
 from mailbox_appliance.mail import search
-from mailbox_appliance.model.records import (
+from mailbox_appliance.model.messages import (
     Address,
-    FetchedMessage,
     Message,
     MessageFilter,
     ParsedAttachment,
@@ -24,6 +23,7 @@ from mailbox_appliance.model.records import (
     SearchTerm,
     SearchUnavailable,
 )
+from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.search import Search, SearchLimits

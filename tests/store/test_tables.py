@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.model.records import MessageFilter, MessageIdentity, Quota
+from mailbox_appliance.model.deliveries import Quota
+from mailbox_appliance.model.messages import MessageFilter
+from mailbox_appliance.model.sync import MessageIdentity
 from mailbox_appliance.store import tables
 from mailbox_appliance.store.database import Database, Parameters, Row
 from mailbox_appliance.store.files import DATABASE_FILE

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from mailbox_appliance.model.records import ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed

@@ -1,7 +1,7 @@
 """A mailbox at Gmail's double, and whether the mirror of it equals it."""
 
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from tests.servers.gmail import PASSWORD, Gmail
 from tests.servers.gmail_mailbox import GmailMailbox

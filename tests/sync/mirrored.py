@@ -8,7 +8,7 @@ from typing import Self
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.events import Events
-from mailbox_appliance.model.records import AccountStatus, Connection, Endpoint
+from mailbox_appliance.model.accounts import AccountStatus, Connection, Endpoint
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import load

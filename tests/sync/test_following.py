@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mailbox_appliance.model.records import ListedFolder
+from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import backlog, folder
 from tests.servers.dovecot import MailServer

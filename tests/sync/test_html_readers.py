@@ -9,7 +9,7 @@ from mailbox_appliance.mail.compose import with_plain_text
 from mailbox_appliance.mail.forward import forward_message
 from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_PART, extract_visible
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.records import Address, OutgoingMessage
+from mailbox_appliance.model.messages import Address, OutgoingMessage
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
 WORDS = 5_000

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mailbox_appliance.model.records import Connection, Endpoint
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from tests.remote.odd_server import Peer, odd_server
 from tests.sync.mirrored import Mirror, source

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from mailbox_appliance.events import FolderWritten, MessageArrived
-from mailbox_appliance.model.records import AccountError, AccountStatus, Connection, Endpoint
+from mailbox_appliance.model.accounts import AccountError, AccountStatus, Connection, Endpoint
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync import mailbox
 from tests.remote.odd_server import Peer, odd_server

@@ -15,7 +15,7 @@ import pytest
 
 from mailbox_appliance.mail.html.analysis import UNANALYZED_PREVIEW
 from mailbox_appliance.mail.parse import parse_unreadable
-from mailbox_appliance.model.records import ParsedMessage
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.sync import parsers as sync_parsers
 from mailbox_appliance.sync.parse_child import MOST_MEMORY, WholeMessage, encode
 from mailbox_appliance.sync.parsers import FEW, Parsers, read

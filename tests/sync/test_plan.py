@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mailbox_appliance.model.records import FlagChange, FolderChanges, FolderState
+from mailbox_appliance.model.sync import FlagChange, FolderChanges, FolderState
 from mailbox_appliance.sync.plan import (
     ChangeFlags,
     FetchMessages,

@@ -8,7 +8,8 @@ import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.errors import Detail, Invalid, NotFound, Problem, StoreUnusable, Throttled, Unavailable
-from mailbox_appliance.model.records import Download, OperationResult
+from mailbox_appliance.model.deliveries import OperationResult
+from mailbox_appliance.model.messages import Download
 from mailbox_appliance.web import http
 from mailbox_appliance.web.routes import ROUTES
 from tests.checked_client import CODES

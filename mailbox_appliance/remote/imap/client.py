@@ -16,19 +16,18 @@ from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.large import LONGEST_SECTION, PartEnd, parse_large, part_ends, size_by_end, text_sections
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.threads import canonical_message_id
+from mailbox_appliance.model.accounts import AccountCapabilities, Endpoint
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import (
-    AccountCapabilities,
-    Endpoint,
+from mailbox_appliance.model.deliveries import FoundCopy
+from mailbox_appliance.model.messages import ParsedMessage
+from mailbox_appliance.model.sync import (
     FetchedMessage,
     FolderChanges,
     FolderState,
-    FoundCopy,
     ListedFolder,
     ListedPart,
     MessageIdentity,
     MirroredFolder,
-    ParsedMessage,
 )
 from mailbox_appliance.remote.errors import Contact, RemoteFault, marking_faults
 from mailbox_appliance.remote.imap import reading, values, writing

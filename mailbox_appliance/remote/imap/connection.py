@@ -13,7 +13,7 @@ from typing import Any
 from imapclient import IMAPClient
 from imapclient.exceptions import IMAPClientError, ProtocolError
 
-from mailbox_appliance.model.records import Endpoint
+from mailbox_appliance.model.accounts import Endpoint
 from mailbox_appliance.remote.errors import (
     FaultKind,
     RemoteFault,

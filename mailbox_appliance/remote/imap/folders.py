@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mailbox_appliance.model.records import AccountCapabilities, FolderChanges, FolderState, ListedFolder
+from mailbox_appliance.model.accounts import AccountCapabilities
+from mailbox_appliance.model.sync import FolderChanges, FolderState, ListedFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import reading, values
 from mailbox_appliance.remote.imap.values import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mailbox_appliance.mail.large import PartEnd
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import FetchedMessage, ListedPart
+from mailbox_appliance.model.sync import FetchedMessage, ListedPart
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import values
 from mailbox_appliance.remote.imap.values import (

@@ -13,7 +13,8 @@ from typing import TypedDict
 from imapclient import imap_utf7
 
 from mailbox_appliance.mail import encoded_words, folder_roles
-from mailbox_appliance.model.records import AccountCapabilities, FetchedMessage, FolderState, ListedFolder, ListedPart
+from mailbox_appliance.model.accounts import AccountCapabilities
+from mailbox_appliance.model.sync import FetchedMessage, FolderState, ListedFolder, ListedPart
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.wire import MAX_UID, Pieces, ResponseReader, Value, read_number, read_uid
 

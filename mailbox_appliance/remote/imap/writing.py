@@ -11,7 +11,7 @@ from datetime import datetime
 from mailbox_appliance.mail import threads
 from mailbox_appliance.mail.parse import header_message_id
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import FolderState, MessageIdentity
+from mailbox_appliance.model.sync import FolderState, MessageIdentity
 from mailbox_appliance.remote.errors import RemoteFault, Unmovable
 from mailbox_appliance.remote.imap import reading, values
 from mailbox_appliance.remote.imap.folders import Selection

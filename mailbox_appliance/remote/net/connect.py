@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import idna
 
-from mailbox_appliance.model.records import Security
+from mailbox_appliance.model.accounts import Security
 from mailbox_appliance.remote.errors import (
     SERVER_NAMES,
     Contact,

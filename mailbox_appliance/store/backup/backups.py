@@ -33,7 +33,7 @@ from mailbox_appliance.errors import (
     ReplacedUnopened,
     StoreAtWork,
 )
-from mailbox_appliance.model.records import Backup, BackupReason, BackupSummary, Progress
+from mailbox_appliance.model.backups import Backup, BackupReason, BackupSummary, Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.backup.container import (
     Manifest,

@@ -48,8 +48,9 @@ from mailbox_appliance.errors import (
     PassphraseNeeded,
     PassphraseWrong,
 )
+from mailbox_appliance.model.backups import Backup, BackupReason, Progress
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import Backup, BackupReason, Count, Progress, Timestamp
+from mailbox_appliance.model.wire import Count, Timestamp
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.key import (
     FileSlot,

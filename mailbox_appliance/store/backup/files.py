@@ -19,7 +19,7 @@ import apsw
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import BackupNotMade, NotEnoughRoom
-from mailbox_appliance.model.records import BackupReason, Progress
+from mailbox_appliance.model.backups import BackupReason, Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.backup.container import (
     AuditEnd,

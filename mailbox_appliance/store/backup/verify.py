@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 
 from mailbox_appliance.errors import BackupAltered, Problem, ReplacedUnopened
-from mailbox_appliance.model.records import BackupSummary, Progress
+from mailbox_appliance.model.backups import BackupSummary, Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.backup.container import CHUNK_SIZE, Container, SectionName
 from mailbox_appliance.store.backup.files import checkpoint_copy, new_hidden_path, open_immutable, read_audit_end

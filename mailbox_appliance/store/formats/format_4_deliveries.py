@@ -17,7 +17,8 @@ import msgspec
 from mailbox_appliance.clock import from_timestamp, to_millis
 from mailbox_appliance.mail import compose, legacy
 from mailbox_appliance.mail.address import is_writable
-from mailbox_appliance.model.records import ComposedMessage, Envelope, Phase
+from mailbox_appliance.model.deliveries import Phase
+from mailbox_appliance.model.messages import ComposedMessage, Envelope
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.deliveries import FIRST_EVIDENCE_DELAY

@@ -19,7 +19,7 @@ import apsw
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyDamaged, StoreDamaged, StoreUnusable
-from mailbox_appliance.model.records import Progress, StoreCheck, StoreFault
+from mailbox_appliance.model.backups import Progress, StoreCheck, StoreFault
 from mailbox_appliance.store.audit import Audit
 from mailbox_appliance.store.database import DATABASE_ERRORS, Database, set_cipher_key
 from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable, is_disk_full, to_unusable

@@ -13,7 +13,7 @@ import apsw
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyMissing, KeyUnusable, StoreDamaged, StoreUnusable
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.audit import Actor, Audit, AuditCheck
 from mailbox_appliance.store.database import Database, set_cipher_key

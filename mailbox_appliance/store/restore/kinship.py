@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mailbox_appliance.model.records import BackupReason
+from mailbox_appliance.model.backups import BackupReason
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.formats import format_5

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.records import ADMIN_CAPABILITIES
+from mailbox_appliance.model.members import ADMIN_CAPABILITIES
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.restore.kinship import BackupOrigin, Kinship
 

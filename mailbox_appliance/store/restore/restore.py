@@ -31,7 +31,7 @@ from mailbox_appliance.errors import (
     ReplacedUnopened,
     StoreUnusable,
 )
-from mailbox_appliance.model.records import BackupSummary, Progress
+from mailbox_appliance.model.backups import BackupSummary, Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.audit import Actor, Audit
 from mailbox_appliance.store.backup import backups

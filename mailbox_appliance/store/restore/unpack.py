@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import KeyDamaged, KeyUnusable, ReplacedUnopened, StoreUnusable
-from mailbox_appliance.model.records import BackupSummary, Progress
+from mailbox_appliance.model.backups import BackupSummary, Progress
 from mailbox_appliance.store.backup.container import Container, SectionName
 from mailbox_appliance.store.backup.verify import is_pre_restore, summarize_backup, summarize_unpacked
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private

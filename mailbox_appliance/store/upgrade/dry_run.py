@@ -15,7 +15,7 @@ import apsw
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyUnusable, StoreDamaged, StoreInUse, StoreUnusable
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.exclusive_job import ignore_progress

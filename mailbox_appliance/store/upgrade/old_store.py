@@ -18,8 +18,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mailbox_appliance.errors import KeyWrong, StoreDamaged, StoreInUse
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.records import Progress
 from mailbox_appliance.store.database import Parameters, Row
 from mailbox_appliance.store.formats import format_4
 from mailbox_appliance.store.open_file import require_complete, require_plain_format, wal_path

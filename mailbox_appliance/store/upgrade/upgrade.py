@@ -18,7 +18,7 @@ import apsw
 
 from mailbox_appliance.clock import Clock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged, StoreInUse, StoreUnusable
-from mailbox_appliance.model.records import Progress
+from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Audit
 from mailbox_appliance.store.backup.container import SECTION_NAMES, SectionSource

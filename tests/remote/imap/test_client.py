@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint, FetchedMessage, Security
+from mailbox_appliance.model.accounts import Endpoint, Security
+from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.remote.odd_server import Peer, odd_server

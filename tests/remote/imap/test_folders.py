@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint, FolderChanges, FolderState
+from mailbox_appliance.model.accounts import Endpoint
+from mailbox_appliance.model.sync import FolderChanges, FolderState
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.imap.folders import ChangeCollector

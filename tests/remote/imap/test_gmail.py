@@ -3,7 +3,7 @@
 import pytest
 
 from mailbox_appliance.mail.folder_roles import assign_roles
-from mailbox_appliance.model.records import ListedFolder
+from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import values
 from mailbox_appliance.remote.imap.values import FetchCollector, LabelCollector, read_fetch

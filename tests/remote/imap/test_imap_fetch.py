@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.model.records import FetchedMessage
+from mailbox_appliance.model.sync import FetchedMessage
 from mailbox_appliance.remote.imap.values import (
     MAX_FLAGS,
     FetchCollector,

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint, ListedPart
+from mailbox_appliance.model.accounts import Endpoint
+from mailbox_appliance.model.sync import ListedPart
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.imap.values import read_body_structure

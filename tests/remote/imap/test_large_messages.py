@@ -7,7 +7,8 @@ import pytest
 
 from mailbox_appliance.mail.large import LARGE_MESSAGE
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.records import Endpoint, ParsedMessage
+from mailbox_appliance.model.accounts import Endpoint
+from mailbox_appliance.model.messages import ParsedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox

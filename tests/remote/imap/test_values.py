@@ -2,7 +2,8 @@
 
 import pytest
 
-from mailbox_appliance.model.records import AccountCapabilities, FolderState, ListedFolder
+from mailbox_appliance.model.accounts import AccountCapabilities
+from mailbox_appliance.model.sync import FolderState, ListedFolder
 from mailbox_appliance.remote.imap import values
 from mailbox_appliance.remote.imap.folders import SelectedFolder
 

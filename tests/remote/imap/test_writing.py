@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mailbox_appliance.model.records import Endpoint, MessageIdentity
+from mailbox_appliance.model.accounts import Endpoint
+from mailbox_appliance.model.sync import MessageIdentity
 from mailbox_appliance.remote.errors import RemoteFault, Unmovable
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from tests.remote.odd_server import Peer, talking

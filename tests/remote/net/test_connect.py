@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from mailbox_appliance.model.records import Security
+from mailbox_appliance.model.accounts import Security
 from mailbox_appliance.remote.errors import Contact, RemoteFault
 from mailbox_appliance.remote.net.connect import OWN_PORTS, is_allowed, is_near, is_public, open_connection
 

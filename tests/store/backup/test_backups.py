@@ -31,7 +31,7 @@ from mailbox_appliance.errors import (
     NotFound,
     StoreAtWork,
 )
-from mailbox_appliance.model.records import Backup
+from mailbox_appliance.model.backups import Backup
 from mailbox_appliance.store import key
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.backup.backups import UnlistedFile

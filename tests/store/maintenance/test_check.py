@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from mailbox_appliance.errors import KeyMissing, KeyWrong, StoreForeign, StoreInUse, StoreUnusable
-from mailbox_appliance.model.records import StoreCheck
+from mailbox_appliance.model.backups import StoreCheck
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
 from mailbox_appliance.store.formats import format_5

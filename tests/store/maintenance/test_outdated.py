@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.records import DeliveryStatus, Phase
+from mailbox_appliance.model.deliveries import DeliveryStatus, Phase
 from mailbox_appliance.store.maintenance import cleanup
 from mailbox_appliance.store.maintenance.cleanup import PHASES_AT_ONCE, PHASES_KEPT, CleanupLimits
 from mailbox_appliance.store.store import Store

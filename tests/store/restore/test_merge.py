@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mailbox_appliance.model.records import Phase
+from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.store.audit import SYSTEM_ACTOR, Actor
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.merge import merge_present

@@ -10,8 +10,8 @@ import pytest
 
 from mailbox_appliance.errors import EmailTaken
 from mailbox_appliance.mail.compose import with_bcc
+from mailbox_appliance.model.accounts import Connection, Endpoint
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.records import Connection, Endpoint
 from mailbox_appliance.store.backup.backups import list_backups
 from mailbox_appliance.store.backup.container import open_container
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE

@@ -15,19 +15,11 @@ from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.mail import folder_roles
 from mailbox_appliance.mail.compose import compose
-from mailbox_appliance.model.records import (
-    ADMIN_CAPABILITIES,
-    MAIL_CAPABILITIES,
-    Address,
-    DeliveryStatus,
-    KeyPermissions,
-    ListedFolder,
-    NewDelivery,
-    OAuthApp,
-    OAuthProvider,
-    OutgoingMessage,
-    Role,
-)
+from mailbox_appliance.model.accounts import OAuthApp, OAuthProvider
+from mailbox_appliance.model.deliveries import DeliveryStatus, NewDelivery
+from mailbox_appliance.model.members import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, KeyPermissions, Role
+from mailbox_appliance.model.messages import Address, OutgoingMessage
+from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.security import passwords
 from mailbox_appliance.security.tokens import Kind, hash_token, new_token
 from mailbox_appliance.settings import Value

@@ -1,0 +1,286 @@
+"""Sends: what is accepted, how far each is, and how it ended."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Generic, Literal
+
+from msgspec import UNSET, UnsetType
+
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope, ParsedMessage
+from mailbox_appliance.model.sync import MessageIdentity, MirroredFolder
+from mailbox_appliance.model.wire import Count, T, Timestamp, Wire
+
+DeliveryKind = Literal["send", "forward", "scheduled"]
+DeliveryStatus = Literal["queued", "sending", "succeeded", "failed", "uncertain"]
+
+
+class DeliveryResult(Wire, frozen=True, kw_only=True):
+    """The sent message, after success."""
+
+    id: str
+    thread_id: str
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+class DeliveryError(Wire, frozen=True, kw_only=True):
+    """Why a delivery failed."""
+
+    code: str
+
+
+class Delivery(Wire, frozen=True, kw_only=True):
+    """A delivery operation: what became of one accepted request to send."""
+
+    operation_id: str
+    account_id: str
+    kind: DeliveryKind
+    status: DeliveryStatus
+    result: DeliveryResult | UnsetType = UNSET
+    error: DeliveryError | UnsetType = UNSET
+    schedule_id: str | UnsetType = UNSET
+
+
+class DeliveryEntry(Delivery, frozen=True, kw_only=True):
+    """A delivery operation as a person looks at it. `subject`: null where it is not known any more.
+
+    `recipients`: everybody it went to, hidden ones too, for who sent it; else those that stand in To. `isOwn`: you sent
+    it. `updatedAt`: its last step.
+    """
+
+    created_at: Timestamp
+    updated_at: Timestamp
+    send_at: Timestamp | None
+    subject: str | None
+    recipients: tuple[str, ...]
+    is_own: bool
+
+
+DeliveryStepName = Literal[
+    "accepted", "connecting", "envelope", "data", "dot", "replied", "uncertain", "succeeded", "failed"
+]
+SentCopy = Literal["none", "pending", "filed"]
+
+
+class DeliveryStep(Wire, frozen=True, kw_only=True):
+    """A step of a delivery, noted before it was made. `attempt`: 1 for the first one, 0 before it.
+
+    `connecting` to the server; `envelope`: who it is from and to; `data`: the message; `dot`: its end, after which it
+    may have been taken; `replied`: what the server said to that.
+    """
+
+    at: Timestamp
+    attempt: Count
+    step: DeliveryStepName
+
+
+class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
+    """The same with each step it went. `messageIdHeader`: the Message-ID, to look for it elsewhere.
+
+    `looks`: how often evidence of an uncertain one was looked for; `nextLookAt`: when it is again. `sentCopy`: of ours,
+    in Sent; `none` also where there is none to file yet. `replyCode`, `replyEnhanced`: what the SMTP server answered.
+    """
+
+    message_id_header: str
+    attempts: Count
+    next_attempt_at: Timestamp | None
+    sent_copy: SentCopy
+    looks: Count
+    next_look_at: Timestamp | None
+    reply_code: int | None
+    reply_enhanced: str | None
+    steps: tuple[DeliveryStep, ...]
+
+
+@dataclass(frozen=True)
+class OperationResult(Generic[T]):
+    """What an operation answers when there is more to say than the value itself."""
+
+    data: T
+    warnings: tuple[str, ...] = ()
+    #: The answer of a release before this one, given again (`Idempotency-Replayed: true`), with its status.
+    is_replayed: bool = False
+    status: int | None = None
+
+
+class ScheduledSend(Wire, frozen=True, kw_only=True):
+    """A send that waits for its time, is being sent, or may have been."""
+
+    id: str
+    account_id: str
+    operation_id: str
+    send_at: Timestamp
+    status: DeliveryStatus
+    to: tuple[Address, ...]
+    subject: str
+    created_at: Timestamp
+
+
+class LegacySend(Wire, frozen=True, kw_only=True):
+    """What a send answered before there were delivery operations: the sent message."""
+
+    id: str
+    thread_id: str
+    warnings: tuple[str, ...] | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class LegacyResponse:
+    """An answer of an earlier release, as it was given: its status, and what stood in the envelope."""
+
+    status: int
+    data: LegacySend
+    warnings: tuple[str, ...] = ()
+
+
+class Phase(StrEnum):
+    """How far a delivery has come. Each is committed before the act it names is begun."""
+
+    ACCEPTED = "accepted"
+    CONNECTING = "connecting"
+    ENVELOPE = "envelope"
+    DATA = "data"
+    DOT = "dot"
+    REPLIED = "replied"
+
+
+@dataclass(frozen=True)
+class NewDelivery:
+    """A request to send, ready to be accepted: everything about it is fixed.
+
+    With `send_at` it is scheduled. `draft_id`: the saved draft that is sent, in this `draft_version`. `parent_id`: the
+    message that is answered or forwarded, which is marked so after success. `to` and `subject`: how a scheduled one is
+    listed. `warnings`: what a client is told with it, whatever becomes of it.
+    """
+
+    account_id: str
+    credential_id: str
+    member_id: str
+    idempotency_key: str
+    request_hash: str
+    kind: DeliveryKind
+    message: ComposedMessage
+    thread_id: str | None
+    send_at: datetime | None = None
+    draft_id: str | None = None
+    parent_id: str | None = None
+    to: tuple[Address, ...] = ()
+    subject: str = ""
+    quotas: "tuple[Quota, ...]" = ()
+    draft_version: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How many messages a credential, or everybody together for a mailbox, may hand in within a time."""
+
+    of: Literal["credential", "account"]
+    most: int
+    window: timedelta
+
+
+@dataclass(frozen=True)
+class AcceptedDelivery:
+    """What accepting a request came to: a new operation, or the one that this key made before."""
+
+    delivery: Delivery
+    warnings: tuple[str, ...]
+    is_new: bool
+    is_shown: bool
+
+
+@dataclass(frozen=True)
+class OpenDelivery:
+    """An operation that is being sent, or waits for its time, without its message."""
+
+    operation_id: str
+    account_id: str
+    phase: Phase
+    is_shown: bool
+    kind: DeliveryKind = "send"
+
+
+@dataclass(frozen=True)
+class UncertainDelivery:
+    """An operation whose message may have been taken: what to look for, who it went to, and how often was looked."""
+
+    operation_id: str
+    account_id: str
+    message_id: str
+    recipients: tuple[str, ...]
+    since: datetime
+    looks: int
+    provider_draft_id: str | None = None
+
+
+@dataclass(frozen=True)
+class FoundCopy:
+    """Where a message was found by its Message-ID, and its size and date there.
+
+    `uid`: None where the mirror knows the folder by another UIDVALIDITY yet. `seen`: all that was told of it.
+    """
+
+    folder: MirroredFolder
+    uid: int | None
+    size: int | None = None
+    internal_date: datetime | None = None
+    seen: MessageIdentity | None = None
+
+
+PostSendTaskKind = Literal["remove_draft", "flag_parent", "keep_draft"]
+
+
+@dataclass(frozen=True)
+class PostSendTask:
+    """What is left to be done at the mailbox's server once an operation is over.
+
+    `message_id`: the message to flag, or the saved draft that was sent or is to be kept, in this `draft_version`; None
+    where none was.
+    """
+
+    operation_id: str
+    account_id: str
+    kind: PostSendTaskKind
+    message_id: str | None
+    draft_version: str | None
+    flag: str | None
+    attempts: int
+
+
+@dataclass(frozen=True)
+class DeliveryWork:
+    """What the worker needs to hand an operation over, or to file the copy of one that was."""
+
+    operation_id: str
+    account_id: str
+    kind: DeliveryKind
+    status: DeliveryStatus
+    phase: Phase
+    is_shown: bool
+    wire: Content = field(repr=False)
+    bcc_header: bytes = field(repr=False)
+    envelope: Envelope
+    message_id: str
+    result_id: str
+    result_thread_id: str
+    created_at: datetime
+    copy_attempts: int
+    attempts: int
+    send_at: datetime | None
+    last_cause: str | None
+    credential_id: str
+    member_id: str
+    draft_id: str | None
+    parent_id: str | None
+    updated_at: datetime
+    #: The id of the message at the provider that is sent by its id (Microsoft Graph); None before it was made.
+    provider_draft_id: str | None = None
+    #: What a reader of our copy is shown, from its composer; None where only the bytes are left.
+    row: ParsedMessage | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def message_date(self) -> datetime:
+        """What its Date field says: when it is to be sent, else when it was accepted."""
+        return self.send_at or self.created_at

@@ -1,0 +1,331 @@
+"""Messages as they are read, searched, written and acted on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mailbox_appliance.model.accounts import FolderRole, RoleSource
+from mailbox_appliance.model.content import Content
+from mailbox_appliance.model.wire import Count, Page, Timestamp, Wire
+
+
+class Address(Wire, frozen=True, kw_only=True):
+    """A mail address with an optional display name (RFC 5322 3.4)."""
+
+    email: str
+    name: str | UnsetType = UNSET
+
+
+class FolderRef(Wire, frozen=True, kw_only=True):
+    """The folder of a message."""
+
+    id: str
+    name: str
+    role: FolderRole | UnsetType = UNSET
+    role_source: RoleSource | UnsetType = UNSET
+    unread_count: Count | UnsetType = UNSET
+
+
+class Folder(Wire, frozen=True, kw_only=True):
+    """A folder of a mailbox."""
+
+    id: str
+    name: str
+    role: FolderRole | UnsetType = UNSET
+    role_source: RoleSource | UnsetType = UNSET
+    unread_count: Count
+    total_count: Count
+    path: str
+
+
+class Body(Wire, frozen=True, kw_only=True):
+    """The readable parts of a message."""
+
+    text: str | UnsetType = UNSET
+    html: str | UnsetType = UNSET
+
+
+class Attachment(Wire, frozen=True, kw_only=True):
+    """An attachment as it is listed; its bytes are fetched apart."""
+
+    id: str
+    filename: str
+    mime_type: str
+    size_bytes: Count
+    content_id: str | UnsetType = UNSET
+    disposition: Literal["inline", "attachment"] | UnsetType = UNSET
+
+
+class Flags(Wire, frozen=True, kw_only=True):
+    """What has been marked on a message."""
+
+    read: bool
+    starred: bool
+    draft: bool
+
+
+class SearchMatched(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
+    """The requested text was found in the body."""
+
+    excerpt: str
+
+
+class SearchNoMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="no_literal_match"):
+    """The message matches, but not by these very words in its body."""
+
+
+class SearchScanLimit(Wire, frozen=True, kw_only=True, tag_field="status", tag="scan_limit"):
+    """A bound was hit before the whole body was looked through."""
+
+
+class SearchUnavailable(Wire, frozen=True, kw_only=True, tag_field="status", tag="unavailable"):
+    """The body is not there yet."""
+
+
+SearchContext = SearchMatched | SearchNoMatch | SearchScanLimit | SearchUnavailable
+
+
+class Message(Wire, frozen=True, kw_only=True):
+    """A message, as the specification's Draft record: the same shape for drafts and for every other message."""
+
+    id: str
+    thread_id: str
+    account_id: str
+    draft_id: str | UnsetType = UNSET
+    folder: FolderRef | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
+    from_: Address | UnsetType = msgspec.field(name="from", default=UNSET)
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...] | UnsetType = UNSET
+    bcc: tuple[Address, ...] | UnsetType = UNSET
+    reply_to: tuple[Address, ...] | UnsetType = UNSET
+    subject: str
+    date: Timestamp
+    snippet: str | UnsetType = UNSET
+    search_context: SearchContext | UnsetType = UNSET
+    body: Body | UnsetType = UNSET
+    attachments: tuple[Attachment, ...] | UnsetType = UNSET
+    flags: Flags
+    headers: dict[str, str] | UnsetType = UNSET
+
+
+class Label(Wire, frozen=True, kw_only=True):
+    """A label of a mailbox; on an IMAP server a keyword (RFC 9051 2.3.2), whose id is its name."""
+
+    id: str
+    name: str
+
+
+BodyFormat = Literal["text", "html", "markdown"]
+
+
+class BodyPart(Wire, frozen=True, kw_only=True):
+    """Part of a body in one form: characters `offset` up to `nextOffset`, which is null at the end."""
+
+    format: BodyFormat
+    content: str
+    offset: Count
+    next_offset: Count | None
+    total_chars: Count
+
+
+@dataclass(frozen=True)
+class StoredBody:
+    """The readable parts of a message as they are stored; `is_there`: they have been fetched, if there are any."""
+
+    text: str | None
+    html: str | None
+    is_there: bool
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file as an answer, to be read piece by piece and then closed. `size`: None where it is not known beforehand.
+
+    Type and name are as a sender wrote them: whoever passes them on makes them safe.
+    """
+
+    media_type: str
+    filename: str
+    size: int | None
+    chunks: Iterator[bytes] = field(repr=False)
+
+
+class DownloadLink(Wire, frozen=True, kw_only=True):
+    """An address by which whoever has it downloads one attachment, until it expires. It is shown this once.
+
+    Type and name are as the sender wrote them.
+    """
+
+    url: str
+    expires_at: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+
+
+class FailedAction(Wire, frozen=True, kw_only=True):
+    """A message to which nothing was done, and why."""
+
+    message_id: str
+    code: str
+
+
+class ActionResult(Wire, frozen=True, kw_only=True):
+    """What became of each message of a bulk action."""
+
+    action: str
+    succeeded_ids: tuple[str, ...]
+    failed: tuple[FailedAction, ...]
+    uncertain_ids: tuple[str, ...]
+
+
+class Thread(Wire, frozen=True, kw_only=True):
+    """A conversation: its messages, oldest first."""
+
+    id: str
+    subject: str
+    messages: Page[Message]
+
+
+SearchedField = Literal["any", "from", "to", "subject"]
+
+
+@dataclass(frozen=True)
+class SearchTerm:
+    """Words to be found in a field, one after the other; with `is_prefix` the last may be the beginning of a word."""
+
+    words: str
+    field: SearchedField = "any"
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True)
+class MessageFilter:
+    """Which messages of a list are meant: all of these must hold. Times are milliseconds; `after` includes them.
+
+    `is_impossible`: what was asked excludes itself, or cannot stand in any message.
+    """
+
+    terms: tuple[SearchTerm, ...] = ()
+    text: str | None = None
+    unread: bool | None = None
+    starred: bool | None = None
+    has_attachment: bool | None = None
+    labels: tuple[str, ...] = ()
+    after: int | None = None
+    before: int | None = None
+    is_impossible: bool = False
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Who a message goes to (RFC 5321 2.3.1). Domains are A-labels; `smtputf8`: some local part is not ASCII."""
+
+    sender: str
+    recipients: tuple[str, ...]
+    smtputf8: bool = False
+
+
+class PreviewedAttachment(Wire, frozen=True, kw_only=True):
+    """A file that would go out."""
+
+    filename: str
+    mime_type: str
+    size_bytes: Count
+
+
+class SendPreview(Wire, frozen=True, kw_only=True):
+    """What would go out, and to whom. Characters are counted as they are read, not as they travel."""
+
+    account_id: str
+    from_: str = msgspec.field(name="from")
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    subject: str
+    attachments: tuple[PreviewedAttachment, ...]
+    body_text_chars: Count
+    body_html_chars: Count
+
+
+@dataclass(frozen=True)
+class OutgoingAttachment:
+    """A file to send, decoded."""
+
+    filename: str
+    mime_type: str
+    content: bytes | Content = field(repr=False)
+    content_id: str | None = None
+    inline: bool = False
+
+
+@dataclass(frozen=True)
+class OutgoingMessage:
+    """A message to be composed; every address list is already resolved."""
+
+    sender: Address
+    to: tuple[Address, ...] = ()
+    cc: tuple[Address, ...] = ()
+    bcc: tuple[Address, ...] = ()
+    subject: str = ""
+    text: str | None = None
+    html: str | None = None
+    attachments: tuple[OutgoingAttachment, ...] = ()
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComposedMessage:
+    """A message ready to go: the wire bytes (CRLF, 7-bit, without Bcc), and the Bcc header field for our copy.
+
+    The bytes of large files are read from where they are: the message must be stored before these go. `row`: what a
+    reader of our copy is shown; None where it must be parsed for that.
+    """
+
+    wire: Content = field(repr=False)
+    bcc_header: bytes
+    envelope: Envelope
+    message_id: str
+    row: "ParsedMessage | None" = field(default=None, repr=False, compare=False)
+
+
+class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
+    """A part that is no body text. `part` is its number as in IMAP (RFC 9051 6.4.5): `2`, `1.3`."""
+
+    part: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    content_id: str | None
+    disposition: Literal["inline", "attachment"] | None
+
+
+class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
+    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`.
+
+    `searched` is the body for the full-text index, where that has been made already (`mail.searched`).
+    """
+
+    message_id: str | None
+    in_reply_to: tuple[str, ...]
+    references: tuple[str, ...]
+    subject: str
+    sender: Address | None
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    bcc: tuple[Address, ...]
+    reply_to: tuple[Address, ...]
+    date: datetime | None
+    headers: dict[str, str]
+    text: str | None
+    html: str | None
+    snippet: str
+    attachments: tuple[ParsedAttachment, ...]
+    warnings: tuple[str, ...]
+    searched: str | None = None
