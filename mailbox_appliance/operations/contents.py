@@ -18,8 +18,8 @@ from msgspec import Meta
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_millis, to_millis, to_timestamp
 from mailbox_appliance.errors import LinkOver, MemberSuspended, SyncRequired, Throttled, Unavailable, Unsupported
+from mailbox_appliance.mail.alternatives import DIFFERENCE_WARNING
 from mailbox_appliance.mail.html.analysis import UNANALYZED, UNANALYZED_PLAIN, UNCOMPARED, HiddenText, visible_text
-from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.mail.parse import TEXT_TOO_LONG
 from mailbox_appliance.mailbox.attachments import PartRequest
 from mailbox_appliance.model.accounts import Account

@@ -21,6 +21,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
+from mailbox_appliance.mail.alternatives import LONGEST_COMPARED, alternatives_differ
 from mailbox_appliance.mail.html.analysis import (
     TAG_READER,
     HiddenText,
@@ -30,7 +31,6 @@ from mailbox_appliance.mail.html.analysis import (
     extract_visible,
     visible_text,
 )
-from mailbox_appliance.mail.html.hidden_text import LONGEST_COMPARED, alternatives_differ
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.mail.search import with_searched_words
 from mailbox_appliance.model.decoding import decode_msgpack

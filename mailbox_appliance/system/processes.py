@@ -54,7 +54,7 @@ def child_environment(given: Mapping[str, str]) -> dict[str, str]:
     """The environment in which a child of ours finds this package, wherever it was started from."""
     if is_bundle():  # it finds its libraries anew, and so knows what was there before
         return _without_bundle_libraries(given)
-    ours = str(Path(__file__).resolve().parents[1])
+    ours = str(Path(__file__).resolve().parents[2])
     paths = [ours, *filter(None, [given.get("PYTHONPATH")])]
     return {**given, "PYTHONPATH": os.pathsep.join(paths)}
 

@@ -30,9 +30,7 @@ def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: 
 
 def metrics_page(values: Iterable[MetricValue]) -> Response:
     """What is measured, in Prometheus' text format."""
-    from mailbox_appliance.web.metrics import (
-        render_metrics,  # not before the first request for it: it imports the library
-    )
+    from mailbox_appliance.web.metrics_page import render_metrics
 
     body, media_type = render_metrics(values)
     return Response(200, body, media_type=media_type)

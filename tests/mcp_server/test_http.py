@@ -12,7 +12,8 @@ from webtest import TestApp
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Stopping
-from mailbox_appliance.mcp_server.http import McpEndpoint, SdkBridge
+from mailbox_appliance.mcp_server.bridge import SdkBridge
+from mailbox_appliance.mcp_server.http import McpEndpoint
 from mailbox_appliance.mcp_server.protocol import Exchange
 from mailbox_appliance.mcp_server.tool import CallContext
 from mailbox_appliance.operations.operation import LOCAL, MAIL_LIMIT

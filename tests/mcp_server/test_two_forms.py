@@ -2,7 +2,7 @@
 
 import pytest
 
-from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
+from mailbox_appliance.mail.alternatives import DIFFERENCE_WARNING
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called
 from tests.operations.filled import FilledMailbox

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mailbox_appliance.mail.alternatives import DIFFERENCE_WARNING
 from mailbox_appliance.mail.compose import compose, with_bcc
-from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.deliveries import NewDelivery
 from mailbox_appliance.model.messages import Address, OutgoingAttachment, OutgoingMessage

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mailbox_appliance.mail.alternatives import DIFFERENCE_WARNING
 from mailbox_appliance.mail.html.analysis import (
     UNANALYZED,
     UNANALYZED_PLAIN,
@@ -13,7 +14,6 @@ from mailbox_appliance.mail.html.analysis import (
     extract_visible,
     visible_text,
 )
-from mailbox_appliance.mail.html.hidden_text import DIFFERENCE_WARNING
 from mailbox_appliance.model.messages import BodyFormat, StoredBody
 from mailbox_appliance.operations.contents import body_in_form, readable_text
 from mailbox_appliance.sync.html_readers import HtmlReaders

@@ -66,7 +66,7 @@ class Dying(InFile):
 '''
 # The fixtures of the command line.
 __all__ = ["cli", "server"]
-ROOT = str(Path(keyring.__file__).parents[1])
+ROOT = str(Path(keyring.__file__).parents[2])
 LOGIN = ("login", "--email", "ann@example.org", "--password-stdin")
 
 

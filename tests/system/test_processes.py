@@ -13,7 +13,7 @@ from mailbox_appliance.store.key import PASSPHRASE_VARIABLE
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray.login import TOKEN_VARIABLE as TOKEN
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 GIVEN = {"PATH": "/bin", "LD_LIBRARY_PATH": "/unpacked", "_PYI_APPLICATION_HOME_DIR": "/unpacked"}
 ORIGINAL = {"LD_LIBRARY_PATH_ORIG": "/own"}
 

@@ -143,6 +143,6 @@ def test_html_has_nothing_but_what_is_seen(html: str, seen: str) -> None:
 
 
 def test_the_guide_has_the_table_of_techniques() -> None:
-    guide = (Path(__file__).parents[2] / "docs/guide.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[3] / "docs/guide.md").read_text(encoding="utf-8")
     section = guide.partition("### Text that is not seen\n")[2].partition("\n#")[0].partition("|---|---|")[2]
     assert dict(re.findall(r"^\| ([a-z-]+) \| (.+) \|$", section, re.M)) == dict(TECHNIQUES)

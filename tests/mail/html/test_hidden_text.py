@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mailbox_appliance.mail.html.hidden_text import alternatives_differ
+from mailbox_appliance.mail.alternatives import alternatives_differ
 from mailbox_appliance.mail.html.text import to_text
 
 #: A plain part and the HTML beside it, as programs for mail and newsletters write them.

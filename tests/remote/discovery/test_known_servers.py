@@ -11,7 +11,7 @@ from mailbox_appliance.remote.discovery import autoconfig
 from mailbox_appliance.remote.net.dns import host_name
 
 TABLE: dict[str, list[dict[str, Any]]] = tomllib.loads(
-    Path(autoconfig.__file__).with_suffix(".toml").read_text("utf-8")
+    Path(autoconfig.__file__).with_name("known_servers.toml").read_text("utf-8")
 )
 COLUMNS = {"name", "sign_in", "domains", "mx", "imap", "smtp", "local", "wants", "note"}
 

@@ -1,0 +1,112 @@
+"""Whether the plain part of a message says what its HTML shows: by runs of words, so that one sentence is found.
+
+Senders have two forms of one text (RFC 2046 5.1.4), mail programs show one of them, and nothing makes the two
+agree.
+
+They are compared when the message is read, not when it arrives: a comparison takes a millisecond, four times as
+long as parsing. Three words in a row are compared, not a share of words, since one sentence in a long letter
+matters. Known sentences of newsletters count as shown.
+"""
+
+import re
+from functools import cache
+from itertools import islice
+
+#: Told with a plain text that does not say what is shown.
+DIFFERENCE_WARNING = (
+    "The plain text of this message says other things than its HTML, which is what mail programs show; ask for"
+    " `markdown` to read that."
+)
+LONGEST_COMPARED = 50_000  # characters that are compared
+_LONGEST_HTML_TEXT, _MOST_WORDS = (
+    1_000_000,
+    60_000,
+)  # characters, addresses among them, and words that they are looked for in
+_RUN_WORDS, _RUN_LETTERS = 5, 12  # in a run that says something; letters, for what is written without spaces
+_STUB = 4  # one word in so many of the HTML's is the least that a plain text has
+
+# What is written in one form alone: addresses, pictures, references to links, and what HTML has instead of signs.
+# ASCII alone: a sentence in Chinese may follow an address without a space.
+_NO_WORDS = re.compile(
+    r"(?:https?://|www\.|mailto:|tel:)[!-;=?-~]*|<[!-;=?A-~]{1,200}@[!-;=?A-~]{1,200}>"
+    r"|\[cid:[!-Z^-~]{0,200}\]|\[image: |\[[0-9]{1,3}\]|&(?:nbsp|amp|lt|gt|quot);|\bmessage-?id:",
+    re.I,
+)
+#: A word; of scripts without spaces (Thai to Myanmar, Khmer, Chinese and Japanese) each letter is one.
+_COMPARED_WORD = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
+    "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+"
+)
+#: What plain parts say of themselves, and of the HTML.
+_BOILERPLATE = """
+View this email in your browser. View it online. Read this email in your web browser. View the web version.
+View this message in your browser. View this post on the web at.
+View the online version of this email. Open this email in your browser.
+If you cannot view this email, click here. If you can't see this message, please click here.
+If you are having trouble viewing this email, click here. If this email is not displayed correctly, click here.
+If you have trouble viewing this message, read it online. Trouble viewing this email? To view this email as a web page,
+go here. To view this email in your browser, visit the following link. Copy and paste this link into your browser.
+To unsubscribe, click here. To unsubscribe from this list, visit the following link. Unsubscribe from this list here.
+To unsubscribe from these emails, click on the link below. Update your subscription preferences.
+This is a multi-part message in MIME format. This message was sent in HTML. This is an HTML message.
+Your mail program does not support HTML. Your email client does not support HTML messages.
+Please use an email client that supports HTML. This email requires a client that can display HTML.
+Diese E-Mail im Browser ansehen. Falls diese E-Mail nicht richtig angezeigt wird, klicken Sie bitte hier.
+Wenn diese Nachricht nicht korrekt dargestellt wird, klicken Sie hier. Ihr E-Mail-Programm unterstützt kein HTML.
+Voir cet e-mail dans votre navigateur. Si ce message ne s'affiche pas correctement, cliquez ici.
+Ver este correo en su navegador. Si no puede ver este mensaje, haga clic aquí.
+"""
+_Runs = frozenset[tuple[str, str, str]]
+
+
+def alternatives_differ(text: str, seen: str) -> bool:
+    """Whether a plain text says what is not `seen` of the HTML, or next to nothing of it.
+
+    A sentence of five words or more counts; shorter ones, and what stands behind the first 50,000 characters, do not.
+    What plain parts say of themselves ("View this in your browser") is no difference, but where there is little else.
+    Linear in the length of both.
+    """
+    plain, shown = _compared_words(text[:LONGEST_COMPARED]), _compared_words(seen[:_LONGEST_HTML_TEXT])
+    if not shown:
+        return False
+    is_stub = len(text) <= LONGEST_COMPARED and len({*plain} & {*shown}) * _STUB < len({*shown})
+    return is_stub or _has_unknown_run(plain, _word_runs(shown) | _boilerplate_runs())
+
+
+def _has_unknown_run(plain: list[str], known: _Runs) -> bool:
+    """Whether words follow each other that are in no known run of three; a known one here and there is chance."""
+    unknown = _mark_unknown(plain, known)
+    words = letters = 0  # twice the unknown words, less the known ones amid them
+    for word, is_unknown in zip(plain, unknown, strict=True):
+        if is_unknown and not word.isdecimal():  # lists number their links and lines
+            words, letters = words + 2, letters + len(word)
+            if words >= 2 * _RUN_WORDS and letters >= _RUN_LETTERS:
+                return True
+        elif words and not is_unknown:
+            words -= 1
+            letters = letters if words else 0
+    return False
+
+
+def _mark_unknown(words: list[str], known: _Runs) -> list[bool]:
+    """For each word whether it is in no known run."""
+    around = ["", "", *words, "", ""]
+    is_known = [run in known for run in zip(around, around[1:], around[2:], strict=False)]
+    return [not any(is_known[place : place + 3]) for place in range(len(words))]
+
+
+def _word_runs(words: list[str]) -> _Runs:
+    around = ["", "", *words, "", ""]
+    return frozenset(zip(around, around[1:], around[2:], strict=False))
+
+
+def _compared_words(text: str) -> list[str]:
+    found = _COMPARED_WORD.finditer(_NO_WORDS.sub(" ", text).casefold())
+    return [word[0] for word in islice(found, _MOST_WORDS)]
+
+
+@cache
+def _boilerplate_runs() -> _Runs:
+    return frozenset().union(
+        *(_word_runs(_compared_words(sentence)) for sentence in _BOILERPLATE.replace("\n", " ").split("."))
+    )
