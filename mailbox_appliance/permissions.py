@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.errors import Denied, Detail, NotFound
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.members import ADMIN_CAPABILITIES, MAIL_CAPABILITIES, Capability, Member, Role
 from mailbox_appliance.store.credentials import FoundCredential
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 #: What a key's limit to mailboxes bounds: mail, and the settings of mailboxes.
 _IN_MAILBOXES = MAIL_CAPABILITIES | {Capability.ADMIN_ACCOUNTS}
@@ -19,7 +22,7 @@ def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
     return members if found.kind == "session" else members.intersection(found.capabilities)
 
 
-def require_account(store: Store, found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
+def require_account(store: "Store", found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
     """The mailbox, if this credential reaches it. Raises NotFound, so that nobody learns what others have.
 
     `everywhere`: whoever has the mailbox, as administrators do who look after its settings. A key's own limit holds.
@@ -34,13 +37,13 @@ def require_account(store: Store, found: FoundCredential, account_id: str, *, ev
     return account
 
 
-def reachable_accounts(store: Store, found: FoundCredential) -> tuple[Account, ...]:
+def reachable_accounts(store: "Store", found: FoundCredential) -> tuple[Account, ...]:
     """Every mailbox that this credential reaches."""
     accounts = store.accounts.list_reachable(found.member.id)
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
 
 
-def may_send_now(store: Store, account_id: str, credential_id: str, member_id: str) -> bool:
+def may_send_now(store: "Store", account_id: str, credential_id: str, member_id: str) -> bool:
     """Whether the one who asked for a send earlier may still send from this mailbox."""
     found = store.credentials.find_by_id(credential_id, member_id)
     if found is None or found.member.status != "active":

@@ -11,8 +11,8 @@ from msgspec import UNSET
 
 from mailbox_appliance.mail import compose, headers, mime, parse, threads
 from mailbox_appliance.mail.address import is_writable, same_mailbox
-from mailbox_appliance.mail.headers import Fields
-from mailbox_appliance.mail.seven_bit import clean_lines, fields_of, to_seven_bit, with_final_line_break
+from mailbox_appliance.mail.headers import Fields, fields_of
+from mailbox_appliance.mail.seven_bit import clean_lines, to_seven_bit, with_final_line_break
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.messages import Address, ComposedMessage, OutgoingMessage
 

@@ -1,11 +1,10 @@
 """Forward a message: subject, quoted text and HTML, and the parts that go along (RFC 5322, RFC 2392)."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape, unescape
-from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.mail.compose import is_content_id, parse_media_type
 from mailbox_appliance.mail.headers import without_controls
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
-from mailbox_appliance.mail.html.tokenizer import find_attribute
+from mailbox_appliance.mail.html.tokenizer import find_attribute, replace_content_ids
 from mailbox_appliance.mail.threads import forward_subject
 from mailbox_appliance.model.messages import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 
@@ -42,14 +41,6 @@ _SCRIPT = re.compile(r"<(/?)script(?![A-Za-z0-9:-])", re.I)
 _WHOLE_COMMENT = re.compile(r"<!--(?:-?>|.*--!?>)\Z", re.S)
 _END_OF_TITLE = re.compile(r"</title[^>]{0,100}>", re.I)
 _COLOR = re.compile(r"#?[A-Za-z0-9]{3,20}")
-# RFC 2392 2, in an attribute or in CSS.
-_REFERENCE = re.compile(
-    r"""(?P<quote>["'])\s{0,10}cid:(?P<quoted>[^"'<>]{1,1000}+)(?P=quote)
-    | (?<![\w-])cid:(?P<bare>[^\s"'<>)&;]{1,1000})""",
-    re.I | re.X,
-)
-
-_SAFE = "@!$*+-._~"
 
 
 def embed_html(html: str) -> str:
@@ -109,24 +100,6 @@ def _as_div(attributes: str) -> str:
     }
     written = (f' {name}="{escape(value)}"' for name, value in kept.items() if value)
     return f"<div{''.join(written)}>"
-
-
-def replace_content_ids(html: str, rename: Callable[[tuple[str, ...]], str | None]) -> str:
-    """The HTML with each Content-ID that it names (RFC 2392) given to `rename`, and replaced where that tells another.
-
-    `rename` gets what the Content-ID may be, the likeliest first: seen in practice, some are not percent-encoded.
-    """
-
-    def replaced(match: re.Match[str]) -> str:
-        group = "quoted" if match["quoted"] else "bare"
-        plain = unescape(match[group]).strip()
-        other = rename((unquote(plain), plain))
-        if other is None:
-            return match[0]
-        start, end = (place - match.start() for place in match.span(group))
-        return f"{match[0][:start]}{quote(other, safe=_SAFE)}{match[0][end:]}"
-
-    return _REFERENCE.sub(replaced, html)
 
 
 _TITLE = "---------- Forwarded message ----------"

@@ -498,3 +498,18 @@ def safe_file_name(name: str) -> str:
 def default_file_name(stem: str, mime_type: str) -> str:
     """A name for a file that has none, with the extension that its type usually has."""
     return stem + _EXTENSIONS.get(mime_type, "")
+
+
+# --- Fields as they were written ---
+
+_WRITTEN_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)$", re.M)
+
+
+def fields_of(header: bytes) -> Iterator[tuple[str, bytes, str]]:
+    """The header fields: name in lower case, the lines as written (with line feeds), the value unfolded.
+
+    8-bit octets stand in the value as `split_fields` has them. What is no field is passed over.
+    """
+    for match in _WRITTEN_FIELD.finditer(header.replace(b"\r\n", b"\n")):
+        value = match[2].replace(b"\n", b"").decode("ascii", "surrogateescape")
+        yield match[1].decode().lower(), match[0], value

@@ -13,7 +13,8 @@ from email.utils import format_datetime
 from mailbox_appliance.mail import compose, headers, mime, parse, threads
 from mailbox_appliance.mail.address import is_writable, needs_smtputf8, to_envelope_address
 from mailbox_appliance.mail.compose import WrittenPart
-from mailbox_appliance.mail.seven_bit import clean_lines, fields_of, is_seven_bit, to_seven_bit, with_final_line_break
+from mailbox_appliance.mail.headers import fields_of
+from mailbox_appliance.mail.seven_bit import clean_lines, is_seven_bit, to_seven_bit, with_final_line_break
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope
 

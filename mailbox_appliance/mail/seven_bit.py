@@ -4,17 +4,16 @@ Parts that are not are encoded anew (RFC 2045 6), but for one that is signed: it
 """
 
 import re
-from collections.abc import Iterator
 
 from mailbox_appliance.mail import compose, headers, mime, parse
 from mailbox_appliance.mail.address import has_forbidden_characters
 from mailbox_appliance.mail.compose import WrittenPart, base64_lines, encode_text
+from mailbox_appliance.mail.headers import fields_of
 from mailbox_appliance.mail.mime import MimePart
 from mailbox_appliance.model.content import Content
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
 _LONGEST_LINE = 998  # octets, without CRLF (RFC 5322 2.1.1)
-_FIELD = re.compile(rb"^([!-9;-~]{1,200})[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)$", re.M)
 _CLEAN_LINES = re.compile(rb"[\t -~]++(?:\n[\t ]++(?=[!-~])[\t -~]++)*+")
 _BOUNDARY = re.compile(r"[ -!#-\[\]-~]{1,900}")
 # fmt: off
@@ -40,16 +39,6 @@ def is_seven_bit(content: bytes) -> bool:
     if not content.count(b"\r\n") == content.count(b"\r") == content.count(b"\n"):
         return False
     return max(map(len, content.split(b"\r\n"))) <= _LONGEST_LINE
-
-
-def fields_of(header: bytes) -> Iterator[tuple[str, bytes, str]]:
-    """The header fields: name in lower case, the lines as written (with line feeds), the value unfolded.
-
-    8-bit octets stand in the value as `field_reading.split` has them. What is no field is passed over.
-    """
-    for match in _FIELD.finditer(header.replace(b"\r\n", b"\n")):
-        value = match[2].replace(b"\n", b"").decode("ascii", "surrogateescape")
-        yield match[1].decode().lower(), match[0], value
 
 
 def clean_lines(field: bytes) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.events import Events
 from mailbox_appliance.mail import folder_roles
@@ -26,7 +27,9 @@ from mailbox_appliance.model.messages import ActionResult
 from mailbox_appliance.model.sync import FlagChange, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 # --- What a bulk action means for each message on a server with labels, decided before anything is done. Pure ---
 #
@@ -182,7 +185,7 @@ class LabelRunner(BulkRunner[LabelSteps]):
 
 
 def perform(
-    connections: Connections, store: Store, events: Events, account_id: str, wanted: MessageAction
+    connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
 ) -> ActionResult:
     """Do it, and say of each message what became of it.
 

@@ -15,6 +15,7 @@ import logging
 import threading
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mailbox_appliance import clock
 from mailbox_appliance.clock import Clock
@@ -31,7 +32,9 @@ from mailbox_appliance.model.sync import FlagChange, LocatedMessage
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.store.database import DATABASE_ERRORS
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +51,7 @@ class PostSendTasks:
 
     name = "aftermath"
 
-    def __init__(self, store: Store, connections: Connections, drafts: Drafts, events: Events, clock: Clock) -> None:
+    def __init__(self, store: "Store", connections: Connections, drafts: Drafts, events: Events, clock: Clock) -> None:
         self._store, self._connections, self._drafts = store, connections, drafts
         self._events, self._clock = events, clock
         self._locks = KeyedLocks()

@@ -10,6 +10,7 @@ Everything is in the cache before anybody is given a byte: who reads slowly hold
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.errors import NotFound, SyncRequired
 from mailbox_appliance.events import Events, FolderWritten, LargeWorkEnded
@@ -28,7 +29,9 @@ from mailbox_appliance.remote.errors import RemoteFault, malformed_fault
 from mailbox_appliance.remote.imap.client import ImapMailbox, read_large
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.attachment_cache import CachedPartReader
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 PIECE = 512 << 10
 MAX_FETCHED_BYTES = 256 << 20  # bytes, as they travel, of one part; also where more would be kept
@@ -54,7 +57,7 @@ class PartRequest:
 class AttachmentFetcher:
     """Finds and fetches parts. May be used from any thread; the same part is fetched once, whoever asks."""
 
-    def __init__(self, store: Store, connections: Connections, settings: Settings, events: Events) -> None:
+    def __init__(self, store: "Store", connections: Connections, settings: Settings, events: Events) -> None:
         self._store, self._connections, self._events = store, connections, events
         self._settings = settings
         #: By message number and part: whoever fetches something has nobody else fetch it meanwhile.
@@ -245,7 +248,7 @@ class BodyFetcher:
 
     def __init__(
         self,
-        store: Store,
+        store: "Store",
         connections: Connections,
         parts: AttachmentFetcher,
         make_reader: Callable[[], HtmlReader] = lambda: TAG_READER,

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mailbox.connections import Connections
@@ -15,7 +15,9 @@ from mailbox_appliance.model.sync import FlagChange, FolderState, LocatedMessage
 from mailbox_appliance.remote.errors import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 Action = Literal[
     "markRead",
@@ -238,7 +240,7 @@ def _lower_case(names: Iterable[str]) -> frozenset[str]:
 _ROLE_FOLDER_NAMES: dict[FolderRole, str] = {"archive": "Archive", "trash": "Trash", "drafts": "Drafts"}
 
 
-def ensure_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
+def ensure_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
     """The folder that plays this role. Raises RemoteFault, kind `refused` where the server makes none.
 
     On a server with labels none is made: it would be a label, whatever its name.
@@ -256,7 +258,7 @@ def ensure_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, role
     return found or _create_role_folder(store, mailbox, account_id, role)
 
 
-def refresh_folders(store: Store, mailbox: ImapMailbox, account_id: str) -> None:
+def refresh_folders(store: "Store", mailbox: ImapMailbox, account_id: str) -> None:
     """Take the server's list of folders in."""
     store.folders.add_listed(account_id, mailbox.list_folders())
 
@@ -266,7 +268,7 @@ def folder_exists(mailbox: ImapMailbox, path: str) -> bool:
     return path in {folder.path for folder in mailbox.list_folders()}
 
 
-def _create_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
+def _create_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
     name = _ROLE_FOLDER_NAMES.get(role)
     if name is None:
         raise RemoteFault("imap", "refused", f"This mailbox has no {role} folder.")
@@ -283,7 +285,7 @@ def _create_role_folder(store: Store, mailbox: ImapMailbox, account_id: str, rol
 
 
 def match_on_server(
-    store: Store, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+    store: "Store", mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, FailureCode]]:
     """Those messages of a folder that are what they were, with UID and flags as they are now, and why the others not.
 
@@ -340,7 +342,7 @@ def find_moved_uids(
     return tuple(found)
 
 
-def _all_mail_number(store: Store, folder: MirroredFolder) -> int | None:
+def _all_mail_number(store: "Store", folder: MirroredFolder) -> int | None:
     """The number of the folder of all mail, in a mailbox with labels."""
     home = store.folders.find_all_mail(folder.account_id)
     return None if home is None else home.number
@@ -375,7 +377,7 @@ class BulkRunner(ABC, Generic[How]):
     known_labels: frozenset[str] = frozenset()
 
     def __init__(
-        self, connections: Connections, store: Store, events: Events, account_id: str, outcomes: BulkOutcomes
+        self, connections: Connections, store: "Store", events: Events, account_id: str, outcomes: BulkOutcomes
     ) -> None:
         self._connections, self._store, self._events = connections, store, events
         self._account_id, self._outcomes, self._action = account_id, outcomes, outcomes.wanted
@@ -521,7 +523,7 @@ def uids_of(messages: Sequence[LocatedMessage]) -> list[int]:
 
 
 def permanent_delete(
-    store: Store, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
+    store: "Store", mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> None:
     """Remove messages that lie in this folder. Raises RemoteFault, `in_doubt` where they may be in trash by now."""
     uids = [message.uid for message in messages if message.uid is not None]

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.errors import Detail, Problem, ProviderThrottled, Unavailable, Unsupported
 from mailbox_appliance.model.accounts import Endpoint
-from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.errors import RemoteFault, stopping_fault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.settings import Settings
+
+if TYPE_CHECKING:
+    from mailbox_appliance.oauth.logins import Logins
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ class Connections:
 
     def __init__(
         self,
-        logins: Logins,
+        logins: "Logins",
         settings: Settings,
         calls: RemoteCalls | None = None,
         *,

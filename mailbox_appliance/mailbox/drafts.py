@@ -9,6 +9,7 @@ On a server with labels they are put into the folder for drafts, which shows the
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import Detail, NotFound, NotMarkedAsDraft, SyncRequired
@@ -29,7 +30,9 @@ from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.mailbox_writer import PendingCopy
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 _FLAGS = frozenset({"\\Draft", "\\Seen"})
 #: Flags that a new version does not take over from the one it replaces.
@@ -55,7 +58,7 @@ class Drafts:
     marked as a draft (`\\Draft`), here and at the server, is replaced or removed: any message can be moved among them.
     """
 
-    def __init__(self, connections: Connections, store: Store, events: Events) -> None:
+    def __init__(self, connections: Connections, store: "Store", events: Events) -> None:
         self._connections, self._store, self._events = connections, store, events
         self._locks = KeyedLocks()
         #: By id: whoever decides to send a draft, or to change it, has nobody else decide meanwhile.

@@ -38,6 +38,15 @@ from mailbox_appliance.operations.operation import JSON_LIMIT, Operation, Reques
 #: What stands in the path of the REST call: never empty there, and never longer than a request line.
 PathValue = Annotated[str, Meta(min_length=1, max_length=1000)]
 ACCOUNT_ARGUMENT = Parameter("accountId", "account_id", PathValue)
+LIST_OFFSET = Parameter(
+    "listOffset",
+    "list_offset",
+    Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="How many recipients of each list, and attachments, to pass over."),
+    ],
+    0,
+)
 _IN_PATH = re.compile(r"{(\w+)}")
 _REST_PLACE = re.compile(r"(?:query|header|path):(\w[\w-]*)")
 _ARGUMENT_OF_HEADER = {header: wire for wire, header in HEADERS.items()}

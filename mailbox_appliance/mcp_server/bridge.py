@@ -24,8 +24,8 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from mailbox_appliance.errors import Stopping
 from mailbox_appliance.mcp_server import protocol
-from mailbox_appliance.mcp_server.http import RETRY_AFTER
 from mailbox_appliance.mcp_server.protocol import EXCHANGE_KEY, Exchange, RpcError, create_server
+from mailbox_appliance.mcp_server.tool import RETRY_AFTER
 
 log = logging.getLogger(__name__)
 Headers = list[tuple[str, str]]

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Stopping
-from mailbox_appliance.mcp_server.tool import CallContext
+from mailbox_appliance.mcp_server.tool import RETRY_AFTER, CallContext
 from mailbox_appliance.operations.operation import Origin
 
 if TYPE_CHECKING:
     from mailbox_appliance.mcp_server.bridge import SdkBridge
-
-#: Seconds after which a client may ask an appliance that was stopping.
-RETRY_AFTER = 10
 
 
 class McpEndpoint:

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from mailbox_appliance.errors import Detail
 from mailbox_appliance.mcp_server import render
-from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, ToolInput, ToolRequest
+from mailbox_appliance.mcp_server.arguments import ACCOUNT_ARGUMENT, LIST_OFFSET, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
     UNTRUSTED_BODY,
     UNTRUSTED_LINK,
@@ -166,7 +166,6 @@ _ROOM_BESIDE_BODY = 500
 _MAX_INLINE_FILE = 5_120
 #: A body, and what is to be told of it.
 _BodyAndNotes = tuple[BodyPart, tuple[str, ...]]
-_OFFSET = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 FORMAT_OR_NONE = Parameter(
     "bodyFormat",
@@ -182,12 +181,6 @@ BODY_FORMAT = Parameter(
     "body_format",
     Annotated[BodyFormat, Meta(description="The form that the body is wanted in. Text that is not seen is left out.")],
     "text",
-)
-LIST_OFFSET = Parameter(
-    "listOffset",
-    "list_offset",
-    Annotated[_OFFSET, Meta(description="How many recipients of each list, and attachments, to pass over.")],
-    0,
 )
 INLINE = Parameter(
     "inline",

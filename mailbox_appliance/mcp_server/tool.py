@@ -41,6 +41,8 @@ class ToolResult:
     is_error: bool = False
 
 
+#: Seconds after which a client may ask an appliance that was stopping.
+RETRY_AFTER = 10
 #: Calls operations and gives what is to be shown; raises Problem.
 ToolHandler = Callable[[CallContext, Mapping[str, Any]], ToolResult]
 

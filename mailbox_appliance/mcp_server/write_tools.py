@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailbox_appliance.mcp_server import render
-from mailbox_appliance.mcp_server.arguments import ToolInput, ToolRequest
+from mailbox_appliance.mcp_server.arguments import LIST_OFFSET, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
     UNTRUSTED_MESSAGE,
     UNTRUSTED_PREVIEW,
@@ -13,7 +13,6 @@ from mailbox_appliance.mcp_server.limits import (
     split_warnings,
     to_json_data,
 )
-from mailbox_appliance.mcp_server.read_tools import LIST_OFFSET
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
 from mailbox_appliance.operations import actions, deliveries, drafts, sending
 

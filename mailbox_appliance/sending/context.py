@@ -1,20 +1,23 @@
 """The services that every part of sending uses, in one record."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events
-from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.oauth.logins import Logins
+    from mailbox_appliance.store.store import Store
 
 
 @dataclass(frozen=True)
 class SendingContext:
     """The store, the sign-ins of the mailboxes, the settings, the events and the clock of one appliance."""
 
-    store: Store
-    logins: Logins
+    store: "Store"
+    logins: "Logins"
     settings: Settings
     events: Events
     clock: Clock

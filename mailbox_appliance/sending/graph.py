@@ -12,7 +12,7 @@ Bcc stands in this MIME alone; Exchange takes it out of what it sends.
 import logging
 import threading
 from functools import partial
-from typing import Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from mailbox_appliance.errors import NotFound
 from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
@@ -22,7 +22,6 @@ from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import DeliveryWork, Phase
 from mailbox_appliance.model.messages import Envelope
-from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote import graph as remote_graph
 from mailbox_appliance.remote.errors import RemoteFault, Reply, account_error_of, fault_name_of_reply
 from mailbox_appliance.remote.graph import (
@@ -47,6 +46,9 @@ from mailbox_appliance.sending.verdict import (
     temporary_failure,
 )
 from mailbox_appliance.store.deliveries import SentCopy
+
+if TYPE_CHECKING:
+    from mailbox_appliance.oauth.logins import Logins
 
 # --- What an answer or a fault of Microsoft Graph means, when a draft is made, filled and sent. Pure ---
 #
@@ -329,7 +331,7 @@ def _to_comparable(email: str) -> str:
 class GraphDrafts:
     """Asks. May be used from any thread."""
 
-    def __init__(self, logins: Logins) -> None:
+    def __init__(self, logins: "Logins") -> None:
         self._logins = logins
 
     def state(self, account_id: str, draft_id: str) -> DraftState:

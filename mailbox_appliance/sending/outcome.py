@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from mailbox_appliance import clock, permissions
 from mailbox_appliance.clock import Clock
@@ -35,7 +36,9 @@ from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
 from mailbox_appliance.sending.verdict import Accepted, Cause, Refused, Removed, TemporaryFailure, Verdict
 from mailbox_appliance.store.deliveries import SentCopy
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 # --- Whether a scheduled send may go when its turn has come: the world may have changed since it was accepted ---
 #
@@ -76,7 +79,7 @@ class ClockGuard:
         return self._clock.now() - timedelta(seconds=self._clock.monotonic())
 
 
-def why_blocked(store: Store, clock: Clock, work: DeliveryWork) -> str | None:
+def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
     """The code with which it fails, or None where it may go."""
     try:
         own = store.sender_addresses.list_of(store.accounts.get(work.account_id))

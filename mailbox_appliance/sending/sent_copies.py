@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mailbox_appliance import clock
 from mailbox_appliance.errors import AllMailHidden, NotFound
@@ -27,7 +28,9 @@ from mailbox_appliance.remote.imap import client
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.sending.context import SendingContext
 from mailbox_appliance.store.deliveries import SentCopy
-from mailbox_appliance.store.store import Store
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.store import Store
 
 # --- Which providers put what is sent into Sent by themselves, so that a copy of ours would be a second one ---
 
@@ -197,7 +200,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
         return None if uid is None else FoundCopy(sent, uid)
 
 
-def find_sent_folder(store: Store, account_id: str) -> MirroredFolder | None:
+def find_sent_folder(store: "Store", account_id: str) -> MirroredFolder | None:
     """Where what was sent lies: in Sent, or where that only shows what has its label, among all mail; None without it.
 
     Raises AllMailHidden.

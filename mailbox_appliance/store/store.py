@@ -5,10 +5,12 @@ DIR/encryption.key  the key in its slots        DIR/mailbox.db.new  a store bein
 DIR/.next           files that replace others together (store/swap)         DIR/backups         see store/container
 """
 
+import json
 import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mailbox_appliance.clock import Clock, SystemClock, to_timestamp
 from mailbox_appliance.errors import StoreDamaged
@@ -49,11 +51,13 @@ from mailbox_appliance.store.open_file import (
 from mailbox_appliance.store.restore import pending, swap
 from mailbox_appliance.store.schedule import DeliverySchedule, SentCopies
 from mailbox_appliance.store.schema import restore_triggers
-from mailbox_appliance.store.settings import StoredSettings
-from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeResult, upgrade_store
+from mailbox_appliance.store.tables import SETTINGS
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file, sync_folder
 from mailbox_appliance.version import __version__
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 
 
 class Store:
@@ -138,7 +142,10 @@ class Store:
         # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
         if not os.path.lexists(file):
             _create_store(file, key_file, clock, passphrase)
-        elif detect_plain_format(file) in UPGRADABLE_FORMATS:
+        elif detect_plain_format(file) is not None:
+            # Loaded only where an old store is found: it is large, and needed once.
+            from mailbox_appliance.store.upgrade.upgrade import upgrade_store
+
             upgraded = upgrade_store(folder, key_file, clock, progress, passphrase=passphrase)
         database, key = open_database(file, key_file, passphrase)
         _rewrite_bare_key_file(file, key_file, key)
@@ -232,3 +239,33 @@ def _write_schema(database: Database, key: StoreKey, clock: Clock) -> None:
         database.change(f"PRAGMA application_id = {format_5.APPLICATION_ID}")
         database.change(f"PRAGMA user_version = {format_5.NUMBER}")
     database.close()
+
+
+class StoredSettings:
+    """Values that belong to this instance: settings that were changed while running, and others: name -> JSON value.
+
+    What a release does not know stays there, for one that does.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get_all(self) -> dict[str, object]:
+        """Every value, by name."""
+        return {name: json.loads(text) for name, text in self._database.rows("SELECT name, value FROM settings")}
+
+    def find(self, name: str) -> object:
+        """The value of this name, or None."""
+        text = self._database.value("SELECT value FROM settings WHERE name = ?", (name,))
+        return None if text is None else json.loads(text)
+
+    def put(self, name: str, value: object) -> None:
+        """Keep a value in place of the one before. Inside a transaction."""
+        self._database.change(
+            "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (name, json.dumps(value)),
+        )
+
+    def remove(self, name: str) -> None:
+        """Forget a value. Inside a transaction."""
+        self._database.run(SETTINGS.delete().where(SETTINGS.name == name))

@@ -15,18 +15,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, MessageArrived
 from mailbox_appliance.mail.folder_roles import is_valid_label_name
 from mailbox_appliance.model.sync import FolderState
-from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.parsers import Parsers
+
+if TYPE_CHECKING:
+    from mailbox_appliance.oauth.logins import Logins
+    from mailbox_appliance.store.store import Store
+
 
 _MOST_TRIES = 5
 # Seconds until a message that was not given is asked for again, four times as long each time: about nine times a day.
@@ -178,8 +181,8 @@ class FetchBackoff:
 class SyncServices:
     """What all mailboxes have in common."""
 
-    store: Store
-    logins: Logins
+    store: "Store"
+    logins: "Logins"
     settings: Settings
     events: Events
     clock: Clock
@@ -212,7 +215,7 @@ class SyncSession:
     labels: set[str] = field(default_factory=set)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> "Store":
         """The store of all mailboxes."""
         return self.services.store
 

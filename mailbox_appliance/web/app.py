@@ -34,7 +34,6 @@ from mailbox_appliance.web.http import (
 )
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
 from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, MetricsSource, RequestCounter, ServerFigures
-from mailbox_appliance.web.openapi import describe
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 from mailbox_appliance.web.server.connection import STREAM_BODY
 
@@ -236,9 +235,13 @@ class App:
         return answer
 
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
-        pages.require_observer(appliance, environ, self.proxies)
+        from mailbox_appliance.web import metrics_page
+
+        metrics_page.require_observer(appliance, environ, self.proxies)
         told = {} if self.server_figures is None else self.server_figures()
-        return pages.metrics_page(self._metrics_source.collect_values(appliance, self.handle.borrower_count, told))
+        return metrics_page.metrics_page(
+            self._metrics_source.collect_values(appliance, self.handle.borrower_count, told)
+        )
 
     def _mcp_handler(self, answering: McpHandler) -> RequestHandler:
         return lambda appliance, environ, request_id, _: answer_post(
@@ -295,4 +298,6 @@ def _serve_callback(_: Appliance, environ: Environ, *__: object) -> Response:
 
 def _serve_openapi(_: Appliance, environ: Environ, *__: object) -> Response:
     refuse_query(environ)
+    from mailbox_appliance.web.openapi import describe  # not before somebody asks for it
+
     return Response(200, describe(), media_type="application/json; charset=utf-8")

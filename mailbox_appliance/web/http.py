@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
@@ -34,8 +34,10 @@ from mailbox_appliance.operations.decoding import HEADERS
 from mailbox_appliance.operations.operation import Origin, Request
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.files import DISK_FULL_MESSAGE
-from mailbox_appliance.web.routes import Route
 from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPONED
+
+if TYPE_CHECKING:
+    from mailbox_appliance.web.routes import Route
 
 _MAX_QUERY_FIELDS = 100
 _UNKNOWN_PARAMETER = "There is no such parameter here."
@@ -61,7 +63,7 @@ def path_of(environ: Mapping[str, Any]) -> str | None:
     return path if path.isascii() else path.encode("latin-1").decode("utf-8", "replace")
 
 
-def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: Route) -> Request:
+def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Route") -> Request:
     """The request as an operation takes it; its body is read only where the method has one."""
     values, places = dict(path), dict.fromkeys(path, "path")
     faults = _read_query(environ.get("QUERY_STRING", ""), values, places)

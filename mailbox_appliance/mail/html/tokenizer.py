@@ -4,9 +4,10 @@ send a mail could stop the appliance. Here every character is looked at a bounde
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from html import escape
+from html import escape, unescape
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -177,3 +178,32 @@ OUTER_ELEMENTS = frozenset({"body", "html"})
 IGNORED_ELEMENTS = frozenset({"base", "basefont", "bgsound", "col", "colgroup", "frame", "frameset", "head", "link",
                               "meta"})
 # fmt: on
+
+
+# --- Content-IDs that HTML names (RFC 2392) ---
+
+# RFC 2392 2, in an attribute or in CSS.
+_REFERENCE = re.compile(
+    r"""(?P<quote>["'])\s{0,10}cid:(?P<quoted>[^"'<>]{1,1000}+)(?P=quote)
+    | (?<![\w-])cid:(?P<bare>[^\s"'<>)&;]{1,1000})""",
+    re.I | re.X,
+)
+_SAFE = "@!$*+-._~"
+
+
+def replace_content_ids(html: str, rename: Callable[[tuple[str, ...]], str | None]) -> str:
+    """The HTML with each Content-ID that it names (RFC 2392) given to `rename`, and replaced where that tells another.
+
+    `rename` gets what the Content-ID may be, the likeliest first: seen in practice, some are not percent-encoded.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        group = "quoted" if match["quoted"] else "bare"
+        plain = unescape(match[group]).strip()
+        other = rename((unquote(plain), plain))
+        if other is None:
+            return match[0]
+        start, end = (place - match.start() for place in match.span(group))
+        return f"{match[0][:start]}{quote(other, safe=_SAFE)}{match[0][end:]}"
+
+    return _REFERENCE.sub(replaced, html)
