@@ -33,7 +33,7 @@ SERVICES = {
     "mcp_stdio": "mailbox_appliance.mcp_server.stdio:serve",
     "tray": "mailbox_appliance.tray.run:run",
     "end_tray": "mailbox_appliance.tray.run:quit_tray",
-    "show_in_browser": "mailbox_appliance.tray.actions:show_in_browser",
+    "show_in_browser": "mailbox_appliance.tray.item_actions:show_in_browser",
     "autostart": "mailbox_appliance.tray.autostart:for_this_system",
     "demo": "mailbox_appliance.demo.run:main",
     "demo_servers": "mailbox_appliance.demo.servers:main",

@@ -18,7 +18,7 @@ from mailbox_appliance.errors import LogInsBusy, ServersBusy, WorkersBusy
 from mailbox_appliance.events import AccountReconnected, AccountRemoved, DeliveryScheduled, DeliverySettled, Events
 from mailbox_appliance.jobs.daily_backup import DailyBackup, DiskSpaceWatch
 from mailbox_appliance.jobs.licence_check import LicenceCheck
-from mailbox_appliance.jobs.memory import MemoryTrimmer
+from mailbox_appliance.jobs.memory_trim import MemoryTrimmer
 from mailbox_appliance.jobs.sender_addresses import SenderAddressRefresher
 from mailbox_appliance.mailbox.after_send import PostSendTasks
 from mailbox_appliance.mailbox.attachments import AttachmentFetcher, BodyFetcher

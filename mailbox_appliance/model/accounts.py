@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from mailbox_appliance.model.wire import Timestamp, Wire
+from mailbox_appliance.model.base import Timestamp, Wire
 
 OAuthProvider = Literal["google", "outlook"]
 

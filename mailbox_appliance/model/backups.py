@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
-from mailbox_appliance.model.wire import Timestamp, Wire
+from mailbox_appliance.model.base import Timestamp, Wire
 
 #: Told while long work goes on: what is being done, how much of it, out of how much.
 Progress = Callable[[str, int, int], None]

@@ -7,10 +7,10 @@ from typing import Generic, Literal
 
 from msgspec import UNSET, UnsetType
 
+from mailbox_appliance.model.base import Count, T, Timestamp, Wire
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.messages import Address, ComposedMessage, Envelope, ParsedMessage
 from mailbox_appliance.model.sync import MessageIdentity, MirroredFolder
-from mailbox_appliance.model.wire import Count, T, Timestamp, Wire
 
 DeliveryKind = Literal["send", "forward", "scheduled"]
 DeliveryStatus = Literal["queued", "sending", "succeeded", "failed", "uncertain"]

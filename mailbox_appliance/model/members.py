@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mailbox_appliance.model.wire import Count, Timestamp, Wire
+from mailbox_appliance.model.base import Count, Timestamp, Wire
 
 
 class Capability(StrEnum):

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mailbox_appliance.model.accounts import FolderRole, RoleSource
+from mailbox_appliance.model.base import Count, Page, Timestamp, Wire
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.wire import Count, Page, Timestamp, Wire
 
 
 class Address(Wire, frozen=True, kw_only=True):

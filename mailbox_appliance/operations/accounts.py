@@ -26,8 +26,8 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.model.accounts import Account, Connection, Endpoint, Security
+from mailbox_appliance.model.base import Deleted, Input, Wire
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.wire import Deleted, Input, Wire
 from mailbox_appliance.operations.licence import require_room_for_account
 from mailbox_appliance.operations.members import get_named_member, require_named_members
 from mailbox_appliance.operations.message_input import Email, Id, Name, refuse_control_characters

@@ -10,10 +10,10 @@ from mailbox_appliance.mailbox import actions
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import ActionResult
 from mailbox_appliance.model.sync import MirroredFolder
-from mailbox_appliance.model.wire import Input
 from mailbox_appliance.operations.operation import Caller, operation
 from mailbox_appliance.remote.errors import RemoteFault
 

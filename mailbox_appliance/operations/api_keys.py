@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid
+from mailbox_appliance.model.base import Deleted, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import (
     ADMIN_CAPABILITIES,
@@ -18,7 +19,6 @@ from mailbox_appliance.model.members import (
     KeyPermissions,
     NamedProfile,
 )
-from mailbox_appliance.model.wire import Deleted, Input, Wire
 from mailbox_appliance.operations.licence import require_verified_license
 from mailbox_appliance.operations.members import get_named_member
 from mailbox_appliance.operations.message_input import Name, refuse_control_characters

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock, to_timestamp
+from mailbox_appliance.model.base import Page, Wire
 from mailbox_appliance.model.members import AuditEvent, Capability
-from mailbox_appliance.model.wire import Page, Wire
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation
 from mailbox_appliance.store.audit import ActByOther

@@ -16,9 +16,9 @@ from mailbox_appliance.clock import from_timestamp, to_millis
 from mailbox_appliance.errors import BackupNotSealed, Conflict, NotFound, StoreUnusable
 from mailbox_appliance.events import BackupFinished
 from mailbox_appliance.model.backups import Backup, BackupSummary, Progress
+from mailbox_appliance.model.base import Input, Page
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.messages import Download
-from mailbox_appliance.model.wire import Input, Page
 from mailbox_appliance.operations import settings
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation

@@ -10,6 +10,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AllMailHidden, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import Deleted, Input, Page
 from mailbox_appliance.model.deliveries import (
     Delivery,
     DeliveryEntry,
@@ -20,7 +21,6 @@ from mailbox_appliance.model.deliveries import (
     ScheduledSend,
 )
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.wire import Deleted, Input, Page
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit, operation
 from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy

@@ -12,10 +12,10 @@ from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.mailbox.drafts import DraftVersion
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import Deleted, Page
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import Message, OutgoingMessage
-from mailbox_appliance.model.wire import Deleted, Page
 from mailbox_appliance.operations import messages
 from mailbox_appliance.operations.message_input import DraftMessage
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, Cursor, Limit, operation

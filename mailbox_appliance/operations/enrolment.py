@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import Conflict, InvalidToken, MemberSuspended
+from mailbox_appliance.model.base import Input, Wire
 from mailbox_appliance.model.members import Member
-from mailbox_appliance.model.wire import Input, Wire
 from mailbox_appliance.operations.message_input import (
     DeviceName,
     Email,

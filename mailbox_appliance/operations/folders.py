@@ -10,10 +10,10 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account, FolderRole, MappedFolders, SenderAddress
+from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.sync import MirroredFolder
-from mailbox_appliance.model.wire import Input
 from mailbox_appliance.operations.operation import Access, Caller, operation, recheck_owner
 from mailbox_appliance.remote.errors import RemoteFault
 

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.errors import CertificateUnusable, Conflict, HttpsNotOffered
+from mailbox_appliance.model.base import Input, Timestamp, Wire
 from mailbox_appliance.model.deliveries import OperationResult
-from mailbox_appliance.model.wire import Input, Timestamp, Wire
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.operations.settings import (
     change_settings,

@@ -14,9 +14,9 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenied, Unverified
+from mailbox_appliance.model.base import Deleted, Input
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, License
-from mailbox_appliance.model.wire import Deleted, Input
 from mailbox_appliance.operations.operation import Caller, operation, recheck_caller
 from mailbox_appliance.remote import licence_issuer
 from mailbox_appliance.remote.errors import RemoteFault

@@ -14,9 +14,9 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Detail, Invalid, LetInByKey, NotFound
+from mailbox_appliance.model.base import Deleted, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, IssuedInvitation, Member, MemberStatus, Role, Session
-from mailbox_appliance.model.wire import Deleted, Input, Wire
 from mailbox_appliance.operations.licence import require_room_for_member
 from mailbox_appliance.operations.message_input import Email, Name, refuse_control_characters
 from mailbox_appliance.operations.operation import Caller, operation, recheck_caller

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType, field
 from mailbox_appliance.clock import from_millis, from_timestamp, to_millis
 from mailbox_appliance.errors import Invalid
 from mailbox_appliance.mail.address import EMAIL_PATTERN, has_forbidden_characters
+from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.content import Content
-from mailbox_appliance.model.wire import Input
 from mailbox_appliance.security import passwords
 
 # --- When a message is to be sent: RFC 3339, in the future, not too far ahead ---

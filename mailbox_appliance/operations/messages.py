@@ -13,6 +13,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, NotFound
 from mailbox_appliance.mail import search
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import Page
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import (
@@ -25,7 +26,6 @@ from mailbox_appliance.model.messages import (
     SearchTerm,
     Thread,
 )
-from mailbox_appliance.model.wire import Page
 from mailbox_appliance.operations import contents
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operation

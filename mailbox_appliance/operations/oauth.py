@@ -42,9 +42,9 @@ from mailbox_appliance.model.accounts import (
     OAuthSettings,
     OutlookAppSettings,
 )
+from mailbox_appliance.model.base import Deleted, Input, Timestamp, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.wire import Deleted, Input, Timestamp, Wire
 from mailbox_appliance.oauth.environment import LONGEST, TENANT
 from mailbox_appliance.oauth.flows import (
     AppMissing,

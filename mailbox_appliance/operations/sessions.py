@@ -12,9 +12,9 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidCredentials, LogInsBusy, MemberSuspended, NotFound, Throttled, WrongPassword
 from mailbox_appliance.metrics import Counters
+from mailbox_appliance.model.base import Deleted, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, Credential, Member, Session
-from mailbox_appliance.model.wire import Deleted, Input, Wire
 from mailbox_appliance.operations.audit import security_warnings
 from mailbox_appliance.operations.message_input import (
     DeviceName,

@@ -14,8 +14,8 @@ from msgspec import UNSET, Meta
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import CertificateUnusable, Conflict, Detail, HttpsNotOffered, Invalid
+from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.deliveries import OperationResult
-from mailbox_appliance.model.wire import Input
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.remote import providers
 from mailbox_appliance.remote.net.connect import require_ca_file

@@ -12,9 +12,9 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.accounts import AccountStatus
+from mailbox_appliance.model.base import Count, Timestamp, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.wire import Count, Timestamp, Wire
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.store import files
 from mailbox_appliance.store.exclusive_job import ExclusiveJob

@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.model.backups import Backup, BackupReason, StoreCheck
+from mailbox_appliance.model.base import Count, Input, Timestamp, Wire
 from mailbox_appliance.model.deliveries import OperationResult
-from mailbox_appliance.model.wire import Count, Input, Timestamp, Wire
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.operations.status import StoreProgress, store_progress
 from mailbox_appliance.settings import Settings

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from mailbox_appliance.clock import to_timestamp
+from mailbox_appliance.model.base import Timestamp, Wire
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.wire import Timestamp, Wire
 from mailbox_appliance.system import files
 from mailbox_appliance.system.files import replace_file
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.tray import menu, notifications
-from mailbox_appliance.tray.actions import Actions, TrayParts
+from mailbox_appliance.tray.item_actions import Actions, TrayParts
 from mailbox_appliance.tray.notifications import Notice
 from mailbox_appliance.tray.pystray import PystrayIcon, icon_image
 from mailbox_appliance.tray.state import PollSchedule, ServiceState, TrayState

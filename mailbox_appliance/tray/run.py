@@ -28,9 +28,9 @@ from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import RunningAppliance, default_data_dir, find_running
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import files, ownership, processes
-from mailbox_appliance.tray import actions, autostart, service
-from mailbox_appliance.tray.actions import DesktopLauncher, TrayParts
+from mailbox_appliance.tray import autostart, item_actions, service
 from mailbox_appliance.tray.display import TrayDisplay
+from mailbox_appliance.tray.item_actions import DesktopLauncher, TrayParts
 from mailbox_appliance.tray.service import ServiceProcess
 from mailbox_appliance.tray.view import Icon, NoTrayHost
 from mailbox_appliance.tray.watcher import ApplianceWatcher
@@ -358,8 +358,8 @@ def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
 
 
 def _open_console(parts: TrayParts) -> None:
-    if not parts.opening.open_browser(partial(actions.console_link, parts.data_dir, parts.watcher)):
-        _print_error(f"No browser could be opened. The console is at {actions.console_url(parts.data_dir)}")
+    if not parts.opening.open_browser(partial(item_actions.console_link, parts.data_dir, parts.watcher)):
+        _print_error(f"No browser could be opened. The console is at {item_actions.console_url(parts.data_dir)}")
 
 
 def _print_error(text: str) -> None:

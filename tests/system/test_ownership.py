@@ -467,7 +467,7 @@ def test_nothing_is_ever_open_to_others(tmp_path: Path) -> None:
 _OPENING = """
 import os, sys
 from mailbox_appliance import ownership
-from mailbox_appliance.tray.actions import Opening
+from mailbox_appliance.tray.item_actions import Opening
 os.umask(0o022)
 ownership.restrict_umask()
 assert Opening({"BROWSER": sys.argv[1], "PATH": os.environ["PATH"]}).browser(lambda: "http://127.0.0.1/")

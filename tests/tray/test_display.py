@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.client.tokens import TokenStore
-from mailbox_appliance.tray.actions import DesktopLauncher, TrayParts
 from mailbox_appliance.tray.autostart import Autostart, for_this_system
 from mailbox_appliance.tray.display import TrayDisplay
+from mailbox_appliance.tray.item_actions import DesktopLauncher, TrayParts
 from mailbox_appliance.tray.service import ServiceProcess
 from mailbox_appliance.tray.watcher import ApplianceWatcher
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mailbox_appliance.tray.actions import DesktopLauncher, TrayParts
 from mailbox_appliance.tray.display import EVERY, TrayDisplay
+from mailbox_appliance.tray.item_actions import DesktopLauncher, TrayParts
 from mailbox_appliance.tray.service import ServiceProcess as Serving
 from mailbox_appliance.tray.state import (
     LIVELY_FOR,

@@ -49,8 +49,8 @@ from mailbox_appliance.errors import (
     PassphraseWrong,
 )
 from mailbox_appliance.model.backups import Backup, BackupReason, Progress
+from mailbox_appliance.model.base import Count, Timestamp
 from mailbox_appliance.model.decoding import decode_json
-from mailbox_appliance.model.wire import Count, Timestamp
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.key import (
     FileSlot,

@@ -14,7 +14,7 @@ from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.client.instances import local_key
 from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.system import processes
-from mailbox_appliance.tray.actions import Actions, DesktopLauncher, TrayParts
+from mailbox_appliance.tray.item_actions import Actions, DesktopLauncher, TrayParts
 from mailbox_appliance.tray.notifications import Notice
 from mailbox_appliance.tray.service import ServiceProcess
 from mailbox_appliance.tray.state import HttpsState, TrayState
@@ -218,7 +218,7 @@ def test_the_set_up_code_is_copied_or_its_file_is_opened_and_no_notice_has_it(be
 def test_a_browser_is_the_one_that_is_named_and_none_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mailbox_appliance.tray.actions._BEGINS_WITHIN", 0.3)
+    monkeypatch.setattr("mailbox_appliance.tray.item_actions._BEGINS_WITHIN", 0.3)
     desktop = Desktop(tmp_path / "bin")
     desktop.has("picky", "exit 3")
     desktop.has("slow", "exec sleep 20")
