@@ -88,7 +88,7 @@ _REASONS = {
     "KeyringLocked": "it is locked",
     "NoKeyringError": "there is none",
     "InitError": "it cannot be reached",
-    "_Forgetful": "it does not give back what was stored",
+    "_DiscardingKeyring": "it does not give back what was stored",
 }
 
 

@@ -10,9 +10,9 @@ from mailbox_appliance.system import files
 _LARGE_WORK = """
 import threading, time
 import psutil
-from mailbox_appliance.errands import memory
+from mailbox_appliance.jobs import memory_trim
 from mailbox_appliance.events import Events, LargeWorkEnded
-memory.PAUSE = 0.05
+memory_trim.PAUSE = 0.05
 def use():
     for _ in range(3):
         kept = [bytearray(64 << 10) for _ in range(24 << 4)]
@@ -20,7 +20,7 @@ def use():
     ended.wait()
 rss = psutil.Process().memory_info
 events = Events()
-trimmer = memory.MemoryTrimmer(events)
+trimmer = memory_trim.MemoryTrimmer(events)
 trimmer.start()
 used, ended = threading.Barrier(9), threading.Event()
 before = rss().rss
@@ -52,9 +52,9 @@ def test_memory_is_given_back_after_large_work() -> None:
 _LARGE_PIECES = """
 import sys, threading
 import psutil
-from mailbox_appliance import system
+from mailbox_appliance.system import files
 if sys.argv[1] == "tuned":
-    system.tune_memory()
+    files.tune_memory()
 def use():
     for _ in range(3):
         bytearray(24 << 20)

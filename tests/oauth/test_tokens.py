@@ -510,7 +510,7 @@ store = Store.open(Path(folder))
 loaded = settings.load(flags={"remote.providers_file": file, "remote.ca_file": ca_file}, environment={})
 replace = OAuthLogins.replace_token
 OAuthLogins.replace_token = die if moment == "before" else lambda *given: (replace(*given), die())
-Logins(store, loaded).token(account, "mail", print)
+Logins(store, loaded).use_token(account, "mail", print)
 """
 
 

@@ -7,15 +7,15 @@ import pytest
 
 _HANGS = """
 import logging, threading, time
-from mailbox_appliance.service.shutdown import LastResort
+from mailbox_appliance.service.shutdown import ShutdownWatchdog
 handler = logging.StreamHandler()
 logging.getLogger().addHandler(handler)
 if {is_stuck}:
     # As somebody whose write does not come back.
     threading.Thread(target=lambda: (handler.acquire(), time.sleep(60)), daemon=True).start()
-last_resort = LastResort(within=0.2)
-last_resort.begin()
-last_resort.begin()
+last_resort = ShutdownWatchdog(within=0.2)
+last_resort.arm()
+last_resort.arm()
 if {is_over}:
     last_resort.cancel()
 time.sleep(1 if {is_over} else 60)

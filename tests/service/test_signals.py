@@ -336,7 +336,7 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "event"), [("run.py", "_opened", "return"), ("signals.py", "hand_to", "call")]
+    ("file", "name", "event"), [("service/main.py", "_open_service", "return"), ("service/signals.py", "forward_to", "call")]
 )
 def test_told_to_end_before_anybody_serves(tmp_path: Path, file: str, name: str, event: str) -> None:
     """Also between the opening and the serving."""
@@ -348,11 +348,11 @@ def test_told_to_end_before_anybody_serves(tmp_path: Path, file: str, name: str,
 
 _HANGS_AT_THE_END = """
 import signal, sys, time
-from mailbox_appliance import last_resort
+from mailbox_appliance.service.shutdown import ShutdownWatchdog
 from mailbox_appliance.__main__ import main
-last_resort.LastResort.__init__.__defaults__ = (0.5,)
+ShutdownWatchdog.__init__.__defaults__ = (0.5,)
 def look(frame, event, argument):
-    if frame.f_code.co_filename.endswith("serving.py") and event == "call":
+    if frame.f_code.co_filename.endswith("service/service.py") and event == "call":
         if frame.f_code.co_name == "serve":
             signal.raise_signal(signal.SIGTERM)
         if frame.f_code.co_name == "close":

@@ -16,7 +16,7 @@ from tests.store.mail import Mailbox, fetched, parsed
 _DYING = """
 import os, sys
 from pathlib import Path
-from mailbox_appliance.store.{module} import {module} as renew
+from mailbox_appliance.store.maintenance.rewrite import {module}_closed_store as renew
 left = int(sys.argv[2])
 def tell(what, done, total):
     global left

@@ -21,8 +21,8 @@ ROOT = issue(authority=True)
 USUAL = Path(ssl.get_default_verify_paths().openssl_cafile).parent
 ASK = """
 import socket, ssl, sys
-from mailbox_appliance import trust
-made = trust.context()
+from mailbox_appliance.system import ca_certificates
+made = ca_certificates.client_context()
 try:
     with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 10) as plain:
         with made.wrap_socket(plain, server_hostname="localhost"):

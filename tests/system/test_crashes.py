@@ -30,7 +30,7 @@ FATAL = ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"]
 _DIES = """
 import os, signal, sys
 from pathlib import Path
-from mailbox_appliance import crashes
+from mailbox_appliance.system import crashes
 crashes.watch(Path(sys.argv[1]))
 os.kill(os.getpid(), getattr(signal, sys.argv[2]))
 """

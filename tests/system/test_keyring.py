@@ -171,7 +171,7 @@ def test_reading_and_forgetting_have_a_deadline_too(backends: Path) -> None:
 
 def test_a_prompt_does_not_outlive_who_asked(backends: Path) -> None:
     """As where the tray is quit while its keychain waits for a password."""
-    asks = "from mailbox_appliance import keychain; keychain.find('a name')"
+    asks = "from mailbox_appliance.system import keyring; keyring.find('a name')"
     environment = environment_of("made_up_keychains.Mute", backends)
     asker = subprocess.Popen(
         [sys.executable, "-c", asks], env=environment | {"PYTHONPATH": os.pathsep.join((ROOT, str(backends)))}

@@ -273,7 +273,7 @@ def test_a_credential_may_be_anybodys(owned: CommandLine, named: Path, monkeypat
 _AS_ANOTHER = """
 import os, sys
 from pathlib import Path
-from mailbox_appliance import ownership
+from mailbox_appliance.system import ownership
 from mailbox_appliance.errors import StoreUnusable
 os.setgid(54321); os.setuid(54321)
 for path in map(Path, sys.argv[1:]):
@@ -466,11 +466,11 @@ def test_nothing_is_ever_open_to_others(tmp_path: Path) -> None:
 
 _OPENING = """
 import os, sys
-from mailbox_appliance import ownership
-from mailbox_appliance.tray.item_actions import Opening
+from mailbox_appliance.system import ownership
+from mailbox_appliance.tray.item_actions import DesktopLauncher
 os.umask(0o022)
 ownership.restrict_umask()
-assert Opening({"BROWSER": sys.argv[1], "PATH": os.environ["PATH"]}).browser(lambda: "http://127.0.0.1/")
+assert DesktopLauncher({"BROWSER": sys.argv[1], "PATH": os.environ["PATH"]}).open_browser(lambda: "http://127.0.0.1/")
 os.mkdir(sys.argv[2])
 """
 

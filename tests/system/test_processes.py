@@ -57,12 +57,12 @@ def test_others_do_not_load_the_libraries_of_a_bundle() -> None:
 def test_a_bundle_whose_file_is_another_one_by_now_knows_it(tmp_path: Path) -> None:
     asked = """if True:
         import os, sys
-        from mailbox_appliance import program
-        told = [program.is_superseded()]
+        from mailbox_appliance.system import processes
+        told = [processes.is_bundle_replaced()]
         sys.frozen = True
-        told.append(program.is_superseded())
+        told.append(processes.is_bundle_replaced())
         os.unlink(sys.executable)
-        print([*told, program.is_superseded()])
+        print([*told, processes.is_bundle_replaced()])
     """
     python = shutil.copy(Path(sys.executable).resolve(), tmp_path / "python")
     environment = {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": str(ROOT)}

@@ -40,7 +40,7 @@ def test_the_fingerprint_is_that_of_openssl(tmp_path: Path) -> None:
 
 
 def test_a_fingerprint_needs_the_standard_library_only() -> None:
-    code = "import sys; from mailbox_appliance.certificates import files, reading, tls; print(*sys.modules)"
+    code = "import sys; from mailbox_appliance.tls import files, inspect; print(*sys.modules)"
     loaded = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True).stdout.split()
     assert not {"cryptography", "apsw"} & set(loaded)
 

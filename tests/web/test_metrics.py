@@ -280,7 +280,7 @@ def test_the_library_is_loaded_by_the_first_request_for_it(tmp_path: Path) -> No
     code = f"""
 import sys
 from pathlib import Path
-import mailbox_appliance.run
+import mailbox_appliance.service.main
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.web.app import App
 from tests.web.scraper import Scraper

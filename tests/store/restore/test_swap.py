@@ -19,7 +19,7 @@ NEW = {"mailbox.db": "new", "encryption.key": "new key", "config.toml": "new set
 REPLACING = """
 import os, signal, sys
 from pathlib import Path
-from mailbox_appliance.store import swap
+from mailbox_appliance.store.restore import swap
 folder, fatal = Path(sys.argv[1]), int(sys.argv[2])
 making = swap.begin(folder)
 for name in sys.argv[3:]:
@@ -33,7 +33,7 @@ def watch(event, arguments):
         if steps == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(watch)
-swap.decide(folder, folder / "encryption.key")
+swap.commit(folder, folder / "encryption.key")
 swap.finish(folder, folder / "encryption.key")
 print(steps)
 """.replace("{names}", repr(NEW))
