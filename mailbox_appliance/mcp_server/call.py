@@ -13,7 +13,7 @@ from mailbox_appliance.mcp_server.tool import CallContext, Tool, ToolResult
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.operations.operation import Caller
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.files import DISK_FULL_MESSAGE, is_disk_full
+from mailbox_appliance.store.database import DISK_FULL_MESSAGE, is_disk_full
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,8 @@ from mailbox_appliance.offline.store import require_store, to_envelope, upgrade_
 from mailbox_appliance.operations import https
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.operation import LOCAL, Caller
-from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.database import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.key import find_key_file, load_passphrase
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.generate import own_names

@@ -15,8 +15,8 @@ import msgspec
 from mailbox_appliance.errors import KeyDamaged, KeyMissing, KeyUnusable
 from mailbox_appliance.offline.store import open_existing_store, require_store, to_envelope, upgrade_warnings
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.database import DATABASE_ERRORS
-from mailbox_appliance.store.files import DATABASE_FILE, is_disk_full, to_unusable
+from mailbox_appliance.store.database import DATABASE_ERRORS, is_disk_full, to_unusable
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.key import (
     FileSlot,
     KeyFile,

@@ -29,7 +29,8 @@ from mailbox_appliance.offline.store import to_envelope, upgrade_warnings
 from mailbox_appliance.operations import settings
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
-from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.database import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase, read_key
 from mailbox_appliance.store.open_file import DirectoryLock, detect_plain_format, open_database, wal_path

@@ -22,7 +22,8 @@ from mailbox_appliance.operations.store import StoreMigration, store_overview
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
-from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable
+from mailbox_appliance.store.database import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import FileSlot, find_key_file, load_passphrase, read_key_file
 from mailbox_appliance.store.maintenance.check import check_closed_store

@@ -12,7 +12,8 @@ from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.oauth.environment import EnvironmentApps
 from mailbox_appliance.operations import settings
 from mailbox_appliance.settings import Settings, Value
-from mailbox_appliance.store.files import failures_as_unusable, write_private
+from mailbox_appliance.store.database import failures_as_unusable
+from mailbox_appliance.store.files import write_private
 from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.store import Store

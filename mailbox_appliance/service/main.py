@@ -19,7 +19,8 @@ from mailbox_appliance.service.service import SHUTDOWN_SECONDS, Service
 from mailbox_appliance.service.shutdown import ShutdownWatchdog
 from mailbox_appliance.service.signals import SignalHandler
 from mailbox_appliance.settings import Settings, Value
-from mailbox_appliance.store.files import DATABASE_FILE, RUN_FILE, failures_as_unusable, write_private
+from mailbox_appliance.store.database import failures_as_unusable
+from mailbox_appliance.store.files import DATABASE_FILE, RUN_FILE, write_private
 from mailbox_appliance.store.key import find_key_file, load_passphrase
 from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system import crashes, files, processes

@@ -4,6 +4,7 @@ Every thread has its own connection. Writers of this process take turns under on
 transaction that reads first and writes later is refused at once by SQLite when another one wrote in between.
 """
 
+import errno
 import logging
 import threading
 import time
@@ -18,6 +19,8 @@ import peewee
 from playhouse.apsw_ext import APSWDatabase
 
 from mailbox_appliance.errors import StoreUnusable
+from mailbox_appliance.store.files import format_size
+from mailbox_appliance.system.files import free_bytes as free_bytes
 
 log = logging.getLogger(__name__)
 # At level debug peewee writes out every statement with its values: addresses, hashes, passwords of mailboxes.
@@ -286,3 +289,63 @@ UNREADABLE_ERRORS = (apsw.NotADBError, apsw.CorruptError, peewee.DatabaseError)
 #: Anything that SQLite could not do.
 DATABASE_ERRORS = (apsw.Error, peewee.DatabaseError)
 UNIQUE_VIOLATIONS = (apsw.ConstraintError, peewee.IntegrityError)
+
+
+# ---
+# What the disk or SQLite could not do with a data directory, told so that an operator knows what to do about it.
+#
+# Where nothing at all is free SQLite does not say that the disk is full: the index of its log cannot be made, which
+# is a "disk I/O error". So the disk is asked.
+
+
+#: For whoever asked for something meanwhile: they may not be able to log in and see the status.
+DISK_FULL_MESSAGE = "The disk of the appliance is full. Its operator has to make room; then repeat the request."
+_DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
+# The index of a log is made of 32 KiB at once, and a page is to go into the log.
+_LEAST_FREE = 64 * 1024
+
+
+@contextmanager
+def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
+    """What the disk or SQLite could not do is a StoreUnusable that says so; `then`: a sentence on what became of it."""
+    try:
+        yield
+    except (OSError, *DATABASE_ERRORS) as error:
+        raise to_unusable(error, folder, then=then) from error
+    except UnicodeEncodeError as error:
+        name = str(folder).encode("utf-8", "backslashreplace").decode()
+        if name == str(folder):
+            raise
+        raise StoreUnusable(reason=f"its name, {name}, is not UTF-8, which SQLite needs. Give it another.") from error
+
+
+def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusable:
+    """What is to be told of an error of the disk or of SQLite."""
+    if is_disk_full(error, folder):
+        reason = (
+            f"the disk that holds {folder} is full{_free_room_note(folder)}. Make room on it, and repeat the command."
+        )
+    elif isinstance(error, OSError):
+        reason = f"{error.filename or folder}: {(error.strerror or str(error)).removesuffix('.')}."
+    else:
+        reason = f"its database in {folder} cannot be read or written ({error})."
+    return StoreUnusable(reason=f"{reason} {then}".strip())
+
+
+def is_disk_full(error: Exception, folder: Path) -> bool:
+    """Whether what failed is that the disk of a folder is full."""
+    if isinstance(error, OSError):
+        return error.errno in _DISK_FULL_NUMBERS
+    chain = (error, error.__cause__, error.__context__)  # peewee wraps what fails while connecting
+    if any(isinstance(one, apsw.FullError) for one in chain):
+        return True
+    with suppress(OSError):
+        is_of_disk = any(isinstance(one, apsw.IOError | apsw.CantOpenError) for one in chain)
+        return is_of_disk and isinstance(error, DATABASE_ERRORS) and free_bytes(folder) < _LEAST_FREE
+    return False
+
+
+def _free_room_note(folder: Path) -> str:
+    with suppress(OSError):
+        return f" ({format_size(free_bytes(folder))} are left)"
+    return ""

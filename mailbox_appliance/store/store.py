@@ -24,6 +24,7 @@ from mailbox_appliance.store.backup.backups import Backups
 from mailbox_appliance.store.backup.files import remove_unfinished_backups
 from mailbox_appliance.store.credentials import ApiKeys, Credentials, LoginAttempts, OneTimeTokens
 from mailbox_appliance.store.database import Database
+from mailbox_appliance.store.database import failures_as_unusable as failures_as_unusable
 from mailbox_appliance.store.deliveries import Deliveries
 from mailbox_appliance.store.delivery_queries import (
     DeliveryLists,
@@ -32,7 +33,6 @@ from mailbox_appliance.store.delivery_queries import (
     TrafficHistory,
 )
 from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, remove_database, remove_half_written, unfinished_path
-from mailbox_appliance.store.files import failures_as_unusable as failures_as_unusable
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import StoreKey, new_key, remove_half_written_key, write_key, write_key_if_allowed

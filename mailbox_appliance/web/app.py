@@ -19,7 +19,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Problem, Restarting
 from mailbox_appliance.model.decoding import prepare_types
 from mailbox_appliance.security.tokens import new_id
-from mailbox_appliance.store.files import is_disk_full
+from mailbox_appliance.store.database import is_disk_full
 from mailbox_appliance.web import console_files, http, pages
 from mailbox_appliance.web.http import (
     AllowedHosts,
@@ -33,7 +33,7 @@ from mailbox_appliance.web.http import (
     trusted_proxies,
 )
 from mailbox_appliance.web.mcp import MCP_PATH, McpHandler, answer_post
-from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, MetricsSource, RequestCounter, ServerFigures
+from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, MetricsSource, RequestCounter, ServerFigures, metrics_page
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 from mailbox_appliance.web.server.connection import STREAM_BODY
 
@@ -235,13 +235,9 @@ class App:
         return answer
 
     def _serve_metrics(self, appliance: Appliance, environ: Environ, *_: object) -> Response:
-        from mailbox_appliance.web import metrics_page
-
-        metrics_page.require_observer(appliance, environ, self.proxies)
+        pages.require_observer(appliance, environ, self.proxies)
         told = {} if self.server_figures is None else self.server_figures()
-        return metrics_page.metrics_page(
-            self._metrics_source.collect_values(appliance, self.handle.borrower_count, told)
-        )
+        return metrics_page(self._metrics_source.collect_values(appliance, self.handle.borrower_count, told))
 
     def _mcp_handler(self, answering: McpHandler) -> RequestHandler:
         return lambda appliance, environ, request_id, _: answer_post(

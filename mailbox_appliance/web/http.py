@@ -33,7 +33,7 @@ from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS
 from mailbox_appliance.operations.operation import Origin, Request
 from mailbox_appliance.settings import Settings
-from mailbox_appliance.store.files import DISK_FULL_MESSAGE
+from mailbox_appliance.store.database import DISK_FULL_MESSAGE
 from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPONED
 
 if TYPE_CHECKING:

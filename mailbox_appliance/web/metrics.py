@@ -6,11 +6,12 @@ Nothing here waits for a lock that anybody holds for long, and nothing goes thro
 
 import threading
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import attrgetter
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import from_timestamp
@@ -22,6 +23,10 @@ from mailbox_appliance.store.backup.files import BACKUPS_FOLDER
 from mailbox_appliance.store.stats import MOST_MISSING, StoreStats, collect_stats
 from mailbox_appliance.system import crashes
 from mailbox_appliance.version import __version__
+from mailbox_appliance.web.http import Response
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 # --- The metrics there are: every name, what it means, and its labels. `docs/monitoring.md` has the same table ---
 #
@@ -304,3 +309,45 @@ def _store_values(found: StoreStats) -> Iterator[MetricValue]:
 
 def _status_values(name: str, counts: Mapping[str, float]) -> Iterator[MetricValue]:
     yield from (MetricValue(name, count, {"status": status}) for status, count in counts.items())
+
+
+# --- `/metrics` as a page, in Prometheus' text format ---
+
+_COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
+
+
+def metrics_page(values: Iterable[MetricValue]) -> Response:
+    """What is measured, as text. Loads the library: some MiB, for which an appliance that nobody watches has no use."""
+    from prometheus_client.exposition import choose_encoder
+
+    # The plainest format, whatever the client says that it reads: all of them read this one.
+    encode, media_type = choose_encoder("")
+    return Response(200, encode(_MetricsPage(values)), media_type=media_type)
+
+
+class _MetricsPage:
+    """A collector of Prometheus' library: the values of one moment, and what the system tells of the process."""
+
+    def __init__(self, values: Iterable[MetricValue]) -> None:
+        self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)
+        for value in values:
+            self._values[value.name].append(value)
+
+    def collect(self) -> "Iterator[Metric]":
+        """Every metric that has a value, in the order of the table."""
+        from prometheus_client import PROCESS_COLLECTOR
+
+        yield from (
+            _to_metric(family, self._values[family.name]) for family in METRIC_FAMILIES if self._values[family.name]
+        )
+        yield from PROCESS_COLLECTOR.collect()
+
+
+def _to_metric(family: MetricFamily, values: Iterable[MetricValue]) -> "Metric":
+    from prometheus_client import Metric
+
+    name = METRIC_PREFIX + family.name
+    metric = Metric(name.removesuffix(_COUNTER_SUFFIX), family.help, family.kind)
+    for value in values:
+        metric.add_sample(name + value.suffix, dict(value.labels), value.number)
+    return metric

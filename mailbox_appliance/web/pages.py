@@ -1,16 +1,30 @@
 """Pages beside the API: health, and the page that a provider's sign-in returns to."""
 
 import re
+from collections.abc import Mapping
 from html import escape
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.web.http import Response
+from mailbox_appliance.errors import Denied, Detail
+from mailbox_appliance.web.http import Response, TrustedProxies, find_client_address, origin_of
 
 
 def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
     """Says that requests are answered."""
     return Response(200, b"ok\n", media_type="text/plain; charset=utf-8")
+
+
+def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:
+    """Raises Denied unless the request is from this computer, or from an address in `metrics.allowed`.
+
+    Whoever comes through a proxy that is not trusted may be anybody, whatever the proxy's own address is.
+    """
+    allowed = TrustedProxies(appliance.settings.names("metrics.allowed"))
+    if not origin_of(environ, proxies).is_local and not allowed.trusts(find_client_address(environ, proxies)):
+        reason = "the metrics are for this computer, and for the addresses in the setting `metrics.allowed`."
+        raise Denied(reason=reason, details=(Detail("address", "this computer, or one in `metrics.allowed`"),))
 
 
 # --- The page that a provider's sign-in comes back to. It hands what came to the console, and keeps nothing ---

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.store.files import DISK_FULL_MESSAGE
+from mailbox_appliance.store.database import DISK_FULL_MESSAGE
 from tests.checked_client import CheckedClient
 from tests.mcp_server.called import Called
 from tests.operations.filled import FilledMailbox

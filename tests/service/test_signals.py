@@ -336,7 +336,8 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "event"), [("service/main.py", "_open_service", "return"), ("service/signals.py", "forward_to", "call")]
+    ("file", "name", "event"),
+    [("service/main.py", "_open_service", "return"), ("service/signals.py", "forward_to", "call")],
 )
 def test_told_to_end_before_anybody_serves(tmp_path: Path, file: str, name: str, event: str) -> None:
     """Also between the opening and the serving."""

@@ -71,9 +71,15 @@ def windows(ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         there.setattr(sys, "platform", "win32")
         spec.loader.exec_module(made)
     for room in (open_file, local, files):
-        for name in {"lock_file", "unlock_file", "is_locked", "read_at", "write_at", "replace_file", "sync_folder"} & set(
-            dir(room)
-        ):
+        for name in {
+            "lock_file",
+            "unlock_file",
+            "is_locked",
+            "read_at",
+            "write_at",
+            "replace_file",
+            "sync_folder",
+        } & set(dir(room)):
             monkeypatch.setattr(room, name, getattr(made, name))
     return made
 

@@ -21,8 +21,15 @@ from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.errors import KeyDamaged, StoreDamaged, StoreUnusable
 from mailbox_appliance.model.backups import Progress, StoreCheck, StoreFault
 from mailbox_appliance.store.audit import Audit
-from mailbox_appliance.store.database import DATABASE_ERRORS, Database, set_cipher_key
-from mailbox_appliance.store.files import DATABASE_FILE, failures_as_unusable, is_disk_full, to_unusable
+from mailbox_appliance.store.database import (
+    DATABASE_ERRORS,
+    Database,
+    failures_as_unusable,
+    is_disk_full,
+    set_cipher_key,
+    to_unusable,
+)
+from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import StoreKey, read_key, read_key_file
 from mailbox_appliance.store.open_file import (

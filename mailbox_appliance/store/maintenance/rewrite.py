@@ -16,16 +16,9 @@ from mailbox_appliance.errors import KeyMissing, KeyUnusable, StoreDamaged, Stor
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.store import files
 from mailbox_appliance.store.audit import Actor, Audit, AuditCheck
-from mailbox_appliance.store.database import Database, set_cipher_key
+from mailbox_appliance.store.database import Database, failures_as_unusable, set_cipher_key
 from mailbox_appliance.store.exclusive_job import ignore_progress
-from mailbox_appliance.store.files import (
-    DATABASE_FILE,
-    KEY_FILE,
-    failures_as_unusable,
-    open_private,
-    remove_database,
-    write_private,
-)
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, open_private, remove_database, write_private
 from mailbox_appliance.store.key import (
     StoreKey,
     new_key,

@@ -32,9 +32,8 @@ from mailbox_appliance.errors import (
     StoreUnusable,
 )
 from mailbox_appliance.model.backups import BackupSummary, Progress
-from mailbox_appliance.store import files
+from mailbox_appliance.store import certificate_files, files
 from mailbox_appliance.store.audit import Actor, Audit
-from mailbox_appliance.store.backup import backups
 from mailbox_appliance.store.backup.container import (
     SECTION_NAMES,
     Container,
@@ -59,7 +58,7 @@ from mailbox_appliance.system import ownership
 
 log = logging.getLogger(__name__)
 
-_OTHER_FILES: tuple[SectionName, ...] = ("config.toml", *backups.CERTIFICATE_FILES)
+_OTHER_FILES: tuple[SectionName, ...] = ("config.toml", *certificate_files.CERTIFICATE_FILES)
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
 #: upgraded; an upgrade makes a backup of its own besides.
 _TIMES_REENCRYPTED, _TIMES_UPGRADED = 2, 4
@@ -221,7 +220,7 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
                 (making / KEY_FILE).unlink(missing_ok=True)
             replaced = ("config.toml",) if prepared.keeps_certificate else _OTHER_FILES
             if prepared.keeps_certificate:
-                shutil.rmtree(making / backups.CERTIFICATE_FOLDER, ignore_errors=True)
+                shutil.rmtree(making / certificate_files.CERTIFICATE_FOLDER, ignore_errors=True)
             absent = [name for name in replaced if container.manifest.find_section(name) is None]
             swap.commit(folder, prepared.key_file, absent)
         except BaseException:
@@ -231,9 +230,9 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
 
 def _leave_out_certificate(folder: Path, making: Path) -> bool:
     """Leave out what was unpacked of a certificate where there is one; answers whether there is."""
-    if not backups.has_certificate(folder):
+    if not certificate_files.has_certificate(folder):
         return False
-    shutil.rmtree(making / backups.CERTIFICATE_FOLDER, ignore_errors=True)
+    shutil.rmtree(making / certificate_files.CERTIFICATE_FOLDER, ignore_errors=True)
     return True
 
 
@@ -251,8 +250,12 @@ def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress
     """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
     folder = prepared.folder
     places = {name: swap.target_path(folder, name, prepared.key_file) for name in SECTION_NAMES}
-    certificate = backups.read_certificate(folder)
-    files = {name: place for name, place in places.items() if place.is_file() and name not in backups.CERTIFICATE_FILES}
+    certificate = certificate_files.read_certificate(folder)
+    files = {
+        name: place
+        for name, place in places.items()
+        if place.is_file() and name not in certificate_files.CERTIFICATE_FILES
+    }
     sources = [SectionSource(name, content) for name, content in (files | certificate).items()]
     if not places[DATABASE_FILE].is_file():
         return None
