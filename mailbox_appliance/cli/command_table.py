@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,9 @@ from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command
 from mailbox_appliance.cli.output import look_up, one_line
 from mailbox_appliance.client.errors import INPUT, Failure, wrong_usage
-from mailbox_appliance.client.http import ApiClient, ApiRequest, TellProgress
+
+if TYPE_CHECKING:
+    from mailbox_appliance.client.http import ApiClient, TellProgress
 
 Given = dict[str, Any]
 
@@ -246,7 +248,7 @@ _EVERY, _WITHIN = 0.5, 5.0
 
 
 @contextmanager
-def show_store_progress(invocation: Invocation, client: ApiClient, text: str) -> Iterator[None]:
+def show_store_progress(invocation: Invocation, client: "ApiClient", text: str) -> Iterator[None]:
     """Show on a terminal what is waited for and, as soon as the appliance tells, how far that is."""
     with invocation.terminal.waiting(text) as tell:
         if not invocation.terminal.stderr.isatty():
@@ -264,7 +266,9 @@ def show_store_progress(invocation: Invocation, client: ApiClient, text: str) ->
             watcher.join(_WITHIN)
 
 
-def _poll_store_progress(client: ApiClient, tell: TellProgress, is_over: threading.Event) -> None:
+def _poll_store_progress(client: "ApiClient", tell: "TellProgress", is_over: threading.Event) -> None:
+    from mailbox_appliance.client.http import ApiRequest
+
     while not is_over.wait(_EVERY):
         try:
             now = look_up(client.call(ApiRequest(GET_STORE.method, GET_STORE.path, timeout=_WITHIN)), "data.progress")

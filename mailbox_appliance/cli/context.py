@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mailbox_appliance.cli.terminal import Terminal, require_utf8
-from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import ACCESS, INTERNAL, NETWORK, Failure, wrong_usage
-from mailbox_appliance.client.http import ApiClient
-from mailbox_appliance.client.instances import LOCAL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mailbox_appliance.client.http import ApiClient
     from mailbox_appliance.client.instances import Instance, Instances
     from mailbox_appliance.client.tokens import TokenStore
 
@@ -154,13 +152,18 @@ LONG_WORK_SECONDS = 12 * 3600.0
 
 def names_other_appliance(invocation: Invocation) -> bool:
     """Whether another appliance is meant than that of the data directory: it is asked as any client asks."""
+    from mailbox_appliance.client.instances import LOCAL
+
     return (invocation.requested_instance() or invocation.instances().current) != LOCAL
 
 
-def operator_client(invocation: Invocation) -> ApiClient | None:
+def operator_client(invocation: Invocation) -> "ApiClient | None":
     """Another appliance by one's log-in, or that of the data directory as its operator; None where none runs."""
     if names_other_appliance(invocation):
         return invocation.client()
+    from mailbox_appliance.client import local
+    from mailbox_appliance.client.http import ApiClient
+
     running = local.find_running(invocation.data_directory())
     return ApiClient(running.url, running.secret) if running else None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, TextIO
 
 from mailbox_appliance.client.errors import wrong_usage
-from mailbox_appliance.system import processes
+from mailbox_appliance.system import stdio
 
 #: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
 _LONGEST_SECRET = 65536
@@ -34,7 +34,7 @@ class Terminal:
     @classmethod
     def of_process(cls) -> "Terminal":
         """The streams and the environment of this process; a stream that is closed leads to nowhere."""
-        closed = processes.reopen_closed_streams()
+        closed = stdio.reopen_closed_streams()
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, 1 in closed)
 
     def write(self, text: str) -> None:
@@ -70,7 +70,7 @@ class Terminal:
         except BrokenPipeError:
             raise
         except OSError:
-            processes.flush_quietly(self.stderr)
+            stdio.flush_quietly(self.stderr)
 
     @property
     def writes_unicode(self) -> bool:
@@ -129,14 +129,14 @@ class Terminal:
             nonlocal told
             if step != told:
                 told = step
-                processes.write_quietly(self.stderr, f"{step}...\n")
+                stdio.write_quietly(self.stderr, f"{step}...\n")
 
         yield tell_once
 
     def progress(self, text: str) -> None:
         """Replace the line on the error output, on a terminal only."""
         if self.stderr.isatty():
-            processes.write_quietly(self.stderr, f"\r\x1b[K{text}")
+            stdio.write_quietly(self.stderr, f"\r\x1b[K{text}")
 
     def secret_line(self, what: str = "password") -> str:
         """One line of the input as a secret, without its line end."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from mailbox_appliance.client.address import API, ServerAddress, is_printable_ascii
 from mailbox_appliance.client.errors import INTERNAL, Failure, failure_from_answer, unreachable, wrong_usage
-from mailbox_appliance.client.tls import API, ServerAddress, is_printable_ascii
 from mailbox_appliance.version import __version__
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.client import local
+from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import ACCESS, INPUT, INTERNAL, Failure, unreachable, wrong_usage
-from mailbox_appliance.client.tls import ServerAddress
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file
 

@@ -1,4 +1,4 @@
-"""Addresses of appliances, and HTTPS to them: pinned by fingerprint, or verified by system CAs.
+"""HTTPS to appliances: pinned by fingerprint, or verified by system CAs.
 
 Nothing of a request, and so no password and no token, is sent before the certificate has been looked at.
 """
@@ -6,70 +6,12 @@ Nothing of a request, and so no password and no token, is sent before the certif
 import hashlib
 import hmac
 import http.client
-import ipaddress
 import re
 import ssl
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
+from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import NETWORK, Failure, unreachable, wrong_usage
 from mailbox_appliance.system import ca_certificates
-
-# --- The address of an appliance, taken apart and in one form ---
-
-
-#: What stands before the path of every operation.
-API = "/api/v1"
-
-
-@dataclass(frozen=True)
-class ServerAddress:
-    """A server's address, taken apart. `prefix`: what stands before `/api/v1`."""
-
-    secure: bool
-    host: str
-    port: int
-    prefix: str
-
-    @classmethod
-    def parse(cls, url: str) -> "ServerAddress":
-        """The parts of `http://HOST[:PORT][/PREFIX][/api/v1]` or `https://...`; anything else is wrong usage."""
-        try:
-            parts = urlsplit(url)
-            port, host = parts.port, parts.hostname
-        except ValueError as error:
-            raise invalid_address() from error
-        spare = parts.username or parts.password or parts.query or parts.fragment
-        if parts.scheme not in ("http", "https") or not host or host[0] == "." or spare or not is_printable_ascii(url):
-            raise invalid_address()
-        prefix = parts.path.rstrip("/").removesuffix(API).rstrip("/")
-        return cls(parts.scheme == "https", host, port or (443 if parts.scheme == "https" else 80), prefix)
-
-    @property
-    def url(self) -> str:
-        """The address in one form, for comparing and for display."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == (443 if self.secure else 80) else f":{self.port}"
-        return f"{'https' if self.secure else 'http'}://{host}{port}{self.prefix}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether this names the local computer."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-
-def invalid_address() -> Failure:
-    """That a text is no address of an appliance."""
-    return wrong_usage("An address looks like https://mail.example.org:8443, without a user, query or fragment.")
-
-
-def is_printable_ascii(text: str) -> bool:
-    """Whether a text is printable ASCII without spaces."""
-    return all("!" <= character <= "~" for character in text)
-
 
 _FINGERPRINT = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
 _UNKNOWN = "certificate_unknown"

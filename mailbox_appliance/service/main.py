@@ -23,7 +23,7 @@ from mailbox_appliance.store.database import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE_FILE, RUN_FILE, write_private
 from mailbox_appliance.store.key import find_key_file, load_passphrase
 from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
-from mailbox_appliance.system import crashes, files, processes
+from mailbox_appliance.system import crashes, files, stdio
 from mailbox_appliance.version import __version__
 
 log = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ def serve(
             raise
     finally:
         last_resort.cancel()
-        processes.flush_quietly(sys.stdout)
-        processes.flush_quietly(sys.stderr)
+        stdio.flush_quietly(sys.stdout)
+        stdio.flush_quietly(sys.stderr)
     return 0
 
 
@@ -171,21 +171,19 @@ def _announce(service: Service, *, ready_json: bool) -> None:
     listening, code = service.listening, service.setup_code
     if ready_json:
         ready = {"event": "ready", "http": listening.http_url, "https": listening.url, "pid": os.getpid()}
-        processes.write_quietly(sys.stdout, json.dumps(ready) + "\n")
+        stdio.write_quietly(sys.stdout, json.dumps(ready) + "\n")
     else:
-        processes.write_quietly(sys.stdout, f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
+        stdio.write_quietly(sys.stdout, f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
         if listening.url is not None:
             pin = "" if listening.pin is None else f"; the fingerprint of its certificate is {listening.pin}"
-            processes.write_quietly(sys.stdout, f"By HTTPS it answers at {listening.url}{pin}\n")
+            stdio.write_quietly(sys.stdout, f"By HTTPS it answers at {listening.url}{pin}\n")
     if code is not None:
         way = "Open it in a browser, or run `mailbox-appliance setup`."
         hint = f"It is not set up yet. {way} The set-up code: {code}\n"
-        processes.write_quietly(sys.stderr if ready_json else sys.stdout, hint)
+        stdio.write_quietly(sys.stderr if ready_json else sys.stdout, hint)
 
 
 def _print_pending_work(service: Service) -> None:
     """At a terminal, where somebody else would think that Ctrl-C had been lost."""
     if sys.stderr.isatty() and (under_way := service.pending_work):
-        processes.write_quietly(
-            sys.stderr, f"\nEnding: waits for {under_way}, {SHUTDOWN_SECONDS:.0f} seconds at most.\n"
-        )
+        stdio.write_quietly(sys.stderr, f"\nEnding: waits for {under_way}, {SHUTDOWN_SECONDS:.0f} seconds at most.\n")

@@ -27,7 +27,7 @@ from mailbox_appliance.client import local
 from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import RunningAppliance, default_data_dir, find_running
 from mailbox_appliance.client.tokens import TokenStore
-from mailbox_appliance.system import files, ownership, processes
+from mailbox_appliance.system import files, ownership, stdio
 from mailbox_appliance.tray import autostart, item_actions, service
 from mailbox_appliance.tray.display import TrayDisplay
 from mailbox_appliance.tray.item_actions import DesktopLauncher, TrayParts
@@ -343,7 +343,7 @@ def _report_unusable(why: str, parts: TrayParts, environment: Mapping[str, str])
 
 def _print_console_url(why: str, running: RunningAppliance) -> None:
     _print_error(f"{why} The console is at:")
-    processes.write_quietly(sys.stdout, f"{running.url}\n")
+    stdio.write_quietly(sys.stdout, f"{running.url}\n")
 
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
@@ -363,4 +363,4 @@ def _open_console(parts: TrayParts) -> None:
 
 
 def _print_error(text: str) -> None:
-    processes.write_quietly(sys.stderr, text + "\n")
+    stdio.write_quietly(sys.stderr, text + "\n")

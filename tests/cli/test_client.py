@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.client.http import ApiClient, ApiRequest
-from mailbox_appliance.client.tls import ServerAddress
 from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 

@@ -73,8 +73,8 @@ def test_no_help_and_no_completion_imports_what_only_asking_needs() -> None:
     assert "mailbox_appliance.cli.commands.emails" in found
     assert "click.shell_completion" in found
     assert found & {*HEAVY, *ASKING, "mcp", "pydantic"} == set()
-    ground = {name.split(".")[1] for name in found if name.startswith("mailbox_appliance.")} - {"cli", "control"}
-    assert ground <= {"errors", "ownership", "regular_files", "streams", "system", "version"}
+    ground = {name.split(".")[1] for name in found if name.startswith("mailbox_appliance.")} - {"cli", "client"}
+    assert ground <= {"errors", "system", "version"}
 
 
 def test_a_command_imports_no_server_and_no_keychain(client_of: CommandLine, server: RecordingServer) -> None:

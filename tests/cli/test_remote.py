@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import mailbox_appliance
+from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import Failure
-from mailbox_appliance.client.tls import PinnedConnection, ServerAddress
+from mailbox_appliance.client.tls import PinnedConnection
 from tests.cli.authority import issue
 from tests.cli.conftest import CommandLine, Outcome
 from tests.cli.recording_server import Canned, RecordingServer

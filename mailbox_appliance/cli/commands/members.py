@@ -21,7 +21,6 @@ from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, Invocation
 from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.cli.inputs import INPUT_OPTION, given_options, read_whole_body, require_options, resolve_member
 from mailbox_appliance.client.errors import Failure, wrong_usage
-from mailbox_appliance.client.tls import ServerAddress
 
 MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))
@@ -392,6 +391,8 @@ def split_link(link: str, name: str) -> tuple[str | None, str]:
     takes_it = _COMMAND_BY_PREFIX.get(kind) or _COMMAND_BY_PREFIX.get(token[:4]) or name
     if takes_it != name:
         raise wrong_usage(f"That link is for `mailbox-appliance {takes_it}`.", "option:--link-stdin")
+    from mailbox_appliance.client.address import ServerAddress
+
     return (ServerAddress.parse(address).url if is_link else None), token
 
 

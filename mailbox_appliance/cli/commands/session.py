@@ -11,10 +11,10 @@ from mailbox_appliance.cli.command_table import Call
 from mailbox_appliance.cli.context import Invocation
 from mailbox_appliance.cli.groups import command, complete_instances, group
 from mailbox_appliance.client import local
+from mailbox_appliance.client.address import ServerAddress
 from mailbox_appliance.client.errors import INPUT, INTERNAL, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient, ApiRequest
 from mailbox_appliance.client.instances import LOCAL, REMOTE, Instance, find_local, instance_at_url, local_key
-from mailbox_appliance.client.tls import ServerAddress
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
 PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
