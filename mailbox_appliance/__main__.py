@@ -38,7 +38,7 @@ SERVICES = {
     "demo": "mailbox_appliance.demo.run:main",
     "demo_servers": "mailbox_appliance.demo.servers:main",
 }
-#: The hidden command that `sync.parser_process` starts in a bundle; nothing of the command line is loaded for it.
+#: The hidden command that `sync/parsers.py` starts in a bundle; nothing of the command line is loaded for it.
 PARSE_MAIL = "parse-mail"
 
 

@@ -204,8 +204,8 @@ class Appliance:
         self.store.cleaner.start()
         self.sender.start()
         self.scheduler.start()
-        for errand in self._jobs:
-            errand.start()
+        for job in self._jobs:
+            job.start()
         self.sync.start()
 
     def stop_sending(self) -> None:
@@ -235,8 +235,8 @@ class Appliance:
         self.sender.stop(max(0.0, until - time.monotonic()))
         self.connections.stop(max(0.0, until - time.monotonic()))
         self.scheduler.stop(max(0.0, until - time.monotonic()))
-        for errand in self._jobs:
-            errand.stop(max(0.0, until - time.monotonic()))
+        for job in self._jobs:
+            job.stop(max(0.0, until - time.monotonic()))
 
     @property
     def public_url(self) -> str:
@@ -262,7 +262,7 @@ class Appliance:
 
     @contextmanager
     def require_io_slot(self) -> Iterator[None]:
-        """As `waiting_place`, for what cannot be done without waiting. Raises ServersBusy where all are taken."""
+        """As `io_slot`, for what cannot be done without waiting. Raises ServersBusy where all are taken."""
         with self.io_slot() as has_place:
             if not has_place:
                 raise ServersBusy(retry_after=_RETRY_AFTER)
@@ -270,9 +270,9 @@ class Appliance:
 
     @contextmanager
     def exclusive_work(self, work: str) -> Iterator[Progress]:
-        """As `long_work.doing`, for a request that waits for it: it takes one of the places of those that wait.
+        """As `ExclusiveJob.run`, for a request that waits for it: the request takes an I/O slot as well.
 
-        Raises StoreAtWork, and WorkersBusy where all places are taken.
+        Raises StoreAtWork, and WorkersBusy where all slots are taken.
         """
         with self.exclusive_job.run(work) as progress, self.io_slot() as has_place:
             if not has_place:

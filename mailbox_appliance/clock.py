@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from. It is passed in, so that a test can hold the hands."""
+    """Where time comes from. It is passed in, so that a test can set it."""
 
     def now(self) -> datetime:
         """The wall-clock time, aware, in UTC. It may jump."""

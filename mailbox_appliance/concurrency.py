@@ -1,8 +1,8 @@
-"""Which requests may hold a worker while they wait: few, so that one at least is left for reading.
+"""Limits on requests that hold a worker while they wait, so that at least one worker is left for reading.
 
-of 8 workers   4 wait for other servers; where these are free, log-ins from elsewhere wait there for a place to hash
+of 8 workers   4 wait for other servers; while these are free, remote log-ins wait there for a place to hash
                3 hash passwords, one of them for this computer only
-               1 and more read
+               1 or more read
 """
 
 import threading

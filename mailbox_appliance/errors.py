@@ -16,8 +16,7 @@
 
 A BackupUnusable is an Invalid; where a passphrase is wrong or missing the exit code is 4.
 
-Each door turns a family into a status, an exit code or a tool error, and knows no single error
-by name.
+Each interface turns a family into a status, an exit code or a tool error, and knows no single error by name.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What happened: values told to whoever listens, after the commit that made them true."""
+"""Events: values passed to listeners after the commit that made them true."""
 
 import logging
 import threading

@@ -16,7 +16,7 @@ import msgspec
 from mailbox_appliance.clock import from_millis, to_timestamp
 from mailbox_appliance.system import ownership
 
-#: The id of the request being answered in this thread, set by a door.
+#: The id of the request being answered in this thread, set by the interface that received it.
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 #: The file to which the tray leads the standard error of a service, and the bytes from which on it is emptied.

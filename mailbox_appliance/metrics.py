@@ -1,4 +1,4 @@
-"""What is counted while the appliance works: for `/metrics`, and for nothing that decides anything."""
+"""Counters for the page `/metrics`. Nothing else depends on them."""
 
 import threading
 from collections import defaultdict

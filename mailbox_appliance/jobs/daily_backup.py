@@ -1,7 +1,7 @@
-"""The daily backup (retried each hour; old ones are removed), and the watch on free disk space.
+"""The daily backup (retried each hour; old ones are removed), and a warning about low disk space.
 
-When the last one was made stands in the backups themselves. One that lies in the future was made by a wrong clock, or
-the clock is wrong now, and counts as none. A start is not held up: the first look is a minute after it.
+The backups themselves tell when the last one was made. One from the future does not count: the clock was wrong then, or
+is wrong now. The first look is a minute after the start, so that the start is not held up.
 """
 
 import logging
@@ -30,9 +30,9 @@ _DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
 class DailyBackup:
     """Works on a thread of its own."""
 
-    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, long_work: ExclusiveJob) -> None:
+    def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, job: ExclusiveJob) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
-        self._exclusive_job = long_work
+        self._exclusive_job = job
         self._task = PeriodicTask("daily-backup", self.run_once, _EVERY, at_once=False)
         self._failed: str | None = None
         self._again_at = 0.0  # monotonic
@@ -115,10 +115,7 @@ class DailyBackup:
         return tell
 
 
-# ---
-# Looks every minute whether the disk of the store has room left, and says so in the log when that begins and ends.
-#
-# `GET /status` says it for as long as it is so (`store/room.warning`).
+# --- Low disk space: logged when it begins and when it ends; `GET /status` warns of it meanwhile ---
 
 
 class DiskSpaceWatch:

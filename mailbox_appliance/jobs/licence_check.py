@@ -1,7 +1,7 @@
 """Has the licence confirmed by its issuer every day, and again after an hour where that fails.
 
-What came of it stands in the store with the licence, so that a start changes nothing. A licence that another took the
-place of meanwhile is left as it is. The issuer saying no counts as no answer: people get the same days to mend it.
+The result is stored with the licence, so that a restart changes nothing. A licence that was replaced while the issuer
+was asked is left as it is. If the issuer says no, that counts as no answer: people get the same days to mend it.
 """
 
 import logging

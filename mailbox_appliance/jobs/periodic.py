@@ -1,4 +1,4 @@
-"""Looking at something again and again, on a thread of its own, whatever comes of a look."""
+"""A task that runs again and again on a thread of its own; a failure is logged, and the next run follows."""
 
 import logging
 import threading

@@ -309,7 +309,7 @@ class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
 class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
     """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`.
 
-    `searched` is the body for the full-text index, where that has been made already (`mail.searched`).
+    `searched` is the body for the full-text index, where that has been made already (`mail/search.py`).
     """
 
     message_id: str | None

@@ -2,7 +2,7 @@
 
 apply ................. open, move or close HTTPS with the present certificate; a failure changes nothing
 refresh_certificate ... each second: were the certificate's files replaced, or does now work what failed?
-reload ................ as `apply`; a failure is logged, and told by `trouble`
+reload ................ as `apply`; a failure is logged, and reported by `trouble`
 switch_to ............. after a restore: other settings, and maybe other files
 """
 
@@ -27,11 +27,9 @@ from mailbox_appliance.web.app import App
 from mailbox_appliance.web.http import trusted_proxies
 from mailbox_appliance.web.server.server import AddressInUse, CannotListen, HttpServer, ListenerGroup
 
-# ---
-# The HTTPS listener: it opens, moves and closes, and what is under way on the one from before is still answered.
-
-
 log = logging.getLogger(__name__)
+
+# --- The HTTPS listener: when it moves or closes, requests on the previous one are still answered ---
 
 _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - as it is asked for
 #: Seconds in which what is under way on a listener that closes is answered.
@@ -69,7 +67,7 @@ class OpenListener:
 
 
 class HttpsListener:
-    """At most one listener. One thread at a time changes it; any may look at `offer`."""
+    """At most one listener. One thread at a time changes it; any thread may read `current`."""
 
     def __init__(self, listeners: HttpServer) -> None:
         self._listeners = listeners
@@ -118,6 +116,8 @@ class HttpsListener:
         log.info("HTTPS is offered", extra={"port": offer.port})
         return offer
 
+
+# --- All listeners of the service ---
 
 _LOOPBACK = ("127.0.0.1", "::1")
 _DAY = 86_400

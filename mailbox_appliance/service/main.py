@@ -45,10 +45,10 @@ def serve(
     Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
     """
     files.tune_memory()
-    last_resort = ShutdownWatchdog()
-    signals = SignalHandler(last_resort.arm)
+    watchdog = ShutdownWatchdog()
+    signals = SignalHandler(watchdog.arm)
     try:
-        opening = Bootstrap(
+        bootstrap = Bootstrap(
             data_dir,
             find_key_file(data_dir, os.environ),
             passphrase or load_passphrase(os.environ),
@@ -56,19 +56,19 @@ def serve(
             environment.read_apps(os.environ),
             prepare,
         )
-        _run_service(_open_service(opening, showing), signals, last_resort, ready_json=ready_json)
+        _run_service(_open_service(bootstrap, showing), signals, watchdog, ready_json=ready_json)
     except BaseException:
         # Before it serves, whatever came of that: what it broke off is finished, or thrown away, by the next start.
         if not signals.is_stopping or signals.has_target:
             raise
     finally:
-        last_resort.cancel()
+        watchdog.cancel()
         stdio.flush_quietly(sys.stdout)
         stdio.flush_quietly(sys.stderr)
     return 0
 
 
-def _run_service(service: Service, signals: SignalHandler, last_resort: ShutdownWatchdog, *, ready_json: bool) -> None:
+def _run_service(service: Service, signals: SignalHandler, watchdog: ShutdownWatchdog, *, ready_json: bool) -> None:
     data_dir = service.data_dir
     try:
         signals.forward_to(service)
@@ -80,7 +80,7 @@ def _run_service(service: Service, signals: SignalHandler, last_resort: Shutdown
         service_signals.notify_ready()
         service.serve()
     finally:
-        last_resort.arm()
+        watchdog.arm()
         service_signals.notify_stopping()
         with suppress(OSError):  # nobody believes it once the lock is let go
             (data_dir / RUN_FILE).unlink(missing_ok=True)
@@ -88,13 +88,13 @@ def _run_service(service: Service, signals: SignalHandler, last_resort: Shutdown
         service.close()
 
 
-def _open_service(opening: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
+def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
     """The service of a data directory; its listeners are open."""
-    opening.finish_pending_restore()
-    data_dir, options = opening.data_dir, opening.load_settings()
+    bootstrap.finish_pending_restore()
+    data_dir, options = bootstrap.data_dir, bootstrap.load_settings()
     has_lost_store = _has_key_without_store(data_dir)
     with showing() if showing is not None else nullcontext() as tell:
-        appliance = opening.open(options, service_signals.extend_start_timeout(tell))
+        appliance = bootstrap.open(options, service_signals.extend_start_timeout(tell))
     try:
         with failures_as_unusable(data_dir):
             _configure_logs(data_dir, options)
@@ -103,7 +103,7 @@ def _open_service(opening: Bootstrap, showing: Callable[[], AbstractContextManag
         _warn_of_unknown_variables()
         if has_lost_store:
             log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
-        return Service(opening, appliance)
+        return Service(bootstrap, appliance)
     except BaseException:
         appliance.store.close()
         raise

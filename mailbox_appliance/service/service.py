@@ -1,11 +1,11 @@
-"""A data directory, served: listening that stays, and the appliance behind it, which a restore replaces.
+"""A data directory, served: the listeners stay open while a restore replaces the appliance behind them.
 
-    request `restore` -> prepared (store/restore) -> 202 -> hand_over
-    the serving thread: requests are 503 -> the appliance rests -> its files are closed, the directory stays ours
-                        -> complete -> another appliance on what is there now -> requests go on
+    request `restore` -> prepared (store/restore/restore.py) -> 202 -> `Appliance.start_restore`
+    the serving thread: requests get 503 -> the appliance stops -> its files are closed, the directory lock is kept
+                        -> `complete_restore` -> another appliance on the restored store -> requests go on
 
-Where the restore fails the appliance begins again on the store that was there; where the restored store does not open,
-what it replaced is put back first.
+If the restore fails, an appliance starts again on the store that was there. If the restored store does not open, what
+it replaced is put back first.
 """
 
 import logging
@@ -53,11 +53,11 @@ class _StopRequested(Exception):
 
 
 class Service:
-    """Serves until it is told to stop. One thread calls `serve`, any thread and a signal `stop`."""
+    """Serves until it is told to stop. One thread calls `serve`; any thread and a signal handler may call `stop`."""
 
-    def __init__(self, opening: Bootstrap, appliance: Appliance) -> None:
+    def __init__(self, bootstrap: Bootstrap, appliance: Appliance) -> None:
         """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
-        self._bootstrap = opening
+        self._bootstrap = bootstrap
         self._assistants = McpEndpoint()
         self._app = App(appliance, assistants=self._assistants)
         self.listening = ServiceListeners(self._app, appliance)
@@ -231,18 +231,18 @@ class Service:
         appliance.stop_sending()
         if not self._wait_for(_DRAIN_SECONDS, self._app.handle.pause):
             log.warning("a request is not answered yet; the store is closed under its hands")
-        self._appliance, resting = None, shut_down_in_background(appliance)
-        self._shutdown = resting
+        self._appliance, shutdown = None, shut_down_in_background(appliance)
+        self._shutdown = shutdown
         try:
-            self._wait_for(math.inf, lambda within: bool(wait([resting], within).done))  # it has bounds of its own
+            self._wait_for(math.inf, lambda within: bool(wait([shutdown], within).done))  # it has bounds of its own
         except _StopRequested:
             appliance.abort_requests()
             raise
         self._shutdown = None
-        return resting.result()
+        return shutdown.result()
 
     def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
-        """Whether something comes about within so many seconds; `has_come` waits for some. Raises _Stopped."""
+        """Whether something comes about within so many seconds; `has_come` waits for some. Raises _StopRequested."""
         until = time.monotonic() + within
         while not has_come(_POLL_SECONDS):
             if self._is_stopping:

@@ -1,4 +1,4 @@
-"""Shutdown: stops the appliance in the background, and kills the process if that takes too long."""
+"""Stopping the appliance in the background, and a watchdog that kills the process if stopping takes too long."""
 
 import logging
 import os
@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 
 from mailbox_appliance.appliance import Appliance
+
+log = logging.getLogger(__name__)
 
 # Seconds for what is under way: sends, of which longer ones become uncertain; and whoever still reads.
 _STOP_SECONDS, _CLOSE_SECONDS = 20.0, 30.0
@@ -17,24 +19,21 @@ def shut_down_in_background(appliance: Appliance) -> Future[bool]:
 
     The result: whether the files are closed. Else somebody still has one open.
     """
-    resting = Future[bool]()
+    is_closed = Future[bool]()
 
-    def rest() -> None:
+    def shut_down() -> None:
         try:
             appliance.stop_workers(_STOP_SECONDS)
-            resting.set_result(appliance.store.close_files(_CLOSE_SECONDS))
+            is_closed.set_result(appliance.store.close_files(_CLOSE_SECONDS))
         except BaseException as failure:  # noqa: BLE001 - who waits is told
-            resting.set_exception(failure)
+            is_closed.set_exception(failure)
 
-    threading.Thread(target=rest, name="resting", daemon=True).start()
-    return resting
-
-
-# ---
-# Ends the process where ending takes too long, say with a disk that does not answer: the store stands every end.
+    threading.Thread(target=shut_down, name="resting", daemon=True).start()
+    return is_closed
 
 
-log = logging.getLogger(__name__)
+# --- The watchdog, for a disk that does not answer, say. The store survives any end of the process ---
+
 
 #: Seconds after which the process ends, whatever does not: closing gives up before.
 KILL_AFTER = 9.6

@@ -8,7 +8,7 @@ SIGINT        as Python has it             the same
 SIGHUP        nothing: it reads its        configuration, certificate and log files are taken up anew;
               configuration anyway         as SIGTERM where its terminal has gone, unless nohup said otherwise
 
-On Windows no signal reaches a process without a console: what `files.request_end` says there counts as SIGTERM.
+On Windows no signal reaches a process without a console: there, the event of `files.request_end` counts as SIGTERM.
 """
 
 import _thread
@@ -95,7 +95,7 @@ def _has_terminal() -> bool:
     return True
 
 
-# --- Tells systemd how the service is, where it was started with `Type=notify` (sd_notify(3)); elsewhere nothing ---
+# --- The state for systemd (sd_notify(3)); without `Type=notify` nothing is sent ---
 
 
 #: Seconds that a start may take from each sign of progress on, and between two of them.

@@ -1,11 +1,11 @@
-"""Whom we believe when a server shows its certificate: the authorities that this system trusts.
+"""The certificate authorities that connections to servers trust. The first of these lists that exists counts:
 
-SSL_CERT_FILE, SSL_CERT_DIR   in the place of the usual file, and of the usual folder: who sets one keeps the other
-the usual place               a file and a folder, where this build of OpenSSL looks (Windows: its store as well)
-the places of others          where a bundle runs on another system than the one that it was built on
-certifi's                     where there is none at all: a bare machine. They are as old as the installation
+SSL_CERT_FILE, SSL_CERT_DIR   replace the default file, and the default folder; setting one keeps the other
+the default places            a file and a folder that this build of OpenSSL knows (Windows: its store as well)
+places of other systems       for a bundle that runs on another system than the one it was built on
+certifi's                     for a machine without any list; these are as old as the installation
 
-A list that is there and has none is the last word: whoever emptied it trusts nobody.
+A list that exists and is empty counts: then no server is trusted.
 """
 
 import os

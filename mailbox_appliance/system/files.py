@@ -1,4 +1,11 @@
-"""Files and locks on Linux, macOS and Windows: locking, syncing, renaming, reading regular files."""
+"""What differs between Linux, macOS and Windows: file locks, syncing, renaming, free space, memory, ending a process.
+
+A lock is one on an open file. All processes see it, and it ends when the file is closed or its process ends.
+
+    Linux, macOS   flock, which has a shared form, and hinders nobody from reading or writing
+    Windows        ranges of bytes, without a shared form, and nobody else can read or write these: they lie far
+                   behind any content. Who holds the lock has all of them; who asks for its shared form takes one
+"""
 
 import errno
 import os
@@ -11,17 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.system.ownership import require_own_handle
-
-# ---
-# What differs between operating systems, said once: locks, flags, syncing, reading at a place, room, the word to end.
-#
-# A lock is one on an open file. All processes see it, and it ends when the file is closed or its process ends,
-# however.
-#
-#     Linux, macOS   flock, which has a shared form, and hinders nobody from reading or writing
-#     Windows        ranges of bytes, without a shared form, and nobody else can read or write these: they lie far
-#                    behind any content. Who holds the lock has all of them; who asks for its shared form takes one
-
 
 # glibc's M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX: pieces above 4 MiB are mapped alone, a pool keeps 1 MiB,
 # and threads share four pools.
@@ -129,7 +125,7 @@ if sys.platform == "win32":
         return shutil.disk_usage(folder).free
 
     def on_end_request(act: Callable[[], None]) -> None:
-        """Have this done in a thread when somebody of this user tells this process to end, by `tell_to_end`."""
+        """Have this done in a thread when somebody of this user tells this process to end, by `request_end`."""
         kernel = _kernel()
         if event := kernel.CreateEventW(None, True, False, _EVENT.format(os.getpid())):
 
@@ -301,6 +297,9 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# --- Reading regular files ---
 
 
 def open_regular(file: Path) -> int:

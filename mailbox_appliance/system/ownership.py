@@ -179,7 +179,7 @@ def _require_owner(path: "Path", found: os.stat_result, *, may_be_roots: bool = 
 
 
 def _require_nobody_else(path: "Path", found: os.stat_result) -> None:
-    """That nobody can change the file but its owner, by one name. Wide modes of our own are narrowed (`narrow`)."""
+    """That nobody can change the file but its owner, by one name. Wide modes of our own: see `restrict_modes`."""
     if found.st_uid != _own_uid():
         if found.st_mode & _OTHERS_WRITE:
             raise _refusal(f"Other users may write to {path}, which belongs to root: `chmod go-w {_quoted(path)}`.")

@@ -17,7 +17,7 @@ last_resort = ShutdownWatchdog(within=0.2)
 last_resort.arm()
 last_resort.arm()
 if {is_over}:
-    last_resort.cancel()
+    watchdog.cancel()
 time.sleep(1 if {is_over} else 60)
 raise SystemExit(7)
 """
