@@ -65,7 +65,7 @@ UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = 
 
 
 class Accounts:
-    """Reads and writes mailboxes. Secrets leave only through `connection`."""
+    """Reads and writes mailboxes. Secrets leave only through `get_connection`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -148,7 +148,7 @@ class Accounts:
     def remove(self, account_id: str) -> None:
         """Forget a mailbox: its secrets at once, what is mirrored of it bit by bit. Raises NotFound.
 
-        Inside a transaction. Nobody finds it any more: what is left has another id, until `upkeep` has deleted it.
+        Inside a transaction. Nobody finds it any more: what is left has another id until `StoreCleaner` deletes it.
         """
         number = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         if number is None:
@@ -227,7 +227,7 @@ def _connection_columns(connection: Connection) -> dict[str, str]:
 
 
 def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
-    """As TROUBLE."""
+    """In the order of ERROR_COLUMNS."""
     if error is None:
         return None, None, None
     return error.code, error.message, None if error.fault is UNSET else error.fault
@@ -262,7 +262,7 @@ def _to_account(row: Sequence[Any]) -> Account:
     )
 
 
-# --- What mailboxes may send as: their own address, and others that their provider tells ---
+# --- Sender addresses: the mailbox's own, and others that its provider reports ---
 
 
 _StoredAddresses = tuple[SenderAddress, ...]
@@ -303,7 +303,7 @@ class SenderAddresses:
         return decode_json(text, _StoredAddresses)
 
 
-# --- The applications that members connect Google and Outlook mailboxes by, as an administrator saved them ---
+# --- OAuth applications for Google and Outlook mailboxes, as an administrator saved them ---
 
 
 _SAVE_APP = """
@@ -337,8 +337,7 @@ class OAuthApps:
             raise NothingToRemove(what="saved OAuth application")
 
 
-# ---
-# How mailboxes of Google and Outlook are logged in to, as it is kept: by a refresh token, which leaves only here.
+# --- OAuth log-ins of Google and Outlook mailboxes; their refresh tokens leave only here ---
 
 
 class OAuthLogins:

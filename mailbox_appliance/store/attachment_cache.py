@@ -1,4 +1,4 @@
-"""What was fetched on demand: attachments decoded, and whole sources (part ''). Bounded; the least used go first.
+"""Cache of what was fetched on demand: decoded attachments, and raw messages (part ''). The least used go first.
 
 A part lies in chunks of at most CHUNK bytes. It is written in one transaction a chunk and can be read when it is
 complete; until then its `size` is -1. Reading holds no transaction open, however slow the reader is: the part stays

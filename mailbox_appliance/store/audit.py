@@ -23,10 +23,10 @@ from mailbox_appliance.model.members import AuditActor, AuditEvent, AuditTarget
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 
-# --- HMAC with SHA-256 for many short texts under one key (RFC 2104): what depends on the key alone is done once ---
+# --- HMAC-SHA-256 for many short texts under one key (RFC 2104) ---
 #
-# `hmac.digest` does it for every text, which is most of its work where the texts are as short as rows of the audit
-# log.
+# `hmac.digest` processes the key for every text, which is most of its work for texts as short as rows of the log. Here
+# that is done once.
 
 
 _HMAC_BLOCK = 64  # bytes that SHA-256 takes at a time
@@ -50,7 +50,7 @@ class Mac:
         return outer.digest()
 
 
-# --- Sealing the audit log for another key, row after row; and where the end of a log is kept ---
+# --- Sealing a log again for another key, row after row ---
 
 
 _RECHAINED_AT_ONCE = 1000
@@ -98,6 +98,9 @@ class LogRechainer:
         with self._database.transaction():
             self._database.change_many("UPDATE audit_events SET mac = ? WHERE number = ?", self._sealed)
         self._sealed.clear()
+
+
+# --- The log ---
 
 
 # Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
@@ -207,7 +210,7 @@ class Audit:
             self.append([(*row, actor.client_address, about)])
 
     def append(self, rows: Iterable[Sequence[object]]) -> None:
-        """Append rows that were written elsewhere, the oldest first; each in the order of `FACTS`.
+        """Append rows that were written elsewhere, the oldest first; each in the order of FACT_COLUMNS.
 
         They follow the row that is the last here, and are sealed anew. Inside a transaction; a few are kept in memory.
         """

@@ -237,8 +237,7 @@ def _to_member(row: Row) -> Member:
     )
 
 
-# ---
-# API keys: what each may do and reach. Their tokens are known by hash only; a revoked one is never found again.
+# --- API keys: what each may do, and in which mailboxes; a revoked key is never found again ---
 
 
 _SELECT_KEYS = """
@@ -335,7 +334,7 @@ def _to_api_key(row: Sequence[Any]) -> ApiKey:
     )
 
 
-# --- Tokens that are good once: invitations, password resets, links into the console. Only their hash is stored ---
+# --- Single-use tokens: invitations, password resets, console links ---
 
 
 TokenKind = Literal["invitation", "password_reset", "console_link"]
@@ -427,12 +426,10 @@ class OneTimeTokens:
         )
 
 
-# ---
-# How often logging in failed, by bucket: an email, an address. Failures are in the store, what is under way in
-# memory.
+# --- Failed log-ins, counted by bucket (an email, an address) ---
 #
-# Nobody is told how an attempt ended before its failure is in the store; so a restart forgets nothing that anybody
-# knows.
+# Failures are in the store, attempts under way in memory. Nobody learns how an attempt ended before its failure is
+# stored, so a restart forgets nothing that anybody knows.
 
 
 #: How long a failure counts.

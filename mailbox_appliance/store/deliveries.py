@@ -45,12 +45,11 @@ from mailbox_appliance.store.delivery_queries import (
 )
 from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 
-# ---
-# What comes with the end of a delivery: one status, and from it all that is left to do, or no longer to be kept.
+# --- The end of a delivery: its status, and what follows from that ---
 #
 #     succeeded   the saved draft is removed, the message that was answered or forwarded is flagged
-#     failed      a scheduled message is kept as a draft, unless its sender has lost the mailbox, which is told then; a
-#                 saved draft, too: what was scheduled lies in its bytes here, and may not lie anywhere else by then
+#     failed      a scheduled message is kept as a draft, also if it was made from a saved one, which may be gone by
+#                 then; if its sender has lost the mailbox, a warning says that it is not kept
 #     uncertain   evidence is looked for
 #
 # The bytes of a message are kept as long as they may be needed: until it is sent and its copy is filed, or it is a
@@ -161,6 +160,9 @@ def end_mailbox_deliveries(database: Database, account_id: str, now: datetime) -
     of = f"(SELECT id FROM delivery_operations WHERE {ended})"
     database.change(f"DELETE FROM delivery_chores WHERE operation IN {of}", (account_id,))
     database.change(f"DELETE FROM delivery_messages WHERE operation IN {of}", (account_id,))
+
+
+# --- The operations ---
 
 
 SentCopy = tuple[MirroredFolder, FetchedMessage, ParsedMessage]

@@ -1,4 +1,7 @@
-"""Reading the journal of sending: rows, lists, timelines, counts for charts, and old idempotency keys."""
+"""Reading the journal of sending: rows, lists, timelines, counts for charts, and old idempotency keys.
+
+`deliveries.py` writes it, with the statements on single rows that stand here beside their columns.
+"""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -37,118 +40,7 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.moves import first_number
 
-# --- What went out and what came in, counted by the time it happened: for a chart, asked of indexes ---
-
-
-# Folders whose messages are ours, or lie in another folder as well: nothing in them has arrived. Where there are labels
-# everything lies in the folder of all mail, and what is ours is shown by others.
-_ALL_MAIL_FOLDERS = (
-    "SELECT h.number FROM folders h JOIN folders s ON s.account = h.account AND s.label = '\\Sent'"
-    " WHERE h.role = 'all' AND h.label IS NULL"
-)
-_FOLDERS_OF_OURS = f"""
-SELECT number FROM folders WHERE role IN ('sent', 'drafts', 'all', 'starred') AND number NOT IN ({_ALL_MAIL_FOLDERS})"""
-_SENT_BY_US = """
-SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
-  WHERE l.number = m.number AND s.label IN ('\\Sent', '\\Draft')"""
-_FIRST_DELIVERY_FROM = "SELECT number, created_at FROM delivery_operations WHERE number >= ? ORDER BY number LIMIT 1"
-# Each mailbox by its index, the newest part of it; theirs, and the scheduled ones of everybody.
-_COUNT_DELIVERIES = """
-SELECT (unixepoch(d.created_at) - :from) / :step, d.status, count(*)
-  FROM accounts a JOIN delivery_operations d ON d.account_id = a.id AND d.number >= :first
-  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')
-  AND d.created_at >= :since GROUP BY 1, 2"""
-# The number of a message is the second in which it came. The index has all that is asked for.
-_COUNT_ARRIVALS = f"""
-SELECT ((m.number >> 4) - :from) / :step, count(*)
-  FROM accounts a CROSS JOIN messages m INDEXED BY messages_account
-  ON m.account = a.number AND m.number >= :low AND m.number < :high
-  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND m.folder NOT IN ({_FOLDERS_OF_OURS})
-  AND (m.folder NOT IN ({_ALL_MAIL_FOLDERS}) OR NOT EXISTS ({_SENT_BY_US})) GROUP BY 1"""
-
-
-class TrafficHistory:
-    """Reads how much happened when. Steps are counted from `since` on, from 0."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def count_deliveries(
-        self, accounts: str, member_id: str, since: datetime, step: int
-    ) -> Mapping[int, Mapping[str, int]]:
-        """The operations that this member sees, by step and status. `accounts`: ids, JSON; `step`: seconds."""
-        values = self._step_values(accounts, since, step) | {
-            "member": member_id,
-            "first": self._find_first_delivery(to_timestamp(since)),
-            "since": to_timestamp(since),
-        }
-        found: dict[int, dict[str, int]] = {}
-        for index, status, count in self._database.rows(_COUNT_DELIVERIES, values):
-            found.setdefault(index, {})[status] = count
-        return found
-
-    def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
-        """Messages that came, by step: when the server received them. What we sent and drafts do not count."""
-        bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}
-        rows: Iterable[tuple[int, int]] = self._database.rows(
-            _COUNT_ARRIVALS, self._step_values(accounts, since, step) | bounds
-        )
-        return dict(rows)
-
-    @staticmethod
-    def _step_values(accounts: str, since: datetime, step: int) -> dict[str, object]:
-        return {"accounts": accounts, "from": int(since.timestamp()), "step": step}
-
-    def _find_first_delivery(self, since: str) -> int:
-        """A number that none since then is below, or one behind the last where there is none since then.
-
-        By halving: numbers grow with time. Where the clock was set back meanwhile, some may be missed, and only a bar
-        of a chart is too short.
-        """
-        low, high = 0, int(self._database.value("SELECT max(number) FROM delivery_operations") or 0) + 1
-        while low < high:
-            middle = (low + high) // 2
-            row = self._database.row(_FIRST_DELIVERY_FROM, (middle,))
-            if row is None or row[1] >= since:
-                high = middle
-            else:
-                low = row[0] + 1
-        return low
-
-
-# --- Idempotency keys from before there were delivery operations: for 24 hours they answer as they did then ---
-
-
-class _LegacyAnswer(msgspec.Struct, frozen=True):
-    data: LegacySend
-    warnings: tuple[str, ...] = ()
-
-
-class LegacyIdempotencyKeys:
-    """Reads the answers that were stored."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database, self._clock = database, clock
-
-    def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyResponse | None:
-        """The answer that this key was given, or None where there is none or its time is over.
-
-        Raises IdempotencyConflict where it was another request.
-        """
-        row = self._database.row(
-            "SELECT request_hash, status, response_body FROM legacy_idempotency WHERE credential_id = ?"
-            " AND idempotency_key = ? AND expires_at > ?",
-            (credential_id, idempotency_key, to_timestamp(self._clock.now())),
-        )
-        if row is None:
-            return None
-        if row[0] != request_hash:
-            raise IdempotencyConflict(operation="")
-        envelope = decode_json(row[2], _LegacyAnswer)
-        return LegacyResponse(row[1], envelope.data, envelope.warnings)
-
-
-# --- How a delivery operation lies in a row, and the row as clients and the worker see it ---
+# --- Rows: writing them, and what clients and the worker get from them ---
 
 
 DELIVERY_COLUMNS = (
@@ -187,7 +79,7 @@ def warnings_of(row: Row) -> tuple[str, ...]:
 
 
 def to_delivery(row: Row) -> Delivery:
-    """A row of `COLUMNS` as clients see it."""
+    """A row of DELIVERY_COLUMNS as clients see it."""
     result_warnings = tuple(json.loads(row[6]).values())
     succeeded = row[3] == "succeeded"
     return Delivery(
@@ -202,7 +94,7 @@ def to_delivery(row: Row) -> Delivery:
 
 
 def to_work(row: Row, wire: Content) -> DeliveryWork:
-    """A row of `WORK` as the worker needs it, with its message."""
+    """A row of SELECT_WORK as the worker needs it, with its message."""
     return DeliveryWork(
         operation_id=row[0],
         account_id=row[1],
@@ -231,12 +123,12 @@ def to_work(row: Row, wire: Content) -> DeliveryWork:
 
 
 def to_open_delivery(row: Row) -> OpenDelivery:
-    """A row of `OPEN_DELIVERY`, without the message."""
+    """A row of SELECT_OPEN, without the message."""
     return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]), row[4])
 
 
 def to_scheduled(row: Row) -> ScheduledSend:
-    """A row of `SCHEDULED` as clients see it."""
+    """A row of SELECT_SCHEDULED as clients see it."""
     summary = decode_json(row[5] or b"{}", ScheduledSummary)
     return ScheduledSend(
         id=row[0],
@@ -369,6 +261,9 @@ def find_sent_source(database: Database, account_id: str, result_id: str) -> Con
     return None if row is None else with_bcc(load_message_bytes(database, row[0], row[1]), row[2])
 
 
+# --- Lists, quotas, drafts that are in use ---
+
+
 # Written exactly as in the partial indexes, so that they are used.
 _OPEN_DELIVERIES = "status IN ('queued', 'sending', 'uncertain')"
 _VISIBLE_TO_MEMBER = "d.shown AND (d.member_id = ? OR d.kind = 'scheduled')"
@@ -484,7 +379,7 @@ class DeliveryLists:
             )
 
 
-# --- Deliveries as people look at them: what was sent, to whom and when, and each step that it went ---
+# --- Timelines: what was sent, to whom and when, and each step ---
 
 
 #: Bytes of a message that hold its header; the subject of one with a longer header is not told.
@@ -546,7 +441,7 @@ class DeliveryTimelines:
 
 
 class _EntryDetails(NamedTuple):
-    """What `_ENTRY` has behind `COLUMNS`."""
+    """What `_ENTRY` has after DELIVERY_COLUMNS."""
 
     created_at: str
     updated_at: str
@@ -624,3 +519,114 @@ def _timeline_steps(phases: list[Row], status: DeliveryStatus, more: _EntryDetai
 
 def _to_moment(millis: int | None) -> str | None:
     return None if millis is None else to_timestamp(from_millis(millis))
+
+
+# --- How much was sent and how much arrived, by time, for charts; answered from indexes ---
+
+
+# Folders whose messages are ours, or lie in another folder as well: nothing in them has arrived. Where there are labels
+# everything lies in the folder of all mail, and what is ours is shown by others.
+_ALL_MAIL_FOLDERS = (
+    "SELECT h.number FROM folders h JOIN folders s ON s.account = h.account AND s.label = '\\Sent'"
+    " WHERE h.role = 'all' AND h.label IS NULL"
+)
+_FOLDERS_OF_OURS = f"""
+SELECT number FROM folders WHERE role IN ('sent', 'drafts', 'all', 'starred') AND number NOT IN ({_ALL_MAIL_FOLDERS})"""
+_SENT_BY_US = """
+SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
+  WHERE l.number = m.number AND s.label IN ('\\Sent', '\\Draft')"""
+_FIRST_DELIVERY_FROM = "SELECT number, created_at FROM delivery_operations WHERE number >= ? ORDER BY number LIMIT 1"
+# Each mailbox by its index, the newest part of it; theirs, and the scheduled ones of everybody.
+_COUNT_DELIVERIES = """
+SELECT (unixepoch(d.created_at) - :from) / :step, d.status, count(*)
+  FROM accounts a JOIN delivery_operations d ON d.account_id = a.id AND d.number >= :first
+  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')
+  AND d.created_at >= :since GROUP BY 1, 2"""
+# The number of a message is the second in which it came. The index has all that is asked for.
+_COUNT_ARRIVALS = f"""
+SELECT ((m.number >> 4) - :from) / :step, count(*)
+  FROM accounts a CROSS JOIN messages m INDEXED BY messages_account
+  ON m.account = a.number AND m.number >= :low AND m.number < :high
+  WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND m.folder NOT IN ({_FOLDERS_OF_OURS})
+  AND (m.folder NOT IN ({_ALL_MAIL_FOLDERS}) OR NOT EXISTS ({_SENT_BY_US})) GROUP BY 1"""
+
+
+class TrafficHistory:
+    """Reads how much happened when. Steps are counted from `since` on, from 0."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def count_deliveries(
+        self, accounts: str, member_id: str, since: datetime, step: int
+    ) -> Mapping[int, Mapping[str, int]]:
+        """The operations that this member sees, by step and status. `accounts`: ids, JSON; `step`: seconds."""
+        values = self._step_values(accounts, since, step) | {
+            "member": member_id,
+            "first": self._find_first_delivery(to_timestamp(since)),
+            "since": to_timestamp(since),
+        }
+        found: dict[int, dict[str, int]] = {}
+        for index, status, count in self._database.rows(_COUNT_DELIVERIES, values):
+            found.setdefault(index, {})[status] = count
+        return found
+
+    def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
+        """Messages that came, by step: when the server received them. What we sent and drafts do not count."""
+        bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}
+        rows: Iterable[tuple[int, int]] = self._database.rows(
+            _COUNT_ARRIVALS, self._step_values(accounts, since, step) | bounds
+        )
+        return dict(rows)
+
+    @staticmethod
+    def _step_values(accounts: str, since: datetime, step: int) -> dict[str, object]:
+        return {"accounts": accounts, "from": int(since.timestamp()), "step": step}
+
+    def _find_first_delivery(self, since: str) -> int:
+        """A number that none since then is below, or one behind the last where there is none since then.
+
+        By halving: numbers grow with time. Where the clock was set back meanwhile, some may be missed, and only a bar
+        of a chart is too short.
+        """
+        low, high = 0, int(self._database.value("SELECT max(number) FROM delivery_operations") or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            row = self._database.row(_FIRST_DELIVERY_FROM, (middle,))
+            if row is None or row[1] >= since:
+                high = middle
+            else:
+                low = row[0] + 1
+        return low
+
+
+# --- Idempotency keys from before there were delivery operations: for 24 hours they give the same answer ---
+
+
+class _LegacyAnswer(msgspec.Struct, frozen=True):
+    data: LegacySend
+    warnings: tuple[str, ...] = ()
+
+
+class LegacyIdempotencyKeys:
+    """Reads the answers that were stored."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyResponse | None:
+        """The answer that this key was given, or None where there is none or its time is over.
+
+        Raises IdempotencyConflict where it was another request.
+        """
+        row = self._database.row(
+            "SELECT request_hash, status, response_body FROM legacy_idempotency WHERE credential_id = ?"
+            " AND idempotency_key = ? AND expires_at > ?",
+            (credential_id, idempotency_key, to_timestamp(self._clock.now())),
+        )
+        if row is None:
+            return None
+        if row[0] != request_hash:
+            raise IdempotencyConflict(operation="")
+        envelope = decode_json(row[2], _LegacyAnswer)
+        return LegacyResponse(row[1], envelope.data, envelope.warnings)

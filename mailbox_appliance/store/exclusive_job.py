@@ -1,4 +1,4 @@
-"""What takes long is done one at a time, and tells how far it is: backups, their verification, checks, a restore.
+"""Long work, one job at a time, with its progress: backups, their verification, checks, a restore.
 
 A second job is refused rather than queued, since each waiting request holds a worker.
 """
@@ -23,7 +23,7 @@ class JobProgress:
 
 
 class ExclusiveJob:
-    """The place that whoever works long must have."""
+    """The one place that any long work must hold."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -1,4 +1,4 @@
-"""Files of a data directory: crash-safe writing, disk and SQLite errors, and free disk space."""
+"""Files of a data directory: crash-safe writing, free disk space, and errors of the disk and of SQLite."""
 
 import os
 from pathlib import Path
@@ -64,8 +64,7 @@ def remove_database(file: Path) -> None:
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 
 
-# ---
-# Room on the disk: how much is free, whether it is enough for what is to be done, and what is said where it is not.
+# --- Disk space: how much is free, and how much a copy or a backup takes ---
 #
 # A backup is at first a copy of the database and then a file made of that copy, so it takes both for a moment.
 # Whatever replaces the database has the old and the new one there at once.

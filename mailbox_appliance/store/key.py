@@ -48,7 +48,7 @@ from mailbox_appliance.model.decoding import convert
 from mailbox_appliance.store.files import KEY_FILE, half_written_path, write_private
 from mailbox_appliance.system import files, keyring, ownership
 
-# --- The slots of a key file: each holds the 32-byte master key of a store, locked in a way of its own ---
+# --- The slots of a key file: each holds the master key, locked in its own way ---
 #
 #     file        the key itself                            whoever has the file has the key
 #     passphrase  locked by a passphrase                    Argon2id (RFC 9106) makes the key that locks it
@@ -115,7 +115,7 @@ def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
         raise ValueError("no slot, or two of a kind")
 
 
-# --- locking ---
+# --- Locking the key into slots ---
 
 
 def wrap_in_file(master: bytes) -> FileSlot:
@@ -139,7 +139,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 
 def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
-    """A slot that the key in the keychain opens; see `keyring_kek`."""
+    """A slot that the key in the keychain opens; see `load_keyring_kek`."""
     empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
@@ -188,7 +188,7 @@ def new_recovery_passphrase() -> str:
     return "-".join(groups)
 
 
-# --- unlocking ---
+# --- Unlocking slots ---
 
 
 def unlock_slots(
@@ -242,7 +242,7 @@ def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
 
 
 def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
-    """The master key in a slot, by what `passphrase_kek` made for it. Raises PassphraseWrong."""
+    """The master key in a slot, by what `derive_passphrase_kek` made for it. Raises PassphraseWrong."""
     try:
         return _unseal(kek, slot, store_id)
     except InvalidTag as error:
@@ -297,7 +297,7 @@ def _associated_data(slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes
     return json.dumps({"storeId": store_id, **facts}, sort_keys=True, separators=(",", ":")).encode()
 
 
-# --- Where the key of a store lies, and where its passphrase comes from, when the operator keeps them elsewhere ---
+# --- Where the key file lies, and where its passphrase comes from ---
 #
 #     MAILBOX_APPLIANCE_KEY_FILE, else the systemd credential `db-key`, else DIR/encryption.key
 #     MAILBOX_APPLIANCE_PASSPHRASE, else the systemd credential `passphrase`
@@ -391,6 +391,9 @@ def _find_credential(name: str, environment: Mapping[str, str]) -> Path | None:
     folder = environment.get(_CREDENTIALS_VARIABLE)
     file = Path(folder) / name if folder else None
     return file if file is not None and file.exists() else None
+
+
+# --- The key, and the key file ---
 
 
 CIPHERS = ("aegis", "chacha20")

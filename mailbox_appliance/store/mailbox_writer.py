@@ -1,6 +1,6 @@
-"""Writes of mirrored messages by sync and operations: in batches, each of which is one transaction.
+"""Writing mirrored messages, for sync and operations: in batches, each of which is one transaction.
 
-Messages are added by their header or whole, get their body later, change flags, and leave (moves).
+Messages are added by their header or whole, get their body later, change flags, and leave (`moves.py`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,6 @@ from mailbox_appliance.model.messages import Address, ParsedMessage
 from mailbox_appliance.model.sync import FetchedMessage, FlagChange, LocatedMessage, MessageIdentity, MirroredFolder
 from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store import moves
-from mailbox_appliance.store import moves as store_moves
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.folders import Folders
 from mailbox_appliance.store.messages import (
@@ -37,10 +36,10 @@ from mailbox_appliance.store.messages import (
 )
 from mailbox_appliance.store.moves import ProviderIds, free_numbers
 
-# --- Messages of ours that the server has by now, drafts and copies of what was sent: where they lie, and as what ---
+# --- Drafts and sent copies that the server has by now: where they lie, and as what ---
 #
 # The id that was promised stays, whatever sync has seen meanwhile. On a server with labels all of them lie in one
-# folder, where a draft and what was sent of it may have the same Message-ID.
+# folder, where a draft and the message sent from it may have the same Message-ID.
 
 
 _SEEN_DOUBLE = """
@@ -83,7 +82,7 @@ def set_message_uid(
 
 
 def record_server_copy(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
-    """As `set_uid`, for a message whose provider has an id of its own for it: that is what was seen there.
+    """As `set_message_uid`, for a message whose provider has an id of its own for it: that is what was seen there.
 
     Inside a transaction.
     """
@@ -112,7 +111,7 @@ def _replace_doubles(database: Database, account: int, doubles: Sequence[int], o
         moves.delete_messages(database, doubles)
 
 
-# --- What the full-text index is told of a message; FTS5 without content, so it keeps the words and not the text ---
+# --- The full-text index: FTS5 without content, so it keeps the words and not the text ---
 #
 # Write rows in the order of their numbers: within a transaction FTS5 flushes what it has where a number is lower.
 
@@ -129,7 +128,7 @@ IndexRow = tuple[str, str, str, str, str, int]
 
 
 def index_row(number: int, account: int, parsed: ParsedMessage) -> IndexRow:
-    """A message as it is indexed; in the order of `INSERT` and `UPDATE`."""
+    """A message as it is indexed; in the order of INSERT_INDEX_ROW and UPDATE_INDEX_ROW."""
     return (
         to_index_text(parsed.subject),
         to_index_text(_people_text((parsed.sender,) if parsed.sender else ())),
@@ -144,7 +143,7 @@ def _people_text(people: Iterable[Address]) -> str:
     return " ".join([f"{each.name} {each.email}" if each.name else each.email for each in people])
 
 
-# --- How messages come into the mirror: a batch at a time, told apart into what is new, ours, and to be filled ---
+# --- Messages that arrive in the mirror, a batch at a time ---
 #
 # no row with its UID ........................... a new row, in its thread, indexed
 # none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID; where the provider
@@ -394,6 +393,9 @@ def _has_attachment(parsed: ParsedMessage) -> bool:
     return any(each.disposition != "inline" for each in parsed.attachments)
 
 
+# --- The writer ---
+
+
 _CHANGE_FLAGS = "UPDATE messages SET flags = (flags & 64) | ?, keywords = ? WHERE folder = ? AND uid = ?"
 _SELECT_FLAGS = "SELECT uid, flags, keywords FROM messages WHERE folder = ?"
 _NUMBERS_OF_UIDS = "SELECT number FROM messages WHERE folder = ? AND uid IN (SELECT value FROM json_each(?))"
@@ -488,7 +490,7 @@ class MailboxWriter:
     ) -> None:
         """Add our copy of a message before the server has it, under promised ids. Inside a transaction.
 
-        `parsed` is best `with_words`, since making them takes long.
+        Pass `parsed` through `with_searched_words` first, since making these words takes long.
         """
         account = self._find_account(folder.number)
         if account is not None:
@@ -582,7 +584,7 @@ class MailboxWriter:
 
         They stay readable until they are found in another place, or purged.
         """
-        return store_moves.detach_messages(self._database, folder_number, uids)
+        return moves.detach_messages(self._database, folder_number, uids)
 
     def reattach(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
         """Let messages that are gone be those that were seen in this folder; answers the UIDs that are settled so."""
@@ -590,21 +592,21 @@ class MailboxWriter:
             account = self._find_account(folder.number)
             if account is None:
                 return frozenset()
-            return store_moves.reattach_messages(self._database, account, folder.number, sightings)
+            return moves.reattach_messages(self._database, account, folder.number, sightings)
 
     def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
         """The numbers of other folders of the mailbox in which one of these messages lies as far as we know."""
         account = self._find_account(folder.number)
         return (
-            store_moves.find_other_folders(self._database, account, folder.number, sightings)
+            moves.find_other_folders(self._database, account, folder.number, sightings)
             if account is not None
             else frozenset()
         )
 
-    def record_moves(self, account_id: str, moves: Sequence[tuple[str, int, int | None]]) -> None:
+    def record_moves(self, account_id: str, moved: Sequence[tuple[str, int, int | None]]) -> None:
         """Note what we moved: message id, number of the folder it is in now, its UID there (None: not known)."""
         with self._database.transaction():
-            store_moves.record_moves(self._database, self._account_number(account_id), moves)
+            moves.record_moves(self._database, self._account_number(account_id), moved)
 
     def correct_sizes(self, number: int, sizes: Mapping[tuple[str, str], int]) -> None:
         """Note how large attachments of a message are, by part and type, now that they were seen."""
@@ -623,11 +625,11 @@ class MailboxWriter:
 
     def list_gone(self, account_id: str) -> frozenset[int]:
         """The numbers of the messages of a mailbox that are gone."""
-        return store_moves.list_gone(self._database, self._account_number(account_id))
+        return moves.list_gone(self._database, self._account_number(account_id))
 
     def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
         """Delete the messages that are gone, or those of `before` that still are; answers how many. In batches."""
-        return store_moves.purge_gone(self._database, self._account_number(account_id), before)
+        return moves.purge_gone(self._database, self._account_number(account_id), before)
 
     def _add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], body: int) -> tuple[str, ...]:
         ready = _prepare_batch(batch)

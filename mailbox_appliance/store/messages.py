@@ -34,7 +34,7 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.search import Search, in_condition
 
-# --- How a message lies in a row, and the row as the record that clients see ---
+# --- Rows, and the records that clients see ---
 
 
 _FLAG_BITS = {"\\seen": 1, "\\flagged": 2, "\\draft": 4, "\\answered": 8, "$forwarded": 16, "\\deleted": 32}
@@ -148,7 +148,7 @@ def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str
 
 
 def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
-    """A row of `LOCATED`."""
+    """A row of LOCATED_COLUMNS."""
     identity, number, _, uid, message_id, size, millis, bits, words, body, gone, provider_id = row
     flags = unpack_flags(bits, words)
     at = from_millis(millis)
@@ -159,12 +159,12 @@ def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
 
 
 def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:
-    """A row of `SELECT` as it stands in a list, with what a search for a text has to say."""
+    """A row of SELECT_MESSAGES as it stands in a list, with what a search for a text has to say."""
     return Message(**_message_fields(row), search_context=context)
 
 
 def to_whole_message(row: Row) -> Message:
-    """A row of `SELECT_WHOLE`, with body and headers."""
+    """A row of SELECT_WHOLE_MESSAGES, with body and headers."""
     text, html, headers = row[15:18]
     body = Body(text=UNSET if text is None else text, html=UNSET if html is None else html)
     return Message(**_message_fields(row), body=body, headers=json.loads(headers or "{}"))
@@ -204,6 +204,9 @@ def _to_attachment(stored: _StoredAttachment) -> Attachment:
         content_id=stored.content_id or UNSET,
         disposition=stored.disposition or UNSET,  # type: ignore[arg-type]  # one of the two by the table it came from
     )
+
+
+# --- Pages and single messages ---
 
 
 _BY_MESSAGE_ID = """
@@ -248,8 +251,8 @@ class Messages:
     def list_labels(self, account_id: str) -> tuple[str, ...]:
         """Every label that a message of a mailbox has, in order; once, whatever its case (RFC 9051 2.3.2).
 
-        On a server with labels also those that no message has. Only people's: what the system calls a label is told in
-        other ways.
+        On a server with labels also those that no message has. Only people's labels: those of the system are shown as
+        folders and flags.
         """
         sets = self._search.list_keyword_sets(account_id)
         # Beside the folder of all mail may lie others, such as chats, whose names are no labels of messages.
@@ -351,7 +354,7 @@ class Messages:
         return {number: excerpts.find(body, html, is_there=bool(there)) for number, body, html, there in rows}
 
 
-# --- Which messages belong together (RFC 5256): by the Message-IDs they have and name, else by base subject ---
+# --- Threads (RFC 5256): by the Message-IDs that messages have and name, else by base subject ---
 #
 #     links lead to threads ........ the message joins them; several become one, and the oldest keeps its id
 #     none, a reply or forward ..... joins the newest thread of its subject that was there before it; one that waits for

@@ -27,11 +27,9 @@ from mailbox_appliance.store.messages import (
     pack_keywords,
 )
 
-# ---
-# How messages are deleted: a batch at a time, each a transaction, so that nobody waits long for the right to write.
+# --- Deleting messages: a batch at a time, each a transaction, so that nobody waits long to write ---
 #
-# With a message go its body, its place in the full-text index, what was cached of it, and its thread when that is
-# empty.
+# With a message go its body, its place in the full-text index, what was cached of it, and its thread if that is empty.
 
 
 DELETED_AT_ONCE = 250  # messages that are deleted at once: some 40 ms
@@ -85,7 +83,7 @@ def _delete_rows(database: Database, rows: Sequence[Sequence[int]]) -> None:
     database.change_many("DELETE FROM messages WHERE number = ?", rows)
 
 
-# --- What only the provider knows of messages that were here before: its own ids of each, and of its thread ---
+# --- The provider's ids of messages and threads, noted for messages that were mirrored without them ---
 
 
 _SELECT_MESSAGES_TO_THREAD = """
@@ -125,6 +123,9 @@ def set_provider_ids(database: Database, account: int, messages: Sequence[Provid
     moved = [(thread, row[0]) for row, thread in zip(rows, threads, strict=True) if row[5] != thread]
     database.change_many(_SET_RESULT_THREAD, moved)
     delete_empty_threads(database, [row[5] for row in rows])
+
+
+# --- Messages that are gone, and found again ---
 
 
 _MOVED_AT_ONCE = 1000
@@ -261,7 +262,7 @@ def find_other_folders(
 ) -> frozenset[int]:
     """The numbers of the other folders in which one of these messages lies as far as we know.
 
-    Not of those with a provider's id: `reattach` needs no look for them.
+    Not of those with a provider's id: `reattach_messages` needs no look for them.
     """
     sightings = [sighting for sighting in sightings if sighting.provider_id is None]
     marks = {_fingerprint_of(sighting) for sighting in sightings}

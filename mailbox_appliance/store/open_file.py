@@ -248,7 +248,7 @@ def _check_format(file: Path, application: int, number: int) -> None:
         raise problem
 
 
-# --- One process owns a data directory: an advisory lock on `lock`, which holds its pid and ends with its process ---
+# --- The lock of a data directory: advisory, on the file `lock`, which holds the owner's pid ---
 
 
 # The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
@@ -259,7 +259,7 @@ class DirectoryLock:
     """The lock of a data directory, held from construction to `release`.
 
     Raises StoreInUse, naming the owner's pid, where another process holds it, and StoreUnusable where it cannot be had,
-    or where the directory or a file in it is another user's (`ownership`); then nothing on the disk was changed.
+    or where the directory or a file in it is another user's (`system/ownership.py`); then nothing on the disk changed.
     """
 
     def __init__(self, folder: Path) -> None:

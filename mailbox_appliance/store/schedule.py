@@ -154,12 +154,12 @@ class DeliverySchedule:
 
 
 def _to_chore(row: Row) -> PostSendTask:
-    """A row of `_CHORES`."""
+    """A row of _SELECT_CHORES."""
     operation_id, account_id, kind, message_id, version, flag, attempts = row
     return PostSendTask(operation_id, account_id, kind, message_id, version, flag, attempts)
 
 
-# --- The copies of sent messages that are still to be filed in Sent ---
+# --- Copies of sent messages that are still to be filed in Sent ---
 
 
 #: The warnings of a result, without and with what is said of the copy.

@@ -24,11 +24,10 @@ from mailbox_appliance.mail.search import WordPrefix
 from mailbox_appliance.model.messages import MessageFilter, SearchTerm
 from mailbox_appliance.store.database import Database
 
-# ---
-# The messages that a folder shows by its label, as a list asks for them: from `message_labels`, in their order.
+# --- Messages that a folder shows by its label: from `message_labels`, in its order ---
 #
-# That table holds the flags as well. Other labels that a message must have too are looked up in it, dates in the
-# index of the mailbox. Of several labels the rarest is gone through.
+# That table holds the flags as well. Other labels that a message must have are looked up in it, dates in the index of
+# the mailbox. Of several labels the rarest is gone through.
 
 
 _LABEL_FOLDERS = "SELECT number, label FROM folders WHERE account = ? AND label IS NOT NULL"
@@ -80,12 +79,10 @@ def select_labeled(
     return f"SELECT number FROM message_labels WHERE {' AND '.join(conditions)}", tuple(parameters)
 
 
-# ---
-# From which index the messages of a filter come, in their order. There is one for every question of one filter.
+# --- The index that gives the messages of a filter in their order; each single condition has one ---
 #
-# A source is a SELECT of numbers without ORDER BY and LIMIT. Where several are needed (folders, sets of keywords), a
-# page is put together from a page of each. What an index does not hold is looked up in the row (RFC 9051 2.3.2:
-# flags).
+# A source is a SELECT of numbers without ORDER BY and LIMIT. If several are needed (folders, sets of keywords), a page
+# is put together from a page of each. What an index does not hold is looked up in the row (RFC 9051 2.3.2: flags).
 
 
 _FLAG_CONDITIONS: Mapping[str, Mapping[bool, str]] = {
@@ -297,7 +294,7 @@ def _label_query(account: int, folder: int, others: Sequence[int], wanted: Messa
     return NumberQuery(*select_labeled(account, folder, others, flag_conditions(wanted), date_condition(wanted, "m.")))
 
 
-# --- Beginnings of words, as the index can find them quickly ---
+# --- Beginnings of words, in a form that the index finds quickly ---
 #
 # The index holds the beginnings of four characters (`prefix='4'` in formats/format_5.py). A shorter one is all those
 # of four that begin with it, and a longer one is the words themselves:
@@ -356,6 +353,9 @@ def _next_prefix(start: str) -> str | None:
             # The surrogates are no characters of a text.
             return start[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
     return None
+
+
+# --- The search ---
 
 
 _AFTER_ALL = 1 << 62

@@ -1,6 +1,4 @@
-"""How much there is of everything, for `/metrics`: asked of indexes and small tables, so that a large store is told of
-in milliseconds.
-"""
+"""How much the store holds, for the page `/metrics`: from indexes and small tables, so it takes milliseconds."""
 
 from dataclasses import dataclass
 

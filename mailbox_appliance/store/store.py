@@ -2,7 +2,7 @@
 
 DIR/lock            owned by one process        DIR/mailbox.db      the encrypted database, with -wal and -shm
 DIR/encryption.key  the key in its slots        DIR/mailbox.db.new  a store being made; never opened, thrown away
-DIR/.next           files that replace others together (store/swap)         DIR/backups         see store/container
+DIR/.next           files that replace others together: restore/swap.py     DIR/backups         backup/container.py
 """
 
 import json

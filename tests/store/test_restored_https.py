@@ -99,7 +99,7 @@ def test_links_of_the_operators_stay_links(folder: Path, clock: FakeClock, tmp_p
 def test_a_pair_that_counts_already_but_is_not_in_its_place_stays(
     folder: Path, clock: FakeClock, moved: tuple[str, ...]
 ) -> None:
-    """As `certificates.files` leaves it when it is broken off: what lies in `tls/.next` counts."""
+    """As `tls/files.py` leaves it when it is broken off: what lies in `tls/.next` counts."""
     put(folder, THEN)
     file = back_up(folder, clock)
     put(folder, {})
@@ -137,7 +137,7 @@ def test_half_a_pair_that_was_left_over_does_not_count_beside_the_restored_one(
 
 
 def test_what_is_replaced_is_kept_with_the_pair_that_counts(folder: Path, clock: FakeClock) -> None:
-    """The key has moved, and its certificate not yet: as `certificates.files` leaves it when it is broken off."""
+    """The key has moved, and its certificate not yet: as `tls/files.py` leaves it when it is broken off."""
     put(folder, {PAIR[0]: b"old certificate", PAIR[1]: b"new key"})
     (folder / "tls" / ".next").mkdir()
     (folder / "tls" / ".next" / "cert.pem").write_bytes(b"new certificate")

@@ -65,11 +65,13 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import Slot, StoreKey, read_key_file, render_key_file, require_passphrase, wrap_in_file
 from mailbox_appliance.store.open_file import wal_path
 
-# --- What lies in `backups/`, told by the readable beginning of each file; nothing is opened ---
+log = logging.getLogger(__name__)
+
+# --- Listing ---
 #
 # A backup is listed once: of copies the one that lies where it is known to, else the one with a name as it was given,
-# else the one whose name comes first; a link only where there is nothing else. What is not listed is told of: files
-# that are no backups or not whole, copies, and names that nobody could be shown.
+# else the one whose name comes first; a link only if there is nothing else. What is not listed is reported: files that
+# are no backups or not whole, copies, and names that cannot be shown.
 
 
 #: Where backups are known to lie, by their ids.
@@ -154,7 +156,9 @@ def _rank_copy(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, b
 
 
 def _is_original_name(name: str, manifest: Manifest) -> bool:
-    """Whether a backup may have got this name when it was made: that of its second, or of one soon after (`bundle`)."""
+    """Whether a backup may have got this name when it was made (`stage_backup`): that of its second, or of one soon
+    after.
+    """
     given = _BACKUP_NAME.fullmatch(name)
     made = re.sub(r"[-:]|\.\d+", "", manifest.created_at)
     return given is not None and given[2] == manifest.reason and given[1] >= made
@@ -191,13 +195,9 @@ def _printable_name(name: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
-# ---
-# Which of the daily backups are kept: the newest of each of some days, and of each of some weeks (ISO 8601, UTC).
+# --- Daily backups that are kept: the newest of each of some days, and of each of some weeks (ISO 8601, UTC) ---
 #
-# Days and weeks are those that there is a backup of, so that a machine that was off for a month keeps as many as
-# another.
-#
-# A backup from the future is kept and counts for nothing: the clock was wrong then, or is wrong now.
+# Only days and weeks with a backup count, so a machine that was off for a month keeps as many as another.
 
 
 #: A clock may be corrected by a little at any time.
@@ -241,7 +241,7 @@ _CONFIG: SectionName = "config.toml"
 
 
 class Backups:
-    """Those of an open store."""
+    """The backups of an open store."""
 
     def __init__(self, folder: Path, database: Database, key: StoreKey, key_file: Path, clock: Clock) -> None:
         self._folder, self._key, self._key_file, self._clock = folder, key, key_file, clock

@@ -66,13 +66,12 @@ from mailbox_appliance.store.key import (
 from mailbox_appliance.system.files import NO_WAIT
 from mailbox_appliance.version import __version__
 
-# ---
-# Encrypting what does not fit into memory: chunks of 1 MiB that can neither be changed, moved, dropped nor added.
+# --- The encrypted stream: chunks of 1 MiB that can neither be changed, moved, dropped nor added ---
 #
-# chunk 0 | tag | chunk 1 | tag | ... | last chunk | tag     nonce of each: 7 random bytes, its number, last or not
+#     chunk 0 | tag | chunk 1 | tag | ... | last chunk | tag     nonce of each: 7 random bytes, its number, last or not
 #
 # This is the STREAM construction (Hoang, Reyhanitabar, Rogaway, Vizar: Online Authenticated-Encryption, 2015). Every
-# chunk but the last is full; of nothing at all there is one empty chunk. A key is used for one stream only.
+# chunk but the last is full; an empty stream has one empty chunk. A key is used for one stream only.
 
 
 CHUNK_SIZE, TAG_SIZE = 1 << 20, 16
@@ -171,13 +170,10 @@ def _batches(first: int, end: int) -> Iterator[range]:
         yield range(number, min(number + _TOGETHER, end))
 
 
-# --- The readable beginning of a backup file: what is in it, when it was made, and in what slots its key lies ---
+# --- The manifest, which is read without a key ---
 #
-# MBXBACKUP\n | length, 4 bytes | SHA-256 of the manifest | manifest, JSON | HMAC of the manifest | sealed sections
-#
-# The SHA-256 tells, without any key, damage from a wrong passphrase; the HMAC, by the key of the sections, tells that
-# nobody has written another manifest. Nothing in it is believed that the size of the file does not bear out, and no
-# name in it is one of a fixed few.
+# The SHA-256 tells damage from a wrong passphrase. The HMAC, by the key of the sections, shows that nobody has written
+# another manifest. Sizes in it must agree with the size of the file, and the names of sections are a fixed few.
 
 
 MAGIC = b"MBXBACKUP\n"
@@ -362,7 +358,7 @@ def _check_sizes(file: Path, manifest: Manifest, length: int, size: int) -> None
         raise BackupAltered(file=file.name, reason="something was added at its end")
 
 
-# --- The key that a backup is sealed with, and how it is found again: from its slots, or with its passphrase ---
+# --- The key of the sections, found from the slots in the backup or with its passphrase ---
 
 
 _NOTHING_GIVEN = "it needs its passphrase (--passphrase-stdin), and none was given."
@@ -402,6 +398,9 @@ def unlock_backup(file: Path, manifest: Manifest, passphrase: str | None) -> tup
         raise BackupWrongPassphrase(file=file.name, reason=reason) from error
     except KeyUnusable as error:
         raise BackupUnusable(reason=error.message) from error
+
+
+# --- Writing and reading a backup file ---
 
 
 ENCRYPTING, VERIFYING, UNPACKING = "encrypting", "verifying", "unpacking"

@@ -41,7 +41,7 @@ _DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StagedBackup:
-    """A backup that is written and was read back; nobody sees it before `keep`."""
+    """A backup that is written and was read back; nobody sees it before `publish`."""
 
     def __init__(
         self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest, seconds: dict[str, float]
@@ -157,7 +157,7 @@ def _source_size(source: SectionSource) -> int:
     return len(source.content) if isinstance(source.content, bytes) else source.content.stat().st_size
 
 
-# --- A copy of the database of an open store, as it is at one moment, while others go on reading and writing ---
+# --- Copying the database of an open store as it is at one moment, while others go on reading and writing ---
 #
 #     write, BEGIN, read     a reader of the log only: from now on nothing that we have not seen is folded into
 #                            the file, and the log does not begin anew while we copy it, which would mix both

@@ -25,15 +25,12 @@ from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.open_file import wal_path
 from mailbox_appliance.store.schema import TABLE_NAMES, find_missing_table
 
-# ---
-# Lets SQLite read a database where it lies in a backup, so that a plain one of an older format never touches the
-# disk.
-#
-# SQLite asks for pages; each is taken out of the sealed chunk that holds it, the last few of which are kept open.
-# Nothing can be written, and no file has another name than the sections of the one backup.
-
-
 # ruff: noqa: N802, ARG002 - the names and arguments are SQLite's (sqlite.org/c3ref/io_methods.html)
+
+# --- A virtual file system, by which SQLite reads a plain database inside a backup ---
+#
+# SQLite asks for pages; each is taken out of the sealed chunk that holds it, and the last few chunks are kept. Nothing
+# can be written, and the sections of the one backup are the only files.
 
 
 _CHUNKS_KEPT = 32  # chunks of a MiB
@@ -137,6 +134,9 @@ class _SectionFile:
 
     def xTruncate(self, size: int) -> None:
         raise apsw.ReadOnlyError("a backup is not written to")
+
+
+# --- Checking and counting ---
 
 
 CHECKING = "checking"

@@ -213,11 +213,11 @@ def format_4_views(number: int) -> Mapping[str, str]:
     return {f"older_{table}": ladder.get(table, f"SELECT * FROM old.{table}") for table in FORMAT_4}
 
 
-# --- From format 4 to format 5: which column comes of what, in SQL, and what is the same afterwards ---
+# --- From format 4 to format 5: where each column comes from, and what must be the same afterwards ---
 #
-# A connection has the old store's tables as `older_...` (format_4.views) and the new store as `main`. What only
-# Python can make stands in temporary tables meanwhile: the keys of emails, and unsealed secrets. Deliveries and the
-# audit log have files of their own (sends_from_4, audit_from_4).
+# A connection has the old store's tables as `older_...` (`format_4_views`) and the new store as `main`. What only
+# Python can make stands in temporary tables meanwhile: the keys of emails, and unsealed secrets. Deliveries are in
+# format_4_deliveries.py.
 
 
 TEMPORARY_TABLES = (
@@ -377,12 +377,11 @@ def assign_email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str
     return keys, twins
 
 
-# ---
-# The audit log of format 4 as rows of format 5's: in their order, counted from 1, and sealed by whoever appends them.
+# --- The audit log of format 4 as rows of format 5, in their order; `Audit.append` numbers and seals them ---
 #
-# A row's id is `aud_` and its old number. What was acted on was one text and is a kind and an id now; which member
-# acted, and whom a row concerns, is what the old store still knows of the credential, key, session or mailbox that it
-# names.
+# A row's id is `aud_` and its old number. What was acted on was one text and is a kind and an id now. Which member
+# acted, and whom a row concerns, comes from what the old store still knows of the credential, key, session or mailbox
+# that the row names.
 
 
 _AUDIT_ROWS_AT_ONCE = 5_000
@@ -421,7 +420,7 @@ SELECT f.id FROM ({_AUDIT_FACTS}) f LEFT JOIN main.audit_events n ON n.id = f.id
 
 
 def read_audit_rows(database: Database, tell: Callable[[int], None]) -> Iterator[Row]:
-    """The rows, as `audit.FACTS` has them, the oldest first; `tell` hears how many have been read."""
+    """The rows, as `audit.FACT_COLUMNS` has them, the oldest first; `tell` hears how many have been read."""
     after, read = -(1 << 62), 0
     while batch := database.rows(f"{_AUDIT_FACTS} WHERE o.id > ? ORDER BY o.id LIMIT {_AUDIT_ROWS_AT_ONCE}", (after,)):
         tell(read)

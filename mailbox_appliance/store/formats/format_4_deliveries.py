@@ -1,4 +1,4 @@
-"""The deliveries of format 4 as format 5 has them: what is to be sent is made ready, what is over stays as it was.
+"""Converting the deliveries of format 4 to format 5: what is to be sent is made ready, what is over stays as it was.
 
 queued       waits for its time again, with its message ready to go; one without message or recipients has failed
 sending      the old release was stopped in the middle of it: nobody knows, so it is uncertain

@@ -43,76 +43,7 @@ from mailbox_appliance.store.open_file import (
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.schema import find_schema_differences
 
-# --- Whether what stands in a store in more than one place agrees: asked in SQL, answered in counts ---
-
-
-_MAX_TABLES = 20
-#: What is told of rows that should not be, and which these are: each is one pass over an index or two.
-_OF_OTHER_MAILBOX = """messages m JOIN folders f ON f.number = m.folder JOIN threads t ON t.number = m.thread
-  WHERE f.account <> m.account OR t.account <> m.account"""
-_INCOMPLETE_PARTS = """cached_parts p WHERE p.size >= 0 AND p.size <>
-  (SELECT coalesce(sum(length(c.content)), 0) FROM cached_chunks c WHERE c.part = p.number)"""
-_LABEL_DIFFERENCES = """(
-  SELECT * FROM (SELECT folder, number, flags FROM message_labels EXCEPT SELECT * FROM messages_by_label)
-  UNION ALL SELECT * FROM (SELECT * FROM messages_by_label EXCEPT SELECT folder, number, flags FROM message_labels))"""
-_CONSISTENCY_RULES: tuple[tuple[str, str, str], ...] = (
-    (
-        "index_incomplete",
-        "{} messages are not in the search index, so that no search finds them",
-        "messages m LEFT JOIN message_index_docsize d ON d.id = m.number WHERE d.id IS NULL",
-    ),
-    (
-        "index_outdated",
-        "the search index holds {} messages that are not there",
-        "message_index_docsize d LEFT JOIN messages m ON m.number = d.id WHERE m.number IS NULL",
-    ),
-    (
-        "bodies_missing",
-        "{} messages have no row for their content",
-        "messages m LEFT JOIN bodies b ON b.number = m.number WHERE b.number IS NULL",
-    ),
-    ("mailbox_differs", "{} messages lie in a folder or thread of another mailbox", _OF_OTHER_MAILBOX),
-    (
-        "labels_differ",
-        "{} times a folder shows a message by its label, or does not, where it should not",
-        _LABEL_DIFFERENCES,
-    ),
-    ("parts_incomplete", "{} attachments that were kept are not complete", _INCOMPLETE_PARTS),
-)
-# In one statement, so that both counts are of one moment.
-_INDEX_COUNTS = """
-SELECT (SELECT count(*) FROM messages WHERE account = ?),
-  (SELECT count(*) FROM message_index WHERE message_index MATCH ?)"""
-
-
-def find_broken_references(database: Database) -> Iterator[StoreFault]:
-    """Rows that name another one that is not there: how many of each table, and in what."""
-    counts: dict[tuple[str, str], int] = {}
-    for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
-        counts[table, parent] = counts.get((table, parent), 0) + 1
-    for (table, parent), count in list(counts.items())[:_MAX_TABLES]:
-        text = f"{count} rows of the table {table} belong to rows of {parent} that are not there."
-        yield StoreFault(code="reference_broken", message=text)
-
-
-def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
-    """Rows of two tables that should agree, and do not."""
-    for code, text, rows in _CONSISTENCY_RULES:
-        if count := database.value(f"SELECT count(*) FROM {rows}"):
-            yield StoreFault(code=code, message=_sentence(text.format(count)))
-
-
-def find_index_gaps(database: Database) -> Iterator[StoreFault]:
-    """Mailboxes of which the search index does not find every message: it is asked, not only counted."""
-    for number, account in database.rows("SELECT number, id FROM accounts"):
-        there, found = database.row(_INDEX_COUNTS, (number, f"scope: a{number}")) or (0, 0)
-        if found != there:
-            text = f"the search index finds {found} of the {there} messages of the mailbox {account}"
-            yield StoreFault(code="index_differs", message=_sentence(text))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+# --- An open store ---
 
 
 #: What is told of one kind at most: a damaged file has it without end.
@@ -263,11 +194,82 @@ def _fault(code: str, message: str) -> StoreFault:
     return StoreFault(code=code, message=message)
 
 
-# ---
-# The check of a store that nobody has open: whatever its format, whatever is wrong with it. Nothing is changed.
+# --- Rows that should agree with others: asked in SQL, answered in counts ---
+
+
+_MAX_TABLES = 20
+#: What is told of rows that should not be, and which these are: each is one pass over an index or two.
+_OF_OTHER_MAILBOX = """messages m JOIN folders f ON f.number = m.folder JOIN threads t ON t.number = m.thread
+  WHERE f.account <> m.account OR t.account <> m.account"""
+_INCOMPLETE_PARTS = """cached_parts p WHERE p.size >= 0 AND p.size <>
+  (SELECT coalesce(sum(length(c.content)), 0) FROM cached_chunks c WHERE c.part = p.number)"""
+_LABEL_DIFFERENCES = """(
+  SELECT * FROM (SELECT folder, number, flags FROM message_labels EXCEPT SELECT * FROM messages_by_label)
+  UNION ALL SELECT * FROM (SELECT * FROM messages_by_label EXCEPT SELECT folder, number, flags FROM message_labels))"""
+_CONSISTENCY_RULES: tuple[tuple[str, str, str], ...] = (
+    (
+        "index_incomplete",
+        "{} messages are not in the search index, so that no search finds them",
+        "messages m LEFT JOIN message_index_docsize d ON d.id = m.number WHERE d.id IS NULL",
+    ),
+    (
+        "index_outdated",
+        "the search index holds {} messages that are not there",
+        "message_index_docsize d LEFT JOIN messages m ON m.number = d.id WHERE m.number IS NULL",
+    ),
+    (
+        "bodies_missing",
+        "{} messages have no row for their content",
+        "messages m LEFT JOIN bodies b ON b.number = m.number WHERE b.number IS NULL",
+    ),
+    ("mailbox_differs", "{} messages lie in a folder or thread of another mailbox", _OF_OTHER_MAILBOX),
+    (
+        "labels_differ",
+        "{} times a folder shows a message by its label, or does not, where it should not",
+        _LABEL_DIFFERENCES,
+    ),
+    ("parts_incomplete", "{} attachments that were kept are not complete", _INCOMPLETE_PARTS),
+)
+# In one statement, so that both counts are of one moment.
+_INDEX_COUNTS = """
+SELECT (SELECT count(*) FROM messages WHERE account = ?),
+  (SELECT count(*) FROM message_index WHERE message_index MATCH ?)"""
+
+
+def find_broken_references(database: Database) -> Iterator[StoreFault]:
+    """Rows that name another one that is not there: how many of each table, and in what."""
+    counts: dict[tuple[str, str], int] = {}
+    for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
+        counts[table, parent] = counts.get((table, parent), 0) + 1
+    for (table, parent), count in list(counts.items())[:_MAX_TABLES]:
+        text = f"{count} rows of the table {table} belong to rows of {parent} that are not there."
+        yield StoreFault(code="reference_broken", message=text)
+
+
+def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
+    """Rows of two tables that should agree, and do not."""
+    for code, text, rows in _CONSISTENCY_RULES:
+        if count := database.value(f"SELECT count(*) FROM {rows}"):
+            yield StoreFault(code=code, message=_sentence(text.format(count)))
+
+
+def find_index_gaps(database: Database) -> Iterator[StoreFault]:
+    """Mailboxes of which the search index does not find every message: it is asked, not only counted."""
+    for number, account in database.rows("SELECT number, id FROM accounts"):
+        there, found = database.row(_INDEX_COUNTS, (number, f"scope: a{number}")) or (0, 0)
+        if found != there:
+            text = f"the search index finds {found} of the {there} messages of the mailbox {account}"
+            yield StoreFault(code="index_differs", message=_sentence(text))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+# --- A closed store, whatever its format and whatever is wrong with it ---
 #
-# What opening refuses because a page cannot be read is what a check is for, so it looks on page by page. A log beside
-# the file stays where it is: it is read with it, and not folded in.
+# A store that does not open, because a page cannot be read, is checked page by page. A log beside the file is read with
+# it, and not folded in.
 
 
 def check_closed_store(

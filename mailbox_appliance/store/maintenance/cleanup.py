@@ -17,13 +17,15 @@ from mailbox_appliance.store import moves
 from mailbox_appliance.store.attachment_cache import PartCache
 from mailbox_appliance.store.database import Database
 
-# --- What is kept for a time only: deleted a batch at a time, each a transaction, so that nobody waits for long ---
+log = logging.getLogger(__name__)
+
+# --- Expired rows ---
 #
-# legacy_idempotency   until the key has expired delivery_phases      `store.keep_phases_days`, and as long as the
-# operation is not over; its outcome stays
+#     legacy_idempotency   kept until the key has expired
+#     delivery_phases      kept for `store.keep_phases_days`, and until the operation is over; its outcome stays
 
 
-PHASES_KEPT = timedelta(days=90)  # unless a setting says otherwise
+PHASES_KEPT = timedelta(days=90)  # unless `store.keep_phases_days` says otherwise
 PHASES_AT_ONCE = 500  # phases that are looked at in a step: some 10 ms where all of them go
 
 # In the order in which they were written.
@@ -51,7 +53,8 @@ def delete_some_phases(database: Database, now: datetime, after: int, kept: time
     return rows[-1][0] if len(rows) == PHASES_AT_ONCE and any(is_old for _, is_old, _ in rows) else None
 
 
-log = logging.getLogger(__name__)
+# --- The cleaner ---
+
 
 CLEANUP_INTERVAL = 5.0  # seconds between two looks
 _EXPIRY_INTERVAL = 3600.0

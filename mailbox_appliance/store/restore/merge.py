@@ -5,9 +5,9 @@
     related, and neither is later than the other .... what either knows to be over or revoked is; scheduled sends wait
     there is none, it does not open, or is another's  nothing is known: sessions end, and scheduled sends wait
 
-Where HTTPS is offered stays as it is now in any case. `kinship` says how the two are related, `merge_rights` merges
-rights. The audit log goes on where the present one begins with it, row by row and seal by seal: one that is broken
-stays broken.
+Where HTTPS is offered stays as it is now in any case. `kinship.py` finds how the two are related, `merge_rights.py`
+merges rights. If the present audit log begins with the restored one, its later rows are appended with their seals; a
+broken log stays broken.
 """
 
 import json
@@ -29,7 +29,7 @@ from mailbox_appliance.store.restore.kinship import BackupOrigin, Kinship, Relat
 from mailbox_appliance.store.restore.merge_rights import MergedRights
 from mailbox_appliance.store.schema import TRIGGERS
 
-# --- Sends that happened since a backup was made, so that none happens again: carried into the restored store ---
+# --- Sends since the backup, merged so that none happens again ---
 #
 #     in the present store ............ its row counts, with message, steps and chores; newer ones are added
 #     in the backup only .............. being sent, or due before the restore: uncertain, evidence is looked for
@@ -42,7 +42,7 @@ from mailbox_appliance.store.schema import TRIGGERS
 #     where a restore is undone ....... what that restore ended is as the backup has it
 #
 # Restored is `main`, the other is `present`. Both hold the mailboxes by id; the numbers of either mean nothing in the
-# other. Results may name messages that the restored mirror lacks: they come with the next look at the mailbox.
+# other. Results may name messages that the restored mirror lacks: the next sync of the mailbox brings them.
 
 
 HOLD_SETTING = "sending.hold_scheduled"
@@ -310,6 +310,9 @@ def _are_held(database: Database) -> bool:
 def _count_waiting(database: Database) -> int:
     sql = f"SELECT count(*) FROM main.delivery_operations WHERE {_IS_OPEN} AND status = 'queued'"
     return int(database.value(sql))
+
+
+# --- Everything: sends, rights, settings and the log ---
 
 
 #: Where HTTPS is offered belongs to this computer: a restore must not shut out who administrates from elsewhere.

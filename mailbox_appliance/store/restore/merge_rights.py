@@ -185,8 +185,7 @@ def _find_undone(database: Database, kinship: Kinship) -> _Undone:
     )
 
 
-# ---
-# Rights where the present store and the backup have forked: neither is the later one, so the narrower of both counts.
+# --- Stores that have forked: the narrower right of both counts ---
 #
 #     members ....... of role and status the lesser; the password that was set last; who was removed from the present
 #                     store, as its log tells, comes back suspended, without a password
@@ -194,8 +193,6 @@ def _find_undone(database: Database, kinship: Kinship) -> _Undone:
 #                     they were made after the backup was: earlier ones are gone from it with their members
 #     sessions ...... those of both, and those of the present store that began after the backup was made
 #     mailboxes ..... servers and passwords of the backup; shared where they are in both
-#
-# Restored is `main`, the other is `present`.
 
 
 _NEVER = "9999"  # later than any timestamp

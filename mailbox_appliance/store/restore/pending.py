@@ -1,8 +1,8 @@
-"""A note of a restore that was accepted: where it comes to nothing, whatever ended the process, the audit log says so.
+"""A marker for a restore that was accepted, so that the audit log records it if it fails, whatever ended the process.
 
-.next.making/accepted   from before the answer on; the decision (store/swap) takes it along, so that it is gone once
-                        the restored store is in its place
-the next opening        finds it only where nothing was decided: `backup.restore` failed, by whoever asked for it
+.next.making/accepted   written before the answer; `swap.commit` renames it with its folder, so that it is gone once the
+                        restored store is in its place
+the next opening        finds it only if nothing was committed: then `backup.restore` failed, by whoever asked for it
 """
 
 import json

@@ -3,7 +3,7 @@
     prepare_restore   while the store is in use        .next.making/  the store of the backup, of this format, verified
     complete_restore  its files are closed             backups/...-pre-restore  the replaced files, as they were
                                                        merge_present  what was sent and revoked since, and an audit row
-                                                       one rename     decides (restore/swap)
+                                                       one rename     decides (swap.py)
     undo_restore      where the new one does not open  the same way back, from the pre-restore backup
 
 Whatever fails before the rename leaves the store as it was. The key file of a present store that opens stays in force,
@@ -107,7 +107,7 @@ def prepare_restore(
 ) -> PreparedRestore:
     """Unpack and check a backup beside the store of a data directory, which may be in use. Under the directory's lock.
 
-    `present`: the store that is there, where it opens. What is unpacked stays there for `complete`, or for
+    `present`: the store that is there, where it opens. What is unpacked stays there for `complete_restore`, or for
     `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, what `check_config` raises; then nothing is
     left of it.
     """
@@ -210,7 +210,7 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
 
 
 def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
-    """Let what a restore replaced be the store again, as it lay there: `kept` is its backup. As `complete`."""
+    """Let what a restore replaced be the store again, as it lay there: `kept` is its backup. As `complete_restore`."""
     folder, container = prepared.folder, open_container(kept, key=prepared.key)
     with failures_as_restore_errors(folder):
         making = swap.begin(folder)
@@ -284,7 +284,7 @@ def _not_enough_room(folder: Path) -> NotEnoughRoom:
     return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")
 
 
-# --- Unpacking a backup into an empty directory: as a store of its own, or byte for byte as the files were ---
+# --- Restoring into an empty directory: as a store of its own, or byte for byte as the files were ---
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def unpack_into_folder(
 
     A store of an older format comes byte for byte as it was, and so does what a restore replaced where nothing opens
     it. Any other opens there as a store of its own, that knows nothing of what happened since. `key`: of the store that
-    it may be of. Raises as `prepare`, Conflict where there is something.
+    it may be of. Raises as `prepare_restore`, Conflict where there is something.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     is_new = _make_target(target)
@@ -342,8 +342,9 @@ def preview_unpack(
     key: StoreKey | None = None,
     progress: Progress | None = None,
 ) -> UnpackResult:
-    """Tell what `unpack_to` would make of a backup, from trying it: where it would be, in a folder that is there
-    meanwhile only. Raises as that does.
+    """Tell what `unpack_into_folder` would make of a backup, by trying it in a temporary folder on the same disk.
+
+    Raises as that does.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     with _trial_folder(target) as folder:
@@ -381,7 +382,7 @@ def _summarize_as_it_was(container: Container, folder: Path, progress: Progress 
 
 @contextmanager
 def _trial_folder(target: Path) -> Iterator[Path]:
-    """A folder on the disk of an empty directory, or of one to be made; it goes in the end. Raises as `_made`."""
+    """A temporary folder on the disk of an empty directory, or of one to be made. Raises as `_make_target`."""
     with failures_as_restore_errors(target):
         _require_empty(target)
         there = next(each for each in (target, *target.parents) if os.path.lexists(each))

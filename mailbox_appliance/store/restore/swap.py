@@ -1,6 +1,6 @@
 """Replacing several files of a data directory at once: all of them, or none, whenever it stops.
 
-    .next.making/   the new files, being made; thrown away by the next start, but for the marker (restore/pending)
+    .next.making/   the new files, being made; thrown away by the next start, but for the marker (pending.py)
     .next/          complete and on the disk: from the rename to this name on they are the store's
                     moved into place one by one, again from the beginning after a crash
     .next/plan      where the key file goes to, and which files are to be no more
@@ -54,7 +54,7 @@ def discard(folder: Path) -> None:
 
 
 def marker_path(folder: Path) -> Path:
-    """Where it is noted what is being made (store/accepted). What is decided takes it along."""
+    """Where `pending.py` notes the restore whose files are being made; `commit` renames it with its folder."""
     return folder / _MAKING / _MARKER
 
 
@@ -187,8 +187,7 @@ def _copy_over(new: Path, target: Path) -> None:
     replace_file(beside, target)
 
 
-# ---
-# The key file that a restore finds in its place: one with the same key keeps its slots, any other is kept beside.
+# --- The key file that a restore finds in its place: with the same key its slots stay, any other is kept beside ---
 #
 # Another key may open a store that was moved away, and be the only copy there is.
 

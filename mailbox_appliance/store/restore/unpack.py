@@ -1,4 +1,4 @@
-"""Taking a store out of a backup, so that it can take the place of the one that is there.
+"""Taking a store out of a backup.
 
 format 5 ..... database, its log folded in; encrypted anew where the present store has another key
 format 3, 4 .. upgraded on the way, in a folder of its own: what is there afterwards is of this format

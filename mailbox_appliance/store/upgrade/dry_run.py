@@ -30,8 +30,7 @@ from mailbox_appliance.store.upgrade.upgrade import failures_as_damage, rehearse
 class UpgradePreview:
     """A store before its upgrade: its format and the one it gets, the rows of each table, the room that the upgrade
     needs and that there is, in bytes, what keeps it from being done, and what it would tell of itself, a sentence each.
-    One that has today's format
-    already has no rows told.
+    The rows of a store that has today's format are not counted.
     """
 
     format: int

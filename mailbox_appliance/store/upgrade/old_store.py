@@ -25,7 +25,7 @@ from mailbox_appliance.store.formats import format_4
 from mailbox_appliance.store.open_file import require_complete, require_plain_format, wal_path
 from mailbox_appliance.system.files import lock_bytes
 
-# --- The sealed columns of formats 3 and 4: single secrets, each encrypted for the place where it stands ---
+# --- The sealed columns of formats 3 and 4: single secrets, each encrypted for its place ---
 #
 # 0x01 || 12-byte nonce || AES-256-GCM ciphertext and tag           associated data: `table:id:column`
 
@@ -42,6 +42,9 @@ def unseal_secret(master: bytes, sealed: bytes, *, table: str, row: str, column:
         return AESGCM(master).decrypt(nonce, ciphertext, f"{table}:{row}:{column}".encode()).decode()
     except (InvalidTag, UnicodeDecodeError):
         return None
+
+
+# --- The attached store ---
 
 
 OLD_SCHEMA = "old"

@@ -1,7 +1,7 @@
 """Upgrading a store of format 3 or 4 to format 5: a new file beside the old one, then one rename.
 
     1  the raw files go into a migration backup, before anything opens them; nobody sees it yet
-    2  the old store is checked (upgrade/old_store): every page, value and secret
+    2  the old store is checked (old_store.py): every page, value and secret
     3  mailbox.db.new is filled in one transaction, compared with the old one, checked, and put on the disk
     4  the old log is folded in and removed: beside the new file it would be written into that
     5  the backup gets its name, the new file its own; then the key file its new form
@@ -44,7 +44,7 @@ from mailbox_appliance.store.upgrade.old_store import (
 )
 from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 
-# --- Fills a new store of format 5 from an attached one of format 3 or 4, and compares the two afterwards ---
+# --- Filling a new store from the attached old one, and comparing the two ---
 
 
 Secrets = Mapping[tuple[str, str], str]
@@ -90,10 +90,10 @@ def build_store(
 
 
 def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
-    """Do in memory, in an empty database that the old store is attached to, what `build` does: answers its warnings.
+    """Do what `build_store` does in memory, in an empty database with the old store attached; returns its warnings.
 
     Left out is what may be very much: the audit log, stored answers, and messages, which are made ready one by one.
-    Raises as `build`.
+    Raises as `build_store`.
     """
     now = clock.now()
     for statement in _schema_statements(are_triggers=False):
@@ -192,6 +192,9 @@ def _require_same(database: Database, table: str, counts: tuple[str, str], diffe
 def _difference_error(table: str, what: object) -> StoreUnusable:
     reason = f"after the upgrade its table {table} was not what it had been ({what}), so nothing was changed."
     return StoreUnusable(reason=f"{reason} This is a fault of this release; use the one before, and report it.")
+
+
+# --- The upgrade of a data directory ---
 
 
 #: The formats that can be upgraded.
