@@ -62,7 +62,7 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> Ranges:
 
 @pytest.fixture
 def windows(ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The room as it is on Windows, and in the rooms that lock and move files."""
+    """The module as it is on Windows, and its functions in the modules that lock and replace files."""
     spec = importlib.util.spec_from_file_location("system_of_windows", SOURCE)
     assert spec is not None
     assert spec.loader is not None
