@@ -2,7 +2,7 @@
 
 Only here: peewee and apsw. No network, no rules of mail, no permissions. Rows do not leave; records of `model` do.
 
-store              a data directory opened, with one part for each kind of thing in it
+store              a data directory opened, with one part for each kind of thing in it; the stored settings
 open_file          the lock of the directory, the format of the file, whether its key fits
 key                the key file, its slots, where it lies
 database           connections and transactions under peewee and APSW
@@ -14,7 +14,6 @@ accounts           mailboxes, sender addresses, OAuth applications and log-ins
 members            members and the hash of their password
 credentials        sessions, API keys, single-use tokens, failed log-ins
 audit              the audit log, chained by HMAC
-settings           settings that were changed while running
 folders            the folders of a mailbox, their roles and positions
 messages           reading messages; threads
 mailbox_writer     writing mirrored messages, and the full-text index
