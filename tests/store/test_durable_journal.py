@@ -14,7 +14,7 @@ from tests.store.test_schedule import accept
 Act = Callable[[Store, Mailbox, str], object]
 OF_SENDING: dict[str, Act] = {
     **{
-        f"mark {phase}": lambda store, _, operation, phase=phase: store.deliveries.mark(operation, phase)  # type: ignore[misc]
+        f"mark {phase}": lambda store, _, operation, phase=phase: store.deliveries.enter_phases(operation, phase)  # type: ignore[misc]
         for phase in (Phase.CONNECTING, Phase.ENVELOPE, Phase.DATA, Phase.DOT)
     },
     "accept": lambda store, mailbox, _: accept(store, mailbox, "another"),
