@@ -13,9 +13,9 @@ logging.getLogger().addHandler(handler)
 if {is_stuck}:
     # As somebody whose write does not come back.
     threading.Thread(target=lambda: (handler.acquire(), time.sleep(60)), daemon=True).start()
-last_resort = ShutdownWatchdog(within=0.2)
-last_resort.arm()
-last_resort.arm()
+watchdog = ShutdownWatchdog(within=0.2)
+watchdog.arm()
+watchdog.arm()
 if {is_over}:
     watchdog.cancel()
 time.sleep(1 if {is_over} else 60)

@@ -61,9 +61,9 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"lock"}
 
 
-def die(function: str, folder: Path, after: int) -> bool:
+def die(module: str, folder: Path, after: int) -> bool:
     """Renew a store in a process that dies after being told of its progress so often; whether it did."""
-    code = _DYING.format(function=function)
+    code = _DYING.format(module=module)
     child = subprocess.run((sys.executable, "-c", code, str(folder), str(after)), capture_output=True, check=False)
     assert child.returncode in (0, 9), child.stderr
     return child.returncode == 9

@@ -117,7 +117,7 @@ def test_the_keychain_opens_it_as_before(
 
 def test_whatever_stops_it_leaves_the_old_or_the_new(folder: Path, before: dict[str, list[Row]]) -> None:
     old, number = read_key(folder / KEY_FILE), 0
-    while die("rekey_closed_store", folder, number):
+    while die("rekey", folder, number):
         assert opened_facts(folder) == before
         assert read_key(folder / KEY_FILE) == old
         number += 1

@@ -46,7 +46,7 @@ def test_it_is_smaller_and_the_same(folder: Path, before: dict[str, list[Row]]) 
 
 def test_whatever_stops_it_leaves_the_old_or_the_new(folder: Path, before: dict[str, list[Row]]) -> None:
     number = 0
-    while die("compact_closed_store", folder, number):
+    while die("compact", folder, number):
         assert opened_facts(folder) == before
         assert ".next.making" not in names(folder)
         number += 1
