@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mailbox_appliance.client.tokens import TokenStore
 
 ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
+PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Child processes (this program, and those of others), and standard streams that may be closed.
+"""Child processes: this program, and those of others.
 
 Installed by pip it is a module of Python. As a bundle (PyInstaller's) it is Python and program in one. That sets
 LD_LIBRARY_PATH to libraries of its own: what we start of others must not load them. A bundle of one file is unpacked

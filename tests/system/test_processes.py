@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.cli.commands.admin import SECRET_VARIABLE, TOKEN_VARIABLE
-from mailbox_appliance.cli.commands.session import PASSWORD_VARIABLE
+from mailbox_appliance.cli.context import PASSWORD_VARIABLE
 from mailbox_appliance.store.key import PASSPHRASE_VARIABLE
 from mailbox_appliance.system import processes
 from mailbox_appliance.tray.login import TOKEN_VARIABLE as TOKEN

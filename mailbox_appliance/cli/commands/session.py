@@ -1,6 +1,7 @@
-"""The commands `login`, `logout`, `instances` and `setup`."""
+"""The commands `login`, `logout`, `instances`, `setup`, `enroll` and `reset-password`."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 
 from mailbox_appliance.cli import output
 from mailbox_appliance.cli.command_table import Call
-from mailbox_appliance.cli.context import Invocation
+from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX, PASSWORD_VARIABLE, Invocation
 from mailbox_appliance.cli.groups import command, complete_instances, group
 from mailbox_appliance.client import local
 from mailbox_appliance.client.address import ServerAddress
@@ -17,7 +18,6 @@ from mailbox_appliance.client.http import ApiClient, ApiRequest
 from mailbox_appliance.client.instances import LOCAL, REMOTE, Instance, find_local, instance_at_url, local_key
 
 LOGIN, LOGOUT = Call("POST", "/auth/login"), Call("POST", "/auth/logout")
-PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
 PASSWORD_STDIN = click.Option(
     ["--password-stdin"], is_flag=True, help="Read the password from the first line of stdin."
 )
@@ -249,3 +249,86 @@ def _set_up_running(running: local.RunningAppliance, folder: Path, body: dict[st
 
 
 setup = command("setup", _setup, "Create the first administrator, and log in.", SETUP_OPTIONS)
+
+
+# --- A link that an administrator gave out is taken up: a first password, or a new one, and one is logged in ---
+#
+# The link is a secret: it comes from a prompt, the input or the environment, and never stands in an argument.
+
+ENROLL = Call("POST", "/auth/enroll")
+RESET = Call("POST", "/auth/password-reset")
+_LINK_VARIABLE = ENVIRONMENT_PREFIX + "LINK"
+#: What stands in a link before its token, and what the token begins with -> the command that takes it.
+_COMMAND_BY_PREFIX = {"enroll": "enroll", "reset": "reset-password", "mbxi": "enroll", "mbxr": "reset-password"}
+ENROLMENT_OPTIONS: tuple[click.Parameter, ...] = (
+    click.Argument(["url"], required=False),
+    click.Option(["--link-stdin"], is_flag=True, help="Read the link from the first line of stdin."),
+    click.Option(["--password-stdin"], is_flag=True, help="Read the new password from the next line of stdin."),
+    DEVICE_NAME,
+    FINGERPRINT,
+)
+
+
+def _redeem_link(
+    invocation: Invocation,
+    name: str,
+    call: Call,
+    url: str | None,
+    link_stdin: bool,
+    password_stdin: bool,
+    device_name: str | None,
+    fingerprint: str | None,
+) -> int:
+    if url is not None and "#" in url:
+        raise wrong_usage("A link is a secret, and others see the arguments: leave it out, it is asked for.")
+    named = url or invocation.instance
+    instance = find_instance(invocation, url, fingerprint) if named else None  # what is wrong there is told first
+    link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
+    base, token = split_link(link, name)
+    if instance is None:
+        instance = find_instance(invocation, base, fingerprint)
+    password = invocation.terminal.secret("New password", PASSWORD_VARIABLE, from_stdin=password_stdin, twice=True)
+    return log_in(
+        invocation,
+        instance,
+        call,
+        {"token": token, "password": password, "deviceName": device_name_or_host(device_name)},
+    )
+
+
+def split_link(link: str, name: str) -> tuple[str | None, str]:
+    """Where a link leads (None of a bare token), and its token. Raises Failure where it is for another command."""
+    address, is_link, fragment = link.strip().partition("#")
+    kind, _, token = fragment.partition("=") if is_link else ("", "", address)
+    takes_it = _COMMAND_BY_PREFIX.get(kind) or _COMMAND_BY_PREFIX.get(token[:4]) or name
+    if takes_it != name:
+        raise wrong_usage(f"That link is for `mailbox-appliance {takes_it}`.", "option:--link-stdin")
+    from mailbox_appliance.client.address import ServerAddress
+
+    return (ServerAddress.parse(address).url if is_link else None), token
+
+
+def _redeem_command(name: str, call: Call) -> Callable[..., int]:
+    def act(invocation: Invocation, **given: Any) -> int:
+        return _redeem_link(invocation, name, call, **given)
+
+    return act
+
+
+_REDEEM_HELP = (
+    "\n\nThe link, or its token alone, is asked for, or read from stdin or MAILBOX_APPLIANCE_LINK. It leads to the"
+    " appliance; URL names another address of it. A password that is refused does not use the link up."
+)
+enroll = command(
+    "enroll",
+    _redeem_command("enroll", ENROLL),
+    f"Take up an invitation: choose a password, and log in.{_REDEEM_HELP}",
+    ENROLMENT_OPTIONS,
+)
+reset_password = command(
+    "reset-password",
+    _redeem_command("reset-password", RESET),
+    "Choose a new password with the link of a password reset, and log in.\n\n"
+    f"All your other log-ins end.{_REDEEM_HELP}",
+    ENROLMENT_OPTIONS,
+)
