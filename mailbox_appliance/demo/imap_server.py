@@ -5,12 +5,9 @@ with bare LF, sends answers in small pieces, asks DNS for its own name, and bloc
 """
 
 import asyncio
-import os
-import uuid
 from argparse import Namespace
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,42 +24,7 @@ from pymap.parsing.specials import ObjectId
 from pymap.selected import SelectedMailbox
 from pysasl.hashing import BuiltinHash, HashInterface
 
-# --- Mailboxes as Maildir++ folders on disk: what the sample is put into, SMTP delivers to, and IMAP serves ---
-
-
-#: Folders of a new mailbox besides INBOX, by their IMAP paths.
-FOLDERS = ("Sent", "Drafts", "Trash", "Archive", "Junk", "Projects", "Projects/Lighthouse")
-
-
-def make_mailbox(home: Path) -> None:
-    """Make an empty mailbox with its folders."""
-    for path in ("INBOX", *FOLDERS):
-        for part in ("tmp", "new", "cur"):
-            (_folder_path(home, path) / part).mkdir(mode=0o700, parents=True)
-
-
-def add_message(home: Path, path: str, content: bytes, flags: str = "", at: datetime | None = None) -> None:
-    """Put a message into a folder, byte for byte.
-
-    `flags` are Maildir's letters: S seen, F flagged, R answered, D draft; without any it is new. `at` is the time of
-    its arrival (IMAP's INTERNALDATE), now if not given.
-    """
-    folder, name = _folder_path(home, path), uuid.uuid4().hex
-    unfinished = folder / "tmp" / name
-    unfinished.write_bytes(content)
-    if at is not None:
-        os.utime(unfinished, (at.timestamp(), at.timestamp()))
-    unfinished.rename(folder / "cur" / f"{name}:2,{''.join(sorted(flags))}" if flags else folder / "new" / name)
-
-
-def read_message(file: Path) -> bytes:
-    """The bytes of a stored message as they travel: lines end with CR LF (RFC 5322 2.1)."""
-    return file.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-
-
-def _folder_path(home: Path, path: str) -> Path:
-    return home if path == "INBOX" else home / ("." + path.replace("/", "."))
-
+from mailbox_appliance.demo.maildir import read_message
 
 #: Seconds between looks at a folder for a client that idles.
 LOOK_AGAIN = 0.2

@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
 
-from mailbox_appliance.demo import imap_server
+from mailbox_appliance.demo import maildir
 
 # ---
 # What the sample mail is made of: the shape of a letter, invented people in example domains, and what they attach.
@@ -531,9 +531,9 @@ def fill_mailboxes(folder: Path, now: datetime | None = None) -> None:
     """Make the mailbox of the owner, with all mail, and an empty one of the colleague. Ages count from `now`."""
     now = now or datetime.now(UTC)
     for email in (OWNER_EMAIL, COLLEAGUE_EMAIL):
-        imap_server.make_mailbox(folder / email)
+        maildir.make_mailbox(folder / email)
     for path, letter in LETTERS:
-        imap_server.add_message(
+        maildir.add_message(
             folder / OWNER_EMAIL, path, compose_letter(letter, now), letter.flags, _build_message(letter, now)
         )
 

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mailbox_appliance.demo import mail as demo_mail
-from mailbox_appliance.demo.servers import CleanupOrder, ServersReady
+from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 from mailbox_appliance.system import processes
 
 # ---

@@ -6,62 +6,14 @@ that happens. The last line of its input may be a will: what to stop and to remo
 
 import asyncio
 import json
-import os
 import secrets
-import shutil
-import signal
 import sys
 import tempfile
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from mailbox_appliance.demo import imap_server, mail, smtp_server
-
-# --- What the demo and its mail servers tell each other, and the will that is carried out when the demo vanishes ---
-
-
-if sys.platform == "win32":
-    _BY_FORCE = signal.SIGTERM  # there is one way to end a process, and it is by force
-else:
-    _BY_FORCE = signal.SIGKILL
-
-
-@dataclass(frozen=True)
-class ServersReady:
-    """Where the servers answer, and the password of the sample users at both."""
-
-    imap_port: int
-    smtp_port: int
-    password: str
-
-
-@dataclass(frozen=True)
-class CleanupOrder:
-    """What is done when whoever started the servers vanished without a word. Both empty: nothing."""
-
-    stop: int = 0
-    remove: str = ""
-
-    def to_line(self) -> str:
-        """As a line of the servers' input."""
-        return json.dumps(asdict(self)) + "\n"
-
-    def carry_out(self, deadline: float = 10.0) -> None:
-        """Stop the process, at the latest after `deadline` seconds by force, then remove the folder."""
-        end = time.monotonic() + deadline
-        while self.stop and _send_signal(self.stop, signal.SIGTERM if time.monotonic() < end else _BY_FORCE):
-            time.sleep(0.1)
-        if self.remove:
-            shutil.rmtree(self.remove, ignore_errors=True)
-
-
-def _send_signal(process: int, number: signal.Signals) -> bool:
-    try:
-        os.kill(process, number)
-    except ProcessLookupError:
-        return False
-    return True
+from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 
 
 async def start_servers(folder: Path) -> tuple[ServersReady, tuple[asyncio.Server, asyncio.Server]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from mailbox_appliance.demo import imap_server
+from mailbox_appliance.demo import maildir
 
 #: Mail to this name is taken, the others get theirs, and the line goes dead instead of an answer: delivered or not?
 LOST = "lost"
@@ -78,7 +78,7 @@ class _DeliveryRules:
         assert isinstance(envelope.content, bytes)  # noqa: S101 - decode_data is off
         for name in dict.fromkeys(envelope.rcpt_tos):
             if name not in self._lost:
-                imap_server.add_message(self._folder / name, "INBOX", _trace_fields(envelope, name) + envelope.content)
+                maildir.add_message(self._folder / name, "INBOX", _trace_fields(envelope, name) + envelope.content)
         if self._lost & set(envelope.rcpt_tos):
             _hang_up(server)
             return "421 4.4.2 Nobody reads this"

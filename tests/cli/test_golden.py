@@ -29,7 +29,7 @@ def played(mail_server: MailServer) -> Iterator[dict[str, str]]:
     with pytest.MonkeyPatch.context() as patch, opened(mail_server) as stage:
         for name, value in surroundings(stage.folder).items():
             patch.setenv(name, value) if value is not None else patch.delenv(name, raising=False)
-        for name in ("_T", "_P"):
+        for name in ("_ARGON2_ITERATIONS", "_ARGON2_LANES"):
             patch.setattr(key, name, 1)
         patch.setattr(key, "_ARGON2_KIB", 8)  # keys made of passphrases in no time
         serving = {name: Serving(line, stage.surroundings_of(name)) for name, (line, _, _) in SERVING.items()}

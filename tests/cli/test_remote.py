@@ -156,7 +156,7 @@ def test_a_pin_that_is_damaged_lets_nobody_in(cli: CommandLine, remote: Recordin
 def test_connections_are_made_in_one_room_only() -> None:
     ours = Path(mailbox_appliance.__file__).parent
     made = re.compile(r"HTTPS?Connection\(|create_connection|urlopen|urllib\.request|wrap_socket")
-    clients = (file for room in ("control", "cli") for file in (ours / room).rglob("*.py"))
+    clients = (file for room in ("client", "cli") for file in (ours / room).rglob("*.py"))
     assert [file.name for file in clients if made.search(file.read_text())] == ["tls.py"]
 
 

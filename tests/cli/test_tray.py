@@ -17,7 +17,7 @@ def test_the_icon_is_for_an_appliance_of_this_computer(cli: CommandLine, monkeyp
         return 0
 
     cli.services |= SERVICES
-    for name in ("run", "end"):
+    for name in ("run", "quit_tray"):
         monkeypatch.setattr(f"mailbox_appliance.tray.run.{name}", show)
     for more in ((), ("--open",), ("--quit",)):
         refused = cli("tray", *more, "--instance", "http://127.0.0.1:1")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mailbox_appliance.demo import imap_server, mail
+from mailbox_appliance.demo import mail, maildir
 from mailbox_appliance.demo.mail import Letter
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
@@ -75,6 +75,6 @@ def test_answers_name_what_they_answer() -> None:
 def test_messages_are_stored_byte_for_byte(tmp_path: Path) -> None:
     mail.fill_mailboxes(tmp_path, NOW)
     home = tmp_path / mail.OWNER_EMAIL
-    stored = {imap_server.read_message(file) for file in home.rglob("*") if file.is_file()}
+    stored = {maildir.read_message(file) for file in home.rglob("*") if file.is_file()}
     assert stored == {mail.compose_letter(letter, NOW) for _, letter in mail.LETTERS}
     assert not [file for file in (tmp_path / mail.COLLEAGUE_EMAIL).rglob("*") if file.is_file()]

@@ -19,9 +19,9 @@ import pytest
 from imapclient import IMAPClient
 from imapclient.exceptions import LoginError
 
-from mailbox_appliance.demo import imap_server
 from mailbox_appliance.demo import mail as demo_mail
-from mailbox_appliance.demo.servers import CleanupOrder, ServersReady
+from mailbox_appliance.demo import maildir
+from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 
 ME, MIRA = demo_mail.OWNER_EMAIL, demo_mail.COLLEAGUE_EMAIL
 
@@ -103,7 +103,7 @@ def test_the_sample_is_there_byte_for_byte(servers: ServersReady, folder: str) -
 def test_folders_and_what_the_server_can_do(servers: ServersReady) -> None:
     with imap(servers) as client:
         folders = {name: flags for flags, _, name in client.list_folders()}
-        assert set(folders) == {"INBOX", *imap_server.FOLDERS}
+        assert set(folders) == {"INBOX", *maildir.FOLDERS}
         assert not any(b"\\Noselect" in flags for flags in folders.values())
         assert {b"IDLE", b"UIDPLUS", b"MOVE"} <= set(client.capabilities())
 

@@ -358,5 +358,5 @@ def test_a_fault_of_ours_tells_nothing_but_its_id(
     assert error.keys() == {"code", "message", "requestId"}
     assert error["code"] == "internal_error"
     assert error["requestId"].startswith("req_")
-    (record,) = [one for one in caplog.records if one.name.endswith("mcp_server.calling")]
+    (record,) = [one for one in caplog.records if one.name.endswith("mcp_server.call")]
     assert (record.levelname, record.__dict__["tool"], record.exc_info is not None) == ("ERROR", "list_accounts", True)

@@ -73,7 +73,7 @@ _KNOWN_WAYS = {
     "web/server/server.py getaddrinfo": "where we listen: numbers alone",
 }
 #: Clients of an appliance, and what embeds servers of its own: they reach no servers of others.
-_NOT_SERVING = ("cli/", "control/", "tray/", "demo/", "mcp_server/")
+_NOT_SERVING = ("cli/", "client/", "tray/", "demo/", "mcp_server/")
 
 
 if not is_inside():

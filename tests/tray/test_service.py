@@ -27,8 +27,8 @@ from tests.tray.conftest import Desk
 
 #: A tray that starts the service, says so, and is killed.
 _TRAY = """
-import os, sys; from pathlib import Path; from mailbox_appliance.tray.service import Service
-print(Service(Path(sys.argv[1]), os.environ).start().pid, flush=True); sys.stdin.read()
+import os, sys; from pathlib import Path; from mailbox_appliance.tray.service import ServiceProcess
+print(ServiceProcess(Path(sys.argv[1]), os.environ).start().pid, flush=True); sys.stdin.read()
 """
 
 
