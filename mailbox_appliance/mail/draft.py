@@ -139,7 +139,7 @@ def _read_ids(fields: Fields, name: str) -> list[str]:
 
 
 def _other_fields(written: Iterable[tuple[str, bytes, str]], outgoing: OutgoingMessage) -> Iterator[bytes]:
-    """The other fields, as they are: those in clean ASCII that are neither stale nor tell of a hidden recipient.
+    """The other fields, as they are: those in clean ASCII that are neither stale nor show a hidden recipient.
 
     An address can be written in more ways than one can look for (encoded, folded, commented, by its name alone). So
     where somebody is hidden, only those fields stay that are about something else.

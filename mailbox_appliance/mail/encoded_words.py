@@ -1,5 +1,6 @@
-"""Character sets, encoded words (RFC 2047) and comments in header fields, to text and back.
-Read leniently, written strictly.
+"""Text and bytes of header fields: comments, character sets and encoded words (RFC 2047).
+
+Read leniently, written strictly. Character sets serve bodies too.
 """
 
 import binascii
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 from encodings.aliases import aliases
 from functools import lru_cache
 
-# --- Comments in header fields: text in parentheses, which may hold others (RFC 5322 3.2.2) ---
+# --- Comments: text in parentheses, which may hold others (RFC 5322 3.2.2) ---
 
 
 _COMMENT_SIGN = re.compile(r"\\.|[()]", re.S)
@@ -34,7 +35,7 @@ def remove_comments(value: str) -> str:
     return "".join([*pieces, value[position:]]) if pieces else value
 
 
-# --- From bytes to text: the character sets that mail names, and what to do when the name is missing or wrong ---
+# --- Character sets: those that mail names, and what is done when the name is missing or wrong ---
 
 
 _NO_CHARACTER_SETS = {
@@ -160,6 +161,9 @@ def without_surrogates(text: str) -> str:
     return text
 
 
+# --- Encoded words (RFC 2047) ---
+
+
 # Lenient: other programs leave spaces and question marks in the text, and put encoded words right beside other text.
 ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*(?:(?<!=)\?(?!=)[^?]*){0,3})\?=")
 _PIECE = 1 << 20
@@ -220,7 +224,7 @@ def decode_base64(raw: bytes | memoryview) -> tuple[bytes, bool]:
 
 
 def size_of_base64(raw: bytes) -> int | None:
-    """How many bytes `decode_base64` gives, told without decoding; None where that takes decoding."""
+    """How many bytes `decode_base64` gives, without decoding; None if only decoding can say."""
     # In pieces: what is done with all of a large file in one step, others wait for.
     others = b"".join(raw[start : start + _PIECE].translate(None, _BASE64) for start in range(0, len(raw), _PIECE))
     padding = others.translate(None, b"\r\n")

@@ -1,5 +1,6 @@
 """The roles of folders (RFC 6154), and the labels of servers with X-GM-EXT-1.
-A role is as people chose it, as the server says, or as the folder's name tells.
+
+A role is what people chose, else what the server says, else what the folder's name says.
 """
 
 import unicodedata
@@ -119,10 +120,10 @@ def _short_name(folder: ListedFolder) -> str:
     return _comparable_name(steps[0]) if len(steps) == 1 else ""
 
 
-# --- Labels of a server with X-GM-EXT-1: their names, and which folder shows which label ---
+# --- Labels (X-GM-EXT-1): their names, and which folder shows which label ---
 #
-# A message lies once in the folder of all mail, in spam, or in trash. Every other folder shows those that have a
-# label. Two labels are flags as well (`\Draft`, `\Flagged`), and are kept as these.
+# A message lies once: in the folder of all mail, in spam, or in trash. Every other folder shows the messages that have
+# a label. Two labels are flags as well (`\Draft`, `\Flagged`), and are kept as these.
 # (developers.google.com/workspace/gmail/imap/imap-extensions, "Access to the Gmail labels")
 
 

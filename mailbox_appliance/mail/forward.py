@@ -17,8 +17,7 @@ from mailbox_appliance.mail.html.tokenizer import find_attribute, replace_conten
 from mailbox_appliance.mail.threads import forward_subject
 from mailbox_appliance.model.messages import Address, OutgoingAttachment, ParsedAttachment, ParsedMessage
 
-# ---
-# HTML of a received message as it stands inside the HTML of another: without what would break that, else as it is.
+# --- HTML of a received message inside the HTML of another: without what would break that, else as it is ---
 #
 # Its style sheets reach the comment and the header block too, as in all mail programs.
 
@@ -102,11 +101,14 @@ def _as_div(attributes: str) -> str:
     return f"<div{''.join(written)}>"
 
 
+# --- The forward: header block, quoted text and HTML, and the parts that go along ---
+
+
 _TITLE = "---------- Forwarded message ----------"
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
-_ATOMS = re.compile(r"[^()<>@,;:\\\"\[\]]*")  # a name that needs no quotes to be told from an address
+_ATOMS = re.compile(r"[^()<>@,;:\\\"\[\]]*")  # a name that needs no quotes to be distinguished from an address
 # Marks that turn the direction of all that follows around: in a name they could make another address of it.
 _DIRECTION_CONTROLS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _OCTET_STREAM = "application/octet-stream"

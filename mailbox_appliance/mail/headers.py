@@ -1,5 +1,7 @@
 """Read header fields, however broken: fields, text, parameters, addresses, dates and file names.
-Fields are split, unfolded and decoded here (RFC 5322, RFC 2045, RFC 2231). Nothing raises but the strict functions.
+
+Fields are split, unfolded and decoded first (RFC 5322, RFC 2045, RFC 2231). Only the functions named `..._strictly`
+raise.
 """
 
 import re
@@ -45,7 +47,7 @@ def body_start(source: bytes, start: int = 0, end: int | None = None) -> int:
 def split_fields(header: bytes) -> list[tuple[str, str]]:
     """The fields as (name as written, value on one line), in their order.
 
-    Octets that are not ASCII stand in the values as lone surrogates (PEP 383) until `readable` decodes them.
+    Octets that are not ASCII stand in the values as lone surrogates (PEP 383) until `decode_text` decodes them.
     """
     text = header[:MAX_HEADER].decode("ascii", "surrogateescape").replace("\r\n", "\n")
     text = text.replace("\n ", " ").replace("\n\t", "\t")  # RFC 5322 2.2.3
@@ -171,8 +173,7 @@ def _join_sections(sections: Mapping[int, tuple[str, bool]]) -> str:
     return encoded_words.decode_charset(raw, charset)[0]
 
 
-# ---
-# Lists of addresses out of header fields, read leniently (RFC 5322 3.4, its obsolete forms, what people write).
+# --- Addresses: read leniently (RFC 5322 3.4, its obsolete forms, what people write) ---
 
 
 _MAX_ADDRESSES = 1_000
@@ -257,9 +258,10 @@ def _parse_any_addresses(value: str) -> tuple[Address, ...]:
 
 
 def read_addresses_strictly(value: str) -> tuple[Address, ...]:
-    """As `read`, for a field of which nothing may be lost. Raises ValueError for a group and for what is no address.
+    """As `read_addresses`, for a field of which nothing may be lost.
 
-    An empty group (`undisclosed-recipients:;`) is nobody.
+    Raises ValueError for a group, and for what is not an address. An empty group (`undisclosed-recipients:;`) gives no
+    address.
     """
     found: list[Address] = []
     for number, entry in enumerate(_address_entries(_EMPTY_GROUP.sub("", value)), 1):
@@ -358,7 +360,7 @@ def _display_name(text: str) -> str:
     return text if text.isprintable() and "=?" not in text else without_controls(text)
 
 
-# --- The moment that a Date field names: RFC 5322 3.3, the obsolete forms of 4.3, and what programs write instead ---
+# --- Dates: RFC 5322 3.3, the obsolete forms of 4.3, and what programs write instead ---
 
 
 _LONGEST_DATE = 200  # characters that are looked at
@@ -389,7 +391,7 @@ def read_date(value: str) -> datetime | None:
 
 
 def read_local_date(value: str) -> datetime | None:
-    """As `read`, in the offset from UTC that the field names, where it names one."""
+    """As `read_date`, in the offset from UTC that the field names, where it names one."""
     moment = read_date(value)
     time = _TIME.search(value[:_LONGEST_DATE])
     offset = _utc_offset(value[time.end() : _LONGEST_DATE]) if time else None
@@ -457,7 +459,7 @@ def _utc_offset(zone: str) -> int | None:
     return next((60 * _ZONES[word.upper()] for word in re.findall(r"[A-Za-z]+", zone) if word.upper() in _ZONES), 0)
 
 
-# --- Names of files: only names, safe to show and to save, and the same in a list and on the wire (RFC 2183 2.3) ---
+# --- File names: only a name, safe to show and to save, the same in a list and on the wire (RFC 2183 2.3) ---
 
 
 _LONGEST_FILE_NAME = 200

@@ -1,4 +1,4 @@
-"""Characters that nobody sees: with them a sender tells a program what no reader is told (Unicode 5.21, 23.2 to 23.4).
+"""Characters that nobody sees: with them a sender shows a program what no reader sees (Unicode 5.21, 23.2 to 23.4).
 
 Those that belong to what is seen stay: a joiner inside an emoji or among Arabic or Indic letters, one variation
 selector behind a character that has variants, the tags of the three flags that are made of tags.
@@ -37,7 +37,7 @@ _FLAG = re.compile(f"\U0001f3f4(?:{_FLAGS})\U000e007f")
 
 
 def strip_invisible(text: str) -> tuple[str, int, int]:
-    """Text without such characters, how many were of no width, and how many told a direction.
+    """Text without such characters, how many were of no width, and how many set a direction.
 
     Line breaks of whatever kind are line feeds.
     """

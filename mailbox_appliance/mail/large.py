@@ -1,5 +1,6 @@
-"""Large messages in pieces: read without their attachments, or sent with some attachments apart.
-Reading takes the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2); sizes are told by the ends of parts.
+"""Large messages without their large attachments: read so, or divided so for sending.
+
+Reading takes the header, BODYSTRUCTURE and the texts (RFC 9051 7.5.2); the ends of parts give their sizes.
 """
 
 import re
@@ -60,7 +61,7 @@ def part_ends(structure: ListedPart) -> tuple[PartEnd, ...]:
 
 
 def size_by_end(end: PartEnd, tail: bytes) -> int | None:
-    """How many bytes a part has, decoded, by what the server gives of its end; None where that does not tell."""
+    """How many bytes a part has, decoded, by what the server gives of its end; None if that does not show it."""
     if not tail or len(tail) >= end.count:  # it is not given, or goes on
         return None
     if end.offset == 0:
@@ -154,7 +155,7 @@ def _to_leaf(listed: ListedPart, source: bytes, size: int) -> MimePart:
 
 
 def _to_field_value(value: str) -> str:
-    """A value as `field_reading.split` gives it."""
+    """A value as `headers.split_fields` gives it."""
     return value.encode("utf-8", "surrogateescape").decode("ascii", "surrogateescape")
 
 
@@ -184,7 +185,7 @@ def _decoded_size(listed: ListedPart) -> int:
     return (listed.octets - 2 * (-(-listed.octets // 78))) * 3 // 4
 
 
-# --- A message divided, for whoever takes a large one in pieces only: its MIME without its large files, and these ---
+# --- A message divided for sending: its MIME without its large files, and these files apart ---
 #
 # What stays in the MIME: the header, the texts, whatever is signed or encrypted, and of the files those that fit,
 # pictures that a text shows and attached messages before others, small ones before large ones.

@@ -66,14 +66,14 @@ def normalize(source: bytes, envelope: Envelope, *, message_id: str, date: datet
 
 
 def _seven_bit_content(root: mime.MimePart, warnings: tuple[str, ...]) -> WrittenPart:
-    """The body, and the fields that tell what it is; none where those in the header may stay."""
+    """The body, and the fields that describe it; none where those in the header may stay."""
     as_it_is = _BREAK.sub(b"\r\n", root.source[root.start :])
     is_exact = as_it_is == root.source[root.start :] or not _BINARY.search(root.source)
     if is_exact and is_seven_bit(as_it_is) and root.source[: root.start].isascii():
         return WrittenPart(b"", Content(as_it_is))
     try:
         made = to_seven_bit(root, warnings)
-    except ValueError:  # a signature would break, or its parts cannot be told apart
+    except ValueError:  # a signature would break, or its parts cannot be separated
         return WrittenPart(b"", Content(as_it_is))
     return WrittenPart(b"MIME-Version: 1.0\r\n" + made.fields, made.body)
 

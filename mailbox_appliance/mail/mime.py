@@ -243,11 +243,9 @@ def decode_quoted_printable(raw: bytes) -> bytes:
     return binascii.a2b_qp(raw)
 
 
-# ---
-# Content-Transfer-Encodings decoded piece by piece, as large parts come in (RFC 2045 6). Broken ones never raise.
+# --- Transfer encodings, decoded piece by piece as large parts come in (RFC 2045 6). Broken ones never raise ---
 #
-# What it gives is what `mail.parse` gives for the same part as a whole; only a few bytes are held back between
-# pieces.
+# The result is what `mail.parse` gives for the same part as a whole; only a few bytes are held back between pieces.
 
 
 _OUTSIDE_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))

@@ -21,7 +21,7 @@ _LONGEST_LINE = 1000
 
 
 def parse_content(content: Content) -> ParsedMessage:
-    """As `parse`, with the memory that the texts need. Sizes of attachments are exact."""
+    """As `parse_message`, with the memory that the texts need. Sizes of attachments are exact."""
     if len(content) <= LARGE:
         return parse_message(content.read())
     runs: dict[bytes, tuple[int, int]] = {}

@@ -1,4 +1,5 @@
 """Parse a message, however broken, into what a person reads (RFC 5322, RFC 2045, RFC 8621 4.1.4).
+
 Never raises. What is read, and what is kept, is bounded.
 """
 
@@ -16,7 +17,7 @@ from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_PART, UN
 from mailbox_appliance.mail.mime import MimePart
 from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMessage
 
-# --- Which parts of a message are its text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
+# --- Which parts are the text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
 
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
@@ -200,6 +201,9 @@ def unflow(text: str, *, delete_space: bool) -> str:
     return "".join(pieces)[1:]
 
 
+# --- The message as a whole ---
+
+
 _MAX_HEADERS = 200
 _MAX_HEADER_TEXT = 64 * 1024  # characters of all header fields that are kept
 _LONGEST_HEADER = 16 * 1024
@@ -258,7 +262,7 @@ def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], 
 
 
 def parse_unreadable(source: bytes) -> ParsedMessage:
-    """What is shown of a message on which `parse` fails, against its promise: its beginning as it is, and a warning."""
+    """The beginning of a message as it is, with a warning: for one that `parse_message` fails on all the same."""
     text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
     return replace(parse_message(b""), text=text, warnings=("This message could not be read; its source is shown.",))
 
@@ -280,7 +284,7 @@ def attachments_bytes(source: bytes) -> Callable[[str], bytes | None]:
 
 
 def part_sizes(source: bytes) -> dict[tuple[str, str], int]:
-    """How many bytes each part has, decoded, by its number and type; of what holds other parts none is told."""
+    """How many bytes each part has, decoded, by its number and type; not of those that hold other parts."""
     sizes: dict[tuple[str, str], int] = {}
     left = [mime.parse_structure(source)[0]]
     while left:

@@ -1,4 +1,4 @@
-"""Searching mail: the query language of `q`, the words of the full-text index, and excerpts."""
+"""Searching mail: the words of the full-text index, the query language of `q`, and excerpts."""
 
 import re
 import unicodedata
@@ -24,15 +24,14 @@ from mailbox_appliance.model.messages import (
     SearchUnavailable,
 )
 
-# --- What counts as a word when mail is searched, and how a search is said to a full-text index (FTS5, unicode61) ---
+# --- Words, and how a search is written for the full-text index (FTS5, unicode61) ---
 #
 # A word is a run of letters and digits; case and diacritics do not count. Chinese, Japanese and Korean are written
-# without spaces between words, so there every two neighbouring characters are a word, and the last one of a run is
-# one:
+# without spaces between words, so there every two neighboring characters are a word, and the last one of a run is one:
 #
-# `東京都 Windows版`  ->  `東京 京都 都  Windows 版`
+#     `東京都 Windows版`  ->  `東京 京都 都  Windows 版`
 #
-# so that any part of a run is found by the pairs in it, and a single character by the words that begin with it.
+# So any part of a run is found by the pairs in it, and a single character by the words that begin with it.
 
 
 _CJK = (
@@ -145,6 +144,9 @@ def _normalize(text: str) -> str:
 
 def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
+
+
+# --- The query language of `q` ---
 
 
 #: Words and phrases that one query may hold, and how many of them may be beginnings, which take longer.
@@ -326,8 +328,7 @@ def _with_marks(whole: MessageFilter, one: MessageFilter) -> MessageFilter:
     )
 
 
-# ---
-# What of a message's body is searched: its text, or that of its HTML, in the words that the full-text index has.
+# --- What of a body is searched: its text, or that of its HTML, in the words of the index ---
 
 
 _LONGEST_SEARCHED = 1_000_000  # characters
@@ -352,7 +353,7 @@ def with_searched_words(parsed: ParsedMessage, reader: HtmlReader = TAG_READER) 
     return parsed if parsed.searched is not None else structs.replace(parsed, searched=searched_words(parsed, reader))
 
 
-# --- Excerpts of bodies: the beginning of one, and where a text stands in it, with some of what is around it ---
+# --- Excerpts: the beginning of a body, or the place of a text in it with some of what is around ---
 
 
 #: Characters of a body that are looked through, and of all the HTML of one page of messages: reading it takes time.

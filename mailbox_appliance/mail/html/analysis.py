@@ -1,6 +1,7 @@
-"""Readers of HTML for the message parser, and the counts of the text that they leave out as hidden.
-Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parsing`). All else takes `TAG_READER`,
-or a reader that asks such a child.
+"""What is seen of HTML, in the form that the caller wants, and the counts of the text that senders hide.
+
+Analyzing hostile HTML takes seconds, so only a child process does it (`sync.parse_child`). All other callers take
+`TAG_READER`, or a reader that asks such a child.
 """
 
 import re
@@ -13,7 +14,7 @@ from typing import Literal, Protocol
 from mailbox_appliance.mail import invisible_characters
 from mailbox_appliance.mail.html.tokenizer import MAX_INPUT, NO_TEXT, tokenize
 
-# --- What senders hide from the eye is kept from programs and assistants too, and counted ---
+# --- Hidden text: kept from programs and AI agents too, and counted ---
 
 
 Form = Literal["text", "markdown", "html"]
@@ -121,7 +122,7 @@ def visible_line(text: str) -> tuple[str, HiddenText]:
 def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
     """Return what is seen of HTML in one of three forms, and what was left out.
 
-    Hostile HTML takes seconds of pure Python, so only the child process calls this (`sync.parsing`).
+    Hostile HTML takes seconds of pure Python, so only the child process calls this (`sync.parse_child`).
     """
     from mailbox_appliance.mail.html.hidden_text import to_visible_html
     from mailbox_appliance.mail.html.text import to_markdown, to_text
@@ -141,10 +142,13 @@ def extract_visible(html: str, form: Form) -> tuple[str, HiddenText]:
 
 
 def extract_preview(html: str) -> str:
-    """Return some of the text that is seen of HTML, for a preview of one line. As `of_html`, for the child alone."""
+    """Return some of the text that is seen of HTML, for a preview of one line. Only the child process calls this."""
     from mailbox_appliance.mail.html.text import to_preview_text
 
     return to_preview_text(html)
+
+
+# --- Readers: what the parser takes the text of HTML from ---
 
 
 #: A form of a body, or what suffices for a preview of one line.
@@ -262,7 +266,7 @@ def _without_elements(html: str, name: str) -> str:
 def text_of_tags(html: str) -> str:
     """Return the text between tags: lines where blocks are, without scripts, style sheets, titles and comments.
 
-    Linear in the length of the HTML, of which 2 Mi characters are read (`markup.MAX_INPUT`).
+    Linear in the length of the HTML, of which 2 Mi characters are read (`tokenizer.MAX_INPUT`).
     """
     text = _EDGES.sub("\n", _SPACES.sub(" ", "".join(_text_pieces(html))))
     return _EMPTY_LINES.sub("\n\n", text).strip()

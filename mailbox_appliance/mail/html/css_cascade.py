@@ -1,4 +1,5 @@
 """The cascade: attributes, style sheets, CSS variables and surroundings give each element its style.
+
 Elements that are written alike in the same place are computed once: newsletters repeat themselves.
 """
 
@@ -25,7 +26,7 @@ from mailbox_appliance.mail.html.css_style import UNSHOWN_STYLE as NOT_SHOWN
 from mailbox_appliance.mail.html.css_values import Colour, Length, UnjudgedValue
 from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, UNSHOWN_ELEMENTS, parse_attributes
 
-# --- Variables of CSS whose value is the same in all of a mail, and their use (CSS Variables 1) ---
+# --- CSS variables whose value is the same in all of a mail (CSS Variables 1) ---
 
 
 _LONGEST_VALUE = 60  # characters
@@ -61,6 +62,9 @@ def replace_variables(text: str, known: Mapping[str, str]) -> str:
     if not known or len(text) > _LONGEST_TEXT:
         return text
     return _USE.sub(lambda found: f" {known[found[1]]} " if found[1] in known else found[0], text)
+
+
+# --- The style of each element ---
 
 
 _MOST_KEPT = 4_000
@@ -101,7 +105,7 @@ _SIZES = (10.0, 10.0, 13.0, 16.0, 18.0, 24.0, 32.0, 48.0)  # of `<font size>`, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TagStyle:
-    """What can be told of an element without what lies around it."""
+    """What is known of an element without what lies around it."""
 
     declared: Declared
     match_target: MatchTarget | None
@@ -112,7 +116,7 @@ class TagStyle:
     hiding_rules: tuple[StyleRule, ...]  # some of these, that hide
     hints: Declared
     style: str
-    doubtful_rules: tuple[StyleRule, ...]  # rules of which it cannot be told whether they count
+    doubtful_rules: tuple[StyleRule, ...]  # rules that may count or not
     is_link: bool
     depends_on_place: bool = False
 
@@ -181,7 +185,7 @@ class StyleResolver:
         return found
 
     def tag_style(self, name: str, content: str) -> TagStyle:
-        """What can be told of an element by its tag."""
+        """What is known of an element by its tag."""
         if self._matching is None and name != "dialog" and not (content and _MAYBE_STYLED.search(content.lower())):
             return _NO_TAG_STYLE
         key = (name, content)
@@ -236,7 +240,7 @@ class StyleResolver:
         )
 
     def _rules_for(self, facts: TagStyle, elements: Ancestors, known: MatchTarget | None) -> tuple[StyleRule, ...]:
-        """The rules that ask for what is around an element, and get it; told once for all that lie in one element."""
+        """The rules that ask for what is around an element, and get it; found once for all that lie in one element."""
         matching = self._matching
         if matching is None or matching.is_over or known is None:
             return facts.hiding_rules

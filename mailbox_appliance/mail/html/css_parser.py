@@ -1,5 +1,6 @@
 """CSS cut as browsers cut it: declarations, rules and selectors (CSS Syntax 3, Selectors 4).
-In linear time. What values mean is worked out in the other modules.
+
+All of it takes linear time. What values mean is worked out in the other modules.
 """
 
 import re
@@ -140,13 +141,11 @@ def _skip_space(sheet: str, start: int) -> int:
     return _SPACE.match(sheet, start).end()  # type: ignore[union-attr]
 
 
-# ---
-# Selectors of CSS as mail uses them: tags, classes, ids, attributes, siblings, and what they lie in (CSS Selectors
-# 4).
+# --- Selectors as mail uses them: tags, classes, ids, attributes, siblings, and what they lie in (Selectors 4) ---
 #
 # What depends on what the reader does (`:hover`), and what is no element (`::before`), never fits. What would need
-# the rest of the mail (`:last-child`, `:has()`), or the state of a form, is told apart as vague. Case does not count:
-# in old documents it does not for classes and ids, and most mail is such.
+# the rest of the mail (`:last-child`, `:has()`), or the state of a form, is reported apart as vague. Case does not
+# count: in old documents it does not for classes and ids, and most mail is such.
 
 
 _SIMPLE = re.compile(
@@ -191,7 +190,7 @@ class AnyOf(msgspec.Struct, frozen=True):
     none: bool
 
 
-UNKNOWN_CONDITION = AnyOf((), none=True)  # for what is not told here
+UNKNOWN_CONDITION = AnyOf((), none=True)  # for what is not worked out here
 
 
 class Compound(msgspec.Struct, frozen=True, gc=False):
@@ -202,7 +201,7 @@ class Compound(msgspec.Struct, frozen=True, gc=False):
     classes: tuple[str, ...] = ()
     attributes: tuple[tuple[str, str, str], ...] = ()  # name, how it is compared (empty: it is there), value
     conditions: tuple[Nth | AnyOf, ...] = ()
-    vague: str = ""  # it says more, which is not told here: a name for that
+    vague: str = ""  # it says more, which is not worked out here: a name for that
 
     @property
     def depends_on_attributes(self) -> bool:
@@ -229,7 +228,7 @@ class MatchTarget:
     classes: frozenset[str]
     attributes: Mapping[str, str]
     keys: tuple[str, ...]  # what rules may find it by: its tag, `#id`, `.class`
-    number: int = 0  # of its siblings, from 1; 0: not told
+    number: int = 0  # of its siblings, from 1; 0: not known
     of_type: int = 0  # of those with its tag
     previous: Self | None = None  # the sibling before it
 
@@ -359,7 +358,7 @@ def depends_on_place(compound: Compound) -> bool:
 
 
 def _meets_condition(condition: Nth | AnyOf, known: MatchTarget) -> bool:
-    """Where the place of an element is not told yet, it is in every place."""
+    """Return True also if the place of the element is not known yet."""
     if isinstance(condition, AnyOf):
         if not known.number and any(map(depends_on_place, condition.compounds)):
             return True

@@ -8,7 +8,7 @@ from mailbox_appliance.mail.html import css_backdrop, css_parser, css_values
 from mailbox_appliance.mail.html.css_backdrop import BackgroundPicture
 from mailbox_appliance.mail.html.css_values import PERCENT_OF_SCREEN, Length, UnjudgedValue, parse_length
 
-# --- Properties of CSS that can hide text and that mail rarely uses: what few of their values do is known here ---
+# --- Properties that mail rarely uses: of their values only a few are known here ---
 
 
 PropertyReader = Callable[[str], Mapping[str, object] | None]
@@ -257,6 +257,9 @@ def parse_inset_shadow(value: str) -> tuple[css_values.Colour, ...] | None:
     return tuple(each for each in found if isinstance(each, tuple))
 
 
+# --- All properties that count ---
+
+
 #: What is declared: of each property what its value means. The words `inherit` and `initial` stand for themselves.
 Declared = dict[str, object]
 
@@ -379,7 +382,7 @@ def _font_size(value: str) -> Mapping[str, object] | None:
     if value in _RELATIVE_SIZES:
         return {"font-size": Length(letters=_RELATIVE_SIZES[value])}
     found = parse_length(value)
-    # Without a unit a browser takes it for pixels in an old document only. What is small is believed in any.
+    # Without a unit a browser takes it for pixels in an old document only. A small value counts in any document.
     if found is None or found.pixels < 0 or (found.is_number and found.pixels > 2):
         return None
     return {"font-size": found}

@@ -1,6 +1,4 @@
-"""Style sheets of a mail: which rules apply on a screen, and which of them match an element.
-Media queries are evaluated for the screens of readers (Media Queries 4).
-"""
+"""Style sheets of a mail: which rules apply on a screen, and which of them match an element."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -180,6 +178,9 @@ def _evaluate_size(side: str, value: str, *, is_least: bool) -> _QueryResult:
     return _QueryResult.ELSEWHERE if side == "height" or pixels <= _WIDEST_PHONE else _QueryResult.SOMETIMES
 
 
+# --- Rules: found in sheets, indexed by what they ask for, and matched ---
+
+
 MOST_RULES = 20_000  # selectors of one mail; of those behind only the rules that hide count
 _MOST_RULES_AT_ALL = 40_000
 _MOST_COMPARISONS = 1_000_000
@@ -213,7 +214,7 @@ class StyleRule:
     hides: bool
     is_plain: bool  # whoever has what it is found by is its subject
     depends_on_place: bool = False  # which of its siblings an element is
-    doubt: str = ""  # why it cannot be told whether it counts
+    doubt: str = ""  # why it is not known whether it counts
 
 
 def find_sheets(html: str) -> Iterator[str]:
@@ -252,7 +253,7 @@ def _is_included(attributes: dict[str, str]) -> bool:
 
 
 def _block_applies(prelude: str) -> bool | str:
-    """Whether the rules in such a block count; a name where that cannot be told."""
+    """Whether the rules in such a block count; a name if that is not known."""
     name = re.split(r"[\s(]", prelude, maxsplit=1)[0]
     if name.startswith("@media"):
         return media_query_holds(prelude.removeprefix("@media"))

@@ -1,4 +1,7 @@
-"""The style of one element: its declarations, its box, what it inherits, and what cannot be judged."""
+"""The style of one element, and whether it hides the text: its box, its letters, what it inherits.
+
+What cannot be judged is reported by a name of a fixed vocabulary.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +12,7 @@ from mailbox_appliance.mail.html.css_properties import CURRENT_COLOUR, INHERIT, 
 from mailbox_appliance.mail.html.css_values import BLACK, CLIPPED_BOX, Colour, Length, UnjudgedValue
 from mailbox_appliance.mail.html.tokenizer import BLOCK_ELEMENTS, TABLE_PARTS
 
-# ---
-# Where CSS puts the box of an element, and whether anything of it is left (CSS 2.1, 8 to 11): by its own
-# declarations.
+# --- The box: where an element's own declarations put it, and whether anything of it is left (CSS 2.1, 8 to 11) ---
 #
 # Width, height, overflow and transforms do nothing to what stands in a line; there a margin moves the line.
 
@@ -174,10 +175,9 @@ def _is_opaque(declared: Declared) -> bool:
     return is_coloured or any(each not in (None, False, INITIAL, INHERIT) for each in (picture, *others))
 
 
-# ---
-# What of an element's declarations could hide its text and cannot be judged, each by a name of a fixed vocabulary.
+# --- What could hide the text and cannot be judged ---
 #
-# A value counts only where it has an effect: a width that is not known hides nothing unless the overflow is cut off.
+# A value counts only if it has an effect: a width that is not known hides nothing unless the overflow is cut off.
 
 
 _COLOUR_PROPERTIES = frozenset({
@@ -261,6 +261,9 @@ def _can_hide(key: str, name: str, declared: Mapping[str, object], letters: floa
     return key != "margin-right" or declared.get("float") == "right"
 
 
+# --- The style as a whole ---
+
+
 SMALLEST_LETTERS = 2.0  # pixels; below them nobody reads
 _LEAST_OPACITY = 0.1
 _WHOLE_LINE = 990.0  # pixels: what begins behind them is cut off where the overflow is hidden
@@ -320,7 +323,7 @@ UNSHOWN_STYLE = Style(gone="element", hidden="element")  # of elements that no p
 
 
 def judge(style: Style) -> Style:
-    """The style with what its values say of text: whether it is hidden, or why that cannot be told."""
+    """The style with what its values say of text: whether it is hidden, or why that is not known."""
     by_colour = _is_hidden_by_colour(style)
     style.hidden = style.gone or _letter_technique(style) or ("colour" if by_colour is True else "")
     style.unjudged = ()
@@ -529,7 +532,7 @@ def link_style(around: Style, colour: Colour | None) -> Style:
 
 
 def either_style(one: Style, other: Style, doubt: str) -> Style:
-    """The style of an element that looks like one or the other, of which it cannot be told which."""
+    """The style of an element that looks like one of two, and it is not known which."""
     if one.hidden and other.hidden:
         return one
     shown = other if one.hidden else one

@@ -1,4 +1,5 @@
-"""Values of CSS: lengths, colours and transforms, and those that cannot be judged here.
+"""Values of CSS: lengths, colours, transforms and clips, and values that cannot be judged here.
+
 Lengths are on a screen of 1,000 by 1,000 pixels, for want of the real one.
 """
 
@@ -155,9 +156,9 @@ def _apply_function(name: str, given: list[Length]) -> Length:
     return Length(pixels=min(sizes) if name == "min" else max(sizes), is_number=is_number)
 
 
-# --- Style that could hide text and whose effect is not worked out here. Its name comes from a fixed vocabulary ---
+# --- Values that could hide text and whose effect is not worked out here ---
 #
-# A warning quotes the name, so it must never hold a word that a sender chose.
+# Each has a name of a fixed vocabulary. A warning quotes it, so it must never hold a word that a sender chose.
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ def find_unknown_function(name: str, value: str) -> UnjudgedValue | None:
     return UnjudgedValue(f"{name}: {known}()" if known else f"{name}: unknown function")
 
 
-# --- Colours as CSS and HTML write them (CSS Color 4), and whether letters can be told from what lies behind them ---
+# --- Colours of CSS and HTML (CSS Color 4), and whether letters differ enough from what lies behind them ---
 
 
 #: Red, green and blue from 0 to 1, and how opaque.
@@ -371,8 +372,7 @@ def are_alike_between(letters: Colour, one: Colour, other: Colour) -> bool:
     return are_alike(letters, (red, green, blue, 1))
 
 
-# ---
-# Where CSS moves something, and what it leaves of its shape (CSS Transforms, CSS Masking): enough to see it or not.
+# --- Transforms and clips (CSS Transforms, CSS Masking): how far they move a box, and what they leave of it ---
 
 
 _FUNCTION_CALL = re.compile(r"([a-z0-9-]{1,20})\(((?:[^()]|\([^()]*+\))*+)\)")

@@ -1,5 +1,7 @@
 """Read the visible tags and text of HTML. What a browser would not show is left out, and counted.
-Simple mail is read without a look at styles, which saves half of the time.
+
+Most personal mail has nothing but a few elements that can hide words: it is read without a look at styles, which saves
+half of the time (`_SimpleReader`). All other mail is read as a browser reads it (`StyledReader`).
 """
 
 import re
@@ -20,6 +22,71 @@ from mailbox_appliance.mail.html.tree import (
     TreeBuilder,
 )
 
+_HIDING_WORDS = (
+    *("style", "hidden", "color", "background", "<image", "<plaintext", "<small", "<su", "<button", "<mark", "popover"),
+    *("<select", "<svg", "<math", "<template", "<object", "<applet", "<audio", "<video", "<canvas", "<iframe"),
+    *("<datalist", "<dialog", "<meter", "<progress", "<rp", "<no", "<input", "<marquee", "<details"),
+)
+_HIDING_BY_VALUE = re.compile(
+    r"(?:width|height)[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?\s*+\+?0*+1?(?!\d)|(?:text|link)[\t\n\f\r ]*+="
+)
+
+
+def read_visible(
+    html: str,
+    write: Callable[[Token], object],
+    hidden: Counter[str] | None = None,
+    *,
+    limit: int = MAX_INPUT,
+    is_enough: Callable[[], bool] | None = None,
+) -> None:
+    """Pass on the visible tokens of the first characters of HTML, until it is enough.
+
+    In the texts that are passed on, entities are read and no character is invisible; attributes are as written.
+    `hidden`: where it is counted, by technique, what is left out.
+    """
+    counts = Counter[str]() if hidden is None else hidden
+    reader = _SimpleReader(write, counts) if _is_simple(html, limit) else StyledReader(html, write, counts)
+    for token in tokenize(html[:limit]):
+        reader.feed(token)
+        if is_enough and is_enough():
+            return
+
+
+def _is_simple(html: str, limit: int) -> bool:
+    """Whether nothing can be hidden but in comments, a title or a script."""
+    start = html[:limit].lower()
+    if any(word in start for word in _HIDING_WORDS) or "<style" in html[limit:].lower():
+        return False
+    return not _HIDING_BY_VALUE.search(start)
+
+
+class _SimpleReader:
+    def __init__(self, write: Callable[[Token], object], hidden: Counter[str]) -> None:
+        self._write, self._hidden = write, hidden
+        self._is_text = True
+
+    def feed(self, token: Token) -> None:
+        """Read on."""
+        name, content = token.name, token.content
+        if not name:
+            if self._is_text:
+                self._take_text(token, content)
+        elif name == COMMENT:
+            self._hidden["element"] += is_sender_comment(content)
+        elif name in NO_TEXT:
+            self._is_text = token.closes
+        else:
+            self._write(token)
+
+    def _take_text(self, token: Token, content: str) -> None:
+        words, zero_width, bidi = invisible_characters.strip_invisible(unescape(content) if "&" in content else content)
+        if zero_width or bidi:
+            self._hidden["zero-width"] += zero_width
+            self._hidden["bidi"] += bidi
+        self._write(token if words is content else Token(content=words))
+
+
 _NO_SENDER_COMMENT = ("[if", "[endif", "<![endif", "doctype", "xml")
 # HTML 13.2.5.53 and 13.2.6.4.1: what makes no old document, in which a table may stand in a paragraph.
 _STANDARD = re.compile(r"doctype\s+html\s*\Z|xhtml|strict|dtd html 4\.01.*http|about:legacy-compat")
@@ -34,14 +101,14 @@ def is_sender_comment(comment: str) -> bool:
 
 
 class StyledReader(TreeBuilder):
-    """Takes tokens as they are written, and tells those that are seen.
+    """Takes tokens as they are written, and passes on those that are seen.
 
     Entities in the texts that it tells are read, those in attributes are not. `hidden`: where it is counted, by
     technique, what is left out.
     """
 
-    def __init__(self, html: str, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
-        super().__init__(StyleResolver(html), tell, hidden)
+    def __init__(self, html: str, write: Callable[[Token], object], hidden: Counter[str]) -> None:
+        super().__init__(StyleResolver(html), write, hidden)
         self._within, self._depth, self._piece = "", 0, self._base_piece  # in what only its own tag closes
 
     def feed(self, token: Token) -> None:
@@ -178,7 +245,7 @@ class StyledReader(TreeBuilder):
     def _start_closed(self, name: str, content: str) -> None:
         """Of what only its own tag closes."""
         if name == "svg":
-            self._note_cover(name, self._style_around(name), self._looks.tag_style(name, content).declared)
+            self._note_cover(name, self._style_around(name), self._styles.tag_style(name, content).declared)
         if content.endswith("/") and name in ("svg", "math"):
             return
         self._within, self._depth, self._piece = name, 1, self._piece_of_unshown()
@@ -230,7 +297,7 @@ class StyledReader(TreeBuilder):
             self._line = None
         is_unseen = name == "input" and parse_attributes(token.content).get("type", "").strip().lower() == "hidden"
         if name in ("img", "hr", "input") and not is_unseen:
-            self._note_cover(name, style, self._looks.tag_style(name, token.content).declared)
+            self._note_cover(name, style, self._styles.tag_style(name, token.content).declared)
         if name == "img":
             self._open_picture(token, around, style)
         elif name == "input":
@@ -273,74 +340,3 @@ class StyledReader(TreeBuilder):
             self._count_doubts(style)
         if not self._deeper.piece:
             self._write(token)
-
-
-# --- What is seen of HTML, token by token; what a browser would not show is left out, and counted ---
-#
-# Most mail of persons has nothing that can hide words but a few elements: it is read without a look at styles, which
-# saves half of the time. All other is read as a browser reads it, by `styled_html`.
-
-
-_HIDING_WORDS = (
-    *("style", "hidden", "color", "background", "<image", "<plaintext", "<small", "<su", "<button", "<mark", "popover"),
-    *("<select", "<svg", "<math", "<template", "<object", "<applet", "<audio", "<video", "<canvas", "<iframe"),
-    *("<datalist", "<dialog", "<meter", "<progress", "<rp", "<no", "<input", "<marquee", "<details"),
-)
-_HIDING_BY_VALUE = re.compile(
-    r"(?:width|height)[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?\s*+\+?0*+1?(?!\d)|(?:text|link)[\t\n\f\r ]*+="
-)
-
-
-def read_visible(
-    html: str,
-    tell: Callable[[Token], object],
-    hidden: Counter[str] | None = None,
-    *,
-    limit: int = MAX_INPUT,
-    is_enough: Callable[[], bool] | None = None,
-) -> None:
-    """Tell the tokens that are seen of the first characters of HTML, until it is enough.
-
-    In the texts that are told, entities are read and no character is invisible; attributes are as written. `hidden`:
-    where it is counted, by technique, what is left out.
-    """
-    counts = Counter[str]() if hidden is None else hidden
-    reader = _SimpleReader(tell, counts) if _is_simple(html, limit) else StyledReader(html, tell, counts)
-    for token in tokenize(html[:limit]):
-        reader.feed(token)
-        if is_enough and is_enough():
-            return
-
-
-def _is_simple(html: str, limit: int) -> bool:
-    """Whether nothing can be hidden but in comments, a title or a script."""
-    start = html[:limit].lower()
-    if any(word in start for word in _HIDING_WORDS) or "<style" in html[limit:].lower():
-        return False
-    return not _HIDING_BY_VALUE.search(start)
-
-
-class _SimpleReader:
-    def __init__(self, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
-        self._write, self._hidden = tell, hidden
-        self._is_text = True
-
-    def feed(self, token: Token) -> None:
-        """Read on."""
-        name, content = token.name, token.content
-        if not name:
-            if self._is_text:
-                self._take_text(token, content)
-        elif name == COMMENT:
-            self._hidden["element"] += is_sender_comment(content)
-        elif name in NO_TEXT:
-            self._is_text = token.closes
-        else:
-            self._write(token)
-
-    def _take_text(self, token: Token, content: str) -> None:
-        words, zero_width, bidi = invisible_characters.strip_invisible(unescape(content) if "&" in content else content)
-        if zero_width or bidi:
-            self._hidden["zero-width"] += zero_width
-            self._hidden["bidi"] += bidi
-        self._write(token if words is content else Token(content=words))

@@ -130,7 +130,7 @@ class TextWriter:
         self._word("  " * min(len(self.lists) - 1, 10) + sign)
 
     def _end_link(self, address: str, start: int) -> None:
-        """A link is its text, and its address where the text does not tell it."""
+        """A link is its text, and its address if the text does not show it."""
         address = decode_attribute(address).strip()
         if not address.lower().startswith(("http://", "https://", "mailto:", "tel:")) or start == len(self.pieces):
             return
@@ -185,10 +185,10 @@ class TextWriter:
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
 
 
-# --- From HTML to Markdown (CommonMark, tables as in GFM), on the reader that makes the text: linear, and bounded ---
+# --- Markdown (CommonMark, tables as in GFM), by the reader that makes the text: linear, and bounded ---
 #
-# What cannot be seen, scripts and pictures from elsewhere are left out, as in the text; links lead only to the web,
-# to mail and to telephones. What a sender wrote cannot pass for Markdown: it is escaped.
+# What cannot be seen, scripts and remote pictures are left out, as in the text; links lead only to the web, to mail
+# and to telephones. Text of the sender is escaped, so it cannot pass for Markdown.
 
 
 _MARKS = {"b": "**", "strong": "**", "i": "*", "em": "*", "del": "~~", "s": "~~", "strike": "~~"}

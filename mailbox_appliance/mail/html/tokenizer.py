@@ -1,6 +1,7 @@
 """HTML cut into tags and text as a browser cuts it (HTML 13.2.5), and the kinds of elements.
-A reader of its own: `html.parser`, and all that is built on it, takes quadratic time on unclosed tags, so whoever can
-send a mail could stop the appliance. Here every character is looked at a bounded number of times.
+
+`html.parser`, and all that is built on it, takes quadratic time on unclosed tags, so a single mail could stop the
+appliance. Here every character is looked at a bounded number of times.
 """
 
 import re
@@ -124,7 +125,7 @@ def find_attribute(content: str, name: str) -> str:
     return parse_attributes(content).get(name, "") if name in content.lower() else ""
 
 
-# --- What kind of element is which (HTML 13.1.2, 13.2.4.2, 13.2.6) ---
+# --- The kinds of elements (HTML 13.1.2, 13.2.4.2, 13.2.6) ---
 
 
 # fmt: off

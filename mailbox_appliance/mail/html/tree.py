@@ -1,5 +1,7 @@
 """Open and close elements as a browser does (HTML 13.2.4.2 to 13.2.6), without keeping a tree.
-Each element is put on a stack and taken off once; a tag is written where a browser closes it.
+
+Each element is put on a stack and taken off once. A tag is written where a browser closes it, whatever the sender
+wrote: else words could be hidden from the eye, and not from us, by tags that close elsewhere than we think.
 """
 
 import re
@@ -33,7 +35,7 @@ from mailbox_appliance.mail.html.tokenizer import (
     parse_attributes,
 )
 
-MOST_OPEN_ELEMENTS = 2_000  # elements in each other that are told apart
+MOST_OPEN_ELEMENTS = 2_000  # elements in each other that are kept apart
 _REACH_OF_PICTURES = 3  # elements in each other
 _MOST_WAITING = 6
 _MOST_ALIKE = 3  # HTML 13.2.4.3, "Noah's Ark"
@@ -64,7 +66,7 @@ class TableColumns:
     collapsed: set[int] = field(default_factory=set)
     is_group_collapsed: bool = False  # the group of columns that is declared
     next: int = 0
-    has_long_cells: bool = False  # cells that reach into other rows: where a cell stands is not told then
+    has_long_cells: bool = False  # cells that reach into other rows: where a cell stands is not known then
 
 
 @dataclass(slots=True)
@@ -302,12 +304,15 @@ class OpenElements:
         return self.place_of_table_part(*SECTIONS)
 
 
-# --- Elements that lie deeper than are told apart: without a place and a style each ---
+# --- Elements beyond the limit: without a place and a style each ---
 
 
 @dataclass
 class ElementsBeyondLimit:
-    """The open elements beyond DEEPEST, by their names alone: one that hides hides all until these are closed."""
+    """The open elements beyond MOST_OPEN_ELEMENTS, by their names alone.
+
+    One that hides its text hides all of them, until they are closed.
+    """
 
     count: int = 0
     piece: HiddenPiece | None = None
@@ -343,11 +348,7 @@ class ElementsBeyondLimit:
         self.count, self.piece = 0, None
 
 
-# ---
-# Elements open and close as in a browser (HTML 13.2.6), each with its style, and what is seen of their tags is told.
-#
-# Tags are told in good order: each is closed where a browser closes it, whatever the sender wrote. That is not only
-# for looks: words could be hidden from the eye, and not from us, by tags that close elsewhere than we think.
+# --- Elements with their style, and the tags that are written ---
 
 
 IMPLIED_TOKEN = Token("implied")  # for what has no tag of its own
@@ -358,12 +359,12 @@ _DIGITS = re.compile(r"\s*\d{1,6}")
 
 
 class TreeBuilder:
-    """The open elements, and what is told of them."""
+    """The open elements, and the tags that are written of them."""
 
-    def __init__(self, looks: StyleResolver, tell: Callable[[Token], object], hidden: Counter[str]) -> None:
-        self._write = tell
+    def __init__(self, styles: StyleResolver, write: Callable[[Token], object], hidden: Counter[str]) -> None:
+        self._write = write
         self._hidden = hidden
-        self._looks = looks
+        self._styles = styles
         self._open = OpenElements()
         self._outer: list[tuple[str, str]] = []  # the tags `html` and `body`
         self._set_outermost()
@@ -374,17 +375,17 @@ class TreeBuilder:
         self._covers = 0  # elements that may lie over text that is yet to come
 
     def _set_outermost(self) -> None:
-        self._base, outermost = self._looks.root_style(self._outer)
+        self._base, outermost = self._styles.root_style(self._outer)
         self._open.set_outermost(outermost)
         self._base_piece = HiddenPiece(self._base.hidden, is_counted=False) if self._base.hidden else None
         self._base_doubts = self._doubts_of(self._base, None)
 
     def _push(self, name: str, content: str, token: Token | None = None, piece: HiddenPiece | None = None) -> None:
         """Open an element; `piece` is the one that it goes on with, where it is opened again."""
-        around, stack, facts = self._style_around(name), self._open.stack, self._looks.tag_style(name, content)
+        around, stack, facts = self._style_around(name), self._open.stack, self._styles.tag_style(name, content)
         known = (
             self._open.place_next(facts.match_target)
-            if facts.match_target and self._looks.depends_on_place
+            if facts.match_target and self._styles.depends_on_place
             else facts.match_target
         )
         if stack and stack[-1].has_picture and facts.declared.get("position") in ("absolute", "fixed"):
@@ -394,7 +395,7 @@ class TreeBuilder:
         if name == "summary" and stack and stack[-1].name == "details" and not stack[-1].has_summary:
             stack[-1].has_summary = True
             around = judge(replace(around, folded=False))
-        style = self._looks.style_of(around, name, facts, self._open, known)
+        style = self._styles.style_of(around, name, facts, self._open, known)
         if name == "details" and "open" not in parse_attributes(content) and not style.hidden:
             style = judge(replace(style, folded=True))
         elif name in tokenizer.CELLS:
@@ -410,11 +411,11 @@ class TreeBuilder:
             self._line = None
         elif style.moves_line and not style.hidden:
             self._line = HiddenPiece("off-screen", is_counted=False)
-        is_told = not style.gone and not (style.hidden and name in SILENT_WHEN_HIDDEN) and token is not IMPLIED_TOKEN
-        if is_told and not self._deeper.piece:
+        is_shown = not style.gone and not (style.hidden and name in SILENT_WHEN_HIDDEN) and token is not IMPLIED_TOKEN
+        if is_shown and not self._deeper.piece:
             self._write(token or Token(name, content=content))
         doubts = self._doubts_of(style, stack[-1].doubts if stack else self._base_doubts) if style.unjudged else None
-        self._open.push(OpenElement(name, content, style, known, is_told, piece, doubts=doubts))
+        self._open.push(OpenElement(name, content, style, known, is_shown, piece, doubts=doubts))
         self._note_cover(name, style, facts.declared)
 
     def _doubts_of(self, style: Style, outer: dict[str, HiddenPiece] | None) -> dict[str, HiddenPiece]:
@@ -466,13 +467,13 @@ class TreeBuilder:
         return Style(gone="visibility", hidden="visibility")
 
     def _style_of(self, around: Style, name: str, content: str) -> Style:
-        facts = self._looks.tag_style(name, content)
+        facts = self._styles.tag_style(name, content)
         known = (
             self._open.place_next(facts.match_target)
-            if facts.match_target and self._looks.depends_on_place
+            if facts.match_target and self._styles.depends_on_place
             else facts.match_target
         )
-        return self._looks.style_of(around, name, facts, self._open, known)
+        return self._styles.style_of(around, name, facts, self._open, known)
 
     def _style_around(self, name: str) -> Style:
         """The style that text or an element gets from what it lies in.
@@ -506,10 +507,10 @@ class TreeBuilder:
             self._close_formatting(name)
         elif name not in tokenizer.OUTER_ELEMENTS and name not in tokenizer.IGNORED_ELEMENTS:
             is_line = name == "p" or opened.last_place_of(name) < 0
-            self._pop(opened.place_closed_by(name), else_tell=name if is_line else "")
+            self._pop(opened.place_closed_by(name), else_write=name if is_line else "")
 
     def _ends_deeper(self, name: str, token: Token) -> bool:
-        """Whether a tag closes something around the elements beyond DEEPEST, and these with it."""
+        """Whether a tag closes something around the elements beyond MOST_OPEN_ELEMENTS, and these with it."""
         deeper = self._deeper
         if deeper.is_open(name):
             if not deeper.piece:
@@ -521,11 +522,11 @@ class TreeBuilder:
         deeper.clear()
         return True
 
-    def _pop(self, place: int, else_tell: str = "", *, by_its_tag: bool = False) -> None:
+    def _pop(self, place: int, else_write: str = "", *, by_its_tag: bool = False) -> None:
         """Close all down to a place; where there is none, the closing tag may yet begin a new line."""
         if place < 0:
-            if else_tell and not self._style_around("").hidden:
-                self._write(Token(else_tell, closes=True))
+            if else_write and not self._style_around("").hidden:
+                self._write(Token(else_write, closes=True))
             return
         for element in self._open.pop_to(place, by_its_tag=by_its_tag):
             if element.name in tokenizer.BLOCK_ELEMENTS:
@@ -562,8 +563,8 @@ class TreeBuilder:
             if self._restyled > _MOST_RESTYLED:
                 style = UNSHOWN_STYLE
             elif not element.is_closed:
-                facts = self._looks.tag_style(element.name, element.content)
-                style = self._looks.style_of(
+                facts = self._styles.tag_style(element.name, element.content)
+                style = self._styles.style_of(
                     style, element.name, facts, _AncestorsUpTo(self._open, number), element.match_target
                 )
             element.style, element.matched_rules = style, None
