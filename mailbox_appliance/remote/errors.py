@@ -1,5 +1,6 @@
 """Faults of other servers: one exception, the faults known by name, and how replies are read.
-How far a connection got (`Contact`) decides how exactly a fault is explained: near addresses could be scanned else.
+
+How far a connection got (`Contact`) decides how exactly a fault may be explained.
 """
 
 import errno
@@ -36,7 +37,7 @@ FaultKind = Literal[
 class Reply:
     """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept.
 
-    `name`: what exactly is wrong, where the table of replies knows that text (`replies`).
+    `name`: what exactly is wrong, if the table of replies knows that text (`fault_name_of_reply`).
     """
 
     code: int
@@ -53,7 +54,7 @@ class RemoteFault(Exception):
     """A server did not play its part.
 
     `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
-    `name`: what exactly is wrong, where the table of replies knows it (`replies.py`), such as `app_password_required`.
+    `name`: what exactly is wrong, if the table of replies knows it, such as `app_password_required`.
     `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
     (RFC 5530), in upper case. `retry_after`: seconds that it wants us to wait, where it says so.
     `is_unproven`: the address is near, and nothing there has answered as a mail server does (`contact`).
@@ -128,9 +129,9 @@ def malformed_fault(server: ServerName) -> RemoteFault:
     return RemoteFault(server, "malformed", f"The answer does not follow {name}. Check that host and port are right.")
 
 
-# --- The faults that we know by name: what each means for us, and a sentence with its fix, for a person ---
+# --- Named faults: what each means for us, and a sentence with its fix, for a person ---
 #
-# A sentence names its server with `{server}`, and what this computer takes for today with `{today}`.
+# A sentence names its server with `{server}`, and today's date on this computer with `{today}`.
 
 
 @dataclass(frozen=True)
@@ -327,8 +328,7 @@ def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
     return named_fault("dns_down" if is_silent else "host_unknown", server)
 
 
-# ---
-# What real servers say when they refuse, and which fault it is: one table, read from the top, the first row counts.
+# --- Replies of real servers: which refusal is which fault. One table, read from the top; the first row counts ---
 #
 # The free text of a reply is looked at here, where the fault is made, and is never kept, logged or quoted. A reply
 # that no row knows stays what its code says.
@@ -471,7 +471,7 @@ _REPLY_RULES = (
     _rule("sender_not_allowed", "smtp", r"sendasdenied", r"\b5\.(7\.60|2\.252)\b", r"not owned by (auth )?user",
          r"not allowed to send (as|from)", r"sender address (is )?not allowed", r"mail from not allowed", later=True),
     _rule("sending_blocked", "smtp", r"bad outbound sender", r"\b5\.7\.(705|708|750)\b", later=True),
-    # --- Microsoft Graph tells by a code, before its status counts ---
+    # --- Microsoft Graph says by a code, before its status counts ---
     _rule("token_refused", "graph", r"invalidauthenticationtoken|unauthenticated|invalidmsatoken"),
     _rule("sender_not_allowed", "graph", r"errorsendasdenied"),
     _rule("sending_blocked", "graph", r"errormessagesubmissionblocked"),
@@ -529,7 +529,7 @@ def fault_of_reply(
     by_token: bool = False,
     reply: Reply | None = None,
 ) -> RemoteFault | None:
-    """As `name_of`: the fault itself, without a word of the reply."""
+    """As `fault_name_of_reply`: the fault itself, without a word of the reply."""
     name = fault_name_of_reply(server, text, host=host, later=later, by_token=by_token)
     return None if name is None else named_fault(name, server, reply)
 
@@ -540,7 +540,7 @@ def _rule_applies(row: _ReplyRule, server: ServerName, host: str, later: bool) -
     return server in row.servers and is_there and (row.later or not later)
 
 
-# --- What is told of a mailbox whose server, or provider, did not play its part ---
+# --- The error of a mailbox whose server, or provider, failed ---
 
 
 #: The code of an account's error; every other kind is `provider_unavailable`.
@@ -556,7 +556,7 @@ def account_error_of(fault: RemoteFault) -> AccountError:
     return AccountError(code=code, message=fault.reason, fault=fault.name or UNSET)
 
 
-# --- How far a connection to a mail server got: it decides how exactly a failure may be explained ---
+# --- How far a connection got ---
 #
 # For addresses near the appliance (this computer, private networks) the difference between a closed, a silent and a
 # talking port would make the appliance a port scanner for its members, in networks that they cannot reach themselves.
@@ -580,7 +580,7 @@ class Contact:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether a failure now would tell what a port near the appliance does."""
+        """Whether a failure now would show what a port near the appliance does."""
         return self.is_near and not self.has_greeted
 
     @property

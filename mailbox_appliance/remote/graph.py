@@ -27,7 +27,7 @@ from mailbox_appliance.remote.providers import KnownProvider
 
 #: Bytes of a message; a request has at most 4 MB (learn.microsoft.com/graph/api/user-post-messages), in base64.
 LARGEST_MESSAGE = 3_000_000
-#: Bytes of an answer: what was made of a draft is told whole, but for its attachments.
+#: Bytes of an answer: Graph returns a whole draft, but for its attachments.
 _LONGEST_ANSWER = 16 << 20
 _VERSION = "v1.0"
 _IMMUTABLE = {"Prefer": 'IdType="ImmutableId"'}
@@ -60,7 +60,7 @@ class GraphResponse:
 
     @property
     def text(self) -> str:
-        """As `replies` reads it."""
+        """Status and code, as `errors.fault_name_of_reply` reads them."""
         return f"{self.status} {self.code}".strip()
 
 
@@ -88,7 +88,7 @@ class Graph:
         owner = "me" if of is None else f"users/{quote(of, safe='@')}"
         self._root = f"{provider.api_url.rstrip('/')}/{_VERSION}/{owner}"
         is_public = not provider.is_named_by_operator(provider.api_url)
-        self._reach = https.HttpsOptions("graph", ca_file, timeout, only_public=is_public, limit=_LONGEST_ANSWER)
+        self._options = https.HttpsOptions("graph", ca_file, timeout, only_public=is_public, limit=_LONGEST_ANSWER)
         self._provider = provider
 
     def create_draft(self, token: str, mime: bytes) -> str | GraphResponse:
@@ -104,8 +104,8 @@ class Graph:
 
     def send_draft(self, token: str, draft_id: str, timeout: float) -> GraphResponse:
         """Send a draft. Raises RemoteFault; unless it is `in_doubt`, nothing was asked for."""
-        reach = replace(self._reach, timeout=timeout)
-        return graph_response_of(https.request("POST", f"{self._draft_url(draft_id)}/send", reach, _headers(token)))
+        options = replace(self._options, timeout=timeout)
+        return graph_response_of(https.request("POST", f"{self._draft_url(draft_id)}/send", options, _headers(token)))
 
     def get_draft_state(self, token: str, draft_id: str) -> DraftState:
         """What became of a draft. Raises RemoteFault where Graph does not tell.
@@ -149,7 +149,7 @@ class Graph:
         if not self._provider.takes_uploads_at(url):
             raise RemoteFault("graph", "forbidden_address", _UNKNOWN_UPLOAD_HOST)
         is_public = not self._provider.is_named_by_operator(url)
-        return https.request("PUT", url, replace(self._reach, only_public=is_public), headers, body)
+        return https.request("PUT", url, replace(self._options, only_public=is_public), headers, body)
 
     def _draft_url(self, draft_id: str) -> str:
         return f"{self._root}/messages/{quote(draft_id, safe='')}"
@@ -158,7 +158,7 @@ class Graph:
         self, method: str, path: str, token: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> https.HttpsResponse:
         whole = {**_headers(token), **(headers or {})}
-        answer = https.request(method, f"{self._root}/{path}", self._reach, whole, body)
+        answer = https.request(method, f"{self._root}/{path}", self._options, whole, body)
         if answer.status == 401:
             raise named_fault("token_refused", "graph")
         return answer
@@ -194,7 +194,7 @@ def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
         raise malformed_fault("graph") from error
 
 
-# --- Files that are added to a draft at Microsoft Graph, one after the other, each by its size ---
+# --- Files that are added to a draft, one after the other, each by its size ---
 #
 #     small ..... POST messages/{id}/attachments, a fileAttachment with its bytes in base64 -> 201
 #                 (learn.microsoft.com/graph/api/message-post-attachments)
@@ -202,7 +202,7 @@ def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
 #                 PUT of one range after the other there, without ours -> 200 with where the next begins, at last 201
 #                 (learn.microsoft.com/graph/outlook-large-attachments)
 #
-# The address is nobody's business: it is neither logged nor kept, and stands in no fault.
+# The address is a secret: it is neither logged nor kept, and stands in no fault.
 
 
 #: Bytes of a file from which it is uploaded: "under 3 MB" it goes in one request, which has at most 4 MB.

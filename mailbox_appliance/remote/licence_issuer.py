@@ -20,9 +20,9 @@ class _LicenceAnswer(msgspec.Struct, frozen=True):
 
 def is_licence_valid(url: str, token: str, *, ca_file: str, timeout: float) -> bool:
     """Whether the issuer says that this licence is good. `url` is checked already. Raises RemoteFault."""
-    reach = https.HttpsOptions("license", ca_file, timeout, only_public=False)
+    options = https.HttpsOptions("license", ca_file, timeout, only_public=False)
     headers = {"Content-Type": "application/json"}
-    answer = https.request("POST", url, reach, headers, json.dumps({"token": token}).encode())
+    answer = https.request("POST", url, options, headers, json.dumps({"token": token}).encode())
     if answer.status != 200:
         raise RemoteFault("license", "malformed", f"The licence server answered with status {answer.status}.")
     try:

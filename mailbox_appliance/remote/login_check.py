@@ -1,4 +1,4 @@
-"""Trying both logins of a mailbox before it is kept."""
+"""Try both logins of a mailbox before it is saved."""
 
 import math
 import time
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 #: Seconds that a near server has to greet, where the cause of a failure is hidden.
 GREET_WITHIN = 5.0
-#: Seconds after which such a failure is told: the same for a port that is closed, silent, or talks something else.
+#: Seconds after which such a failure is reported: the same for a port that is closed, silent, or talks something else.
 ANSWER_AFTER = 5.5
 
 

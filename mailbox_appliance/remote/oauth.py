@@ -32,9 +32,9 @@ from mailbox_appliance.remote.providers import KnownProvider, url_for_tenant
 if TYPE_CHECKING:
     from oauthlib.oauth2 import Client
 
-# --- How the answers of a provider's sign-in are read: tokens, the code to type elsewhere, refusals ---
+# --- Answers: tokens, the code to type on another device, refusals ---
 #
-# What it says in words is looked at for what it means (`replies`) and never kept, logged or told.
+# What a provider says in words is read for what it means (`errors`) and never kept, logged or shown.
 
 
 #: How long an access token lasts that does not say so, and how long at most: providers' last an hour or so.
@@ -190,6 +190,9 @@ def _read_claims(id_token: str) -> Mapping[str, Any]:
     except (IndexError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+# --- Requests ---
 
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -169,7 +169,7 @@ OUTLOOK = KnownProvider(
 BUILT_IN: Mapping[OAuthProvider, KnownProvider] = {"google": GOOGLE, "outlook": OUTLOOK}
 
 
-# --- The operator's file over the table of providers (the setting remote.providers_file), in TOML: ---
+# --- The operator's file over this table (the setting remote.providers_file), in TOML ---
 #
 #     [outlook]
 #     authorization_url = "https://login.microsoftonline.us/{tenant}/oauth2/v2.0/authorize"

@@ -1,9 +1,9 @@
-"""What a mailbox may send as, as its provider tells.
+"""The addresses that a mailbox may send as, by its provider.
 
 Gmail ....... its own address, and those that somebody has confirmed: users.settings.sendAs
               (developers.google.com/workspace/gmail/api/guides/alias_and_signature_settings)
-Microsoft ... proxyAddresses of the user: `SMTP:` is the main one, `smtp:` another, all else is no mail address;
-              personal accounts tell none (learn.microsoft.com/graph/api/resources/user)
+Microsoft ... proxyAddresses of the user: `SMTP:` is the main one, `smtp:` another, all else is not a mail address;
+              personal accounts list none (learn.microsoft.com/graph/api/resources/user)
 """
 
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ def fetch_sender_addresses(
 ) -> tuple[SenderAddress, ...]:
     """The addresses, without doubles, 100 at most. Raises RemoteFault."""
     is_public = not provider.is_named_by_operator(provider.api_url)
-    reach = https.HttpsOptions("oauth", ca_file, timeout, only_public=is_public, limit=1 << 20)
+    options = https.HttpsOptions("oauth", ca_file, timeout, only_public=is_public, limit=1 << 20)
     path = _GMAIL if provider.provider == "google" else _GRAPH
-    answer = https.get(f"{provider.api_url.rstrip('/')}/{path}", reach, {"Authorization": f"Bearer {token}"})
+    answer = https.get(f"{provider.api_url.rstrip('/')}/{path}", options, {"Authorization": f"Bearer {token}"})
     if answer.status == 401:
         raise named_fault("token_refused", "oauth")
     if answer.status != 200:

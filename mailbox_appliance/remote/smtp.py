@@ -33,7 +33,7 @@ from mailbox_appliance.remote.net.channel import Channel, TooLong
 from mailbox_appliance.remote.net.connect import context_or_fault, tls_fault
 from mailbox_appliance.remote.sasl import TokenLogin
 
-# --- SMTP lines: smtplib's commands and its reading of EHLO, over our bounded channel, with replies read strictly ---
+# --- Lines: smtplib's commands and its reading of EHLO, over our bounded channel, with replies read strictly ---
 
 
 MAX_LINE = 4096  # RFC 5321 4.5.3.1.5 says 512; generous, yet bounded
@@ -105,7 +105,7 @@ def reply_of(code: int, text: bytes) -> Reply:
     return Reply(code, enhanced if enhanced and enhanced[0] == str(code)[0] else None, name)
 
 
-# --- From a connected socket to a logged-in SMTP dialogue: TLS, greeting, STARTTLS, login ---
+# --- Logging in: TLS, greeting, STARTTLS, login ---
 
 
 _LONGEST_COMMAND = 500  # RFC 4954 4: what does not fit into a line of 512 bytes is said once it is asked for
@@ -202,7 +202,9 @@ def _login_fault(answer: tuple[int, bytes], host: str) -> RemoteFault:
     is_for_now = reply.is_temporary and reply.code != 432  # RFC 4954 4.7.12: it takes no more than another password
     if known is not None and not (is_for_now and known.kind == "login_refused"):
         return known
-    if reply.is_temporary:  # 454 4.7.0 is no more than that (RFC 4954 6); who logs in too often is told so in words
+    if (
+        reply.is_temporary
+    ):  # 454 4.7.0 is no more than that (RFC 4954 6); after too many logins the server says so in words
         return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
     return named_fault("wrong_password", "smtp", reply)
 
@@ -223,6 +225,9 @@ def _decode_base64(text: bytes) -> bytes:
         return b""
 
 
+# --- The steps of a message ---
+
+
 _QUIT_TIMEOUT = 2.0
 _LARGEST_GROUP = 50  # commands; their replies must fit into buffers while we are still sending (RFC 2920 3.1)
 _BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
@@ -230,7 +235,7 @@ _UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f<>]")
 
 
 class SmtpConnection:
-    """One connection, for one message at a time. `taken` counts those that the server has taken on it."""
+    """One connection, for one message at a time. `accepted_count`: messages that the server has accepted on it."""
 
     def __init__(self, dialogue: SmtpDialogue) -> None:
         self._dialogue = dialogue
@@ -342,7 +347,7 @@ class SmtpConnection:
 
         `meanwhile` is done while the server is at work; it must not fail.
         From here on a RemoteFault leaves open whether the server has the message. A 3yz reply makes no sense here and
-        is `malformed`.
+        is a `malformed_fault`.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.restart_timeout(timeout)

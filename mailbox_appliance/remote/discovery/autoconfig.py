@@ -1,4 +1,5 @@
 """The servers of a mailbox: autoconfig documents, the table of known providers, and their ranking.
+
 A domain's owner writes its document (`clientConfig` 1.1), so it is read as hostile: no document type, few bytes and
 elements, and only host names, ports and user names are kept.
 """
@@ -160,10 +161,9 @@ class _AutoconfigReader:
             self._server = None
 
 
-# ---
-# Large providers whose servers we know: by the domain of an address, or by the host that takes a domain's mail.
+# --- Known providers: by the domain of an address, or by the host that takes a domain's mail ---
 #
-# The table itself is data, in known_servers.toml, which says what stands in it.
+# The table itself is data: known_servers.toml, which describes its columns.
 
 
 SignIn = Literal["google", "outlook"]
@@ -272,7 +272,7 @@ def _server_of_place(place: str, username: str, exchanger: str) -> DiscoveredSer
     return DiscoveredServer(host, int(port), _SECURITY_OF_PORT[int(port)], username)
 
 
-# --- What is found out about the servers of a mailbox: what one source says, and what all of it comes to ---
+# --- Results: what one source says, and the ranking of what all of them say ---
 
 
 Source = Literal["table", "srv", "autoconfig", "mx", "guess"]

@@ -6,7 +6,8 @@
     mx          who takes the domain's mail (RFC 5321 5.1), and what is known of them
     guess       hosts of the usual names, as far as there are any
 
-No mail server is ever connected to here. Each source has its sentence, also where it knows nothing.
+No mail server is connected to here. Each source returns a sentence of ours, also if it knows nothing; of an answer only
+host names, ports and user names are kept.
 """
 
 import secrets
@@ -37,15 +38,12 @@ from mailbox_appliance.remote.net.calls import RemoteCalls
 from mailbox_appliance.remote.net.connect import Address
 from mailbox_appliance.remote.net.dns import NoSuchName, Resolver, host_name
 
-# ---
-# Whom an address's servers are asked of, besides the table: DNS, the domain's own web servers, a directory, and luck.
-#
-# Each says in a sentence of ours what came of it. Only host names, ports and user names of an answer are kept.
+# --- The sources: DNS, the domain's own web servers, a directory, and the usual names ---
 
 
 T = TypeVar("T")
 
-# How much each is believed. A directory that names the domain was checked by people; whoever takes the mail most often
+# How much each counts. A directory that names the domain was checked by people; whoever takes the mail most often
 # keeps it too, where a web host's autoconfig may be left over from before; anybody can have a host of a usual name.
 _DIRECTORY, _EXCHANGER, _OWN_AUTOCONFIG, _DNS, _DIRECTORY_OF_EXCHANGER, _GUESS = 70, 60, 50, 40, 35, 5
 _REDIRECTS = 3
@@ -77,74 +75,74 @@ class DiscoveryRequest:
     calls: RemoteCalls
 
 
-def ask_srv_records(asking: DiscoveryRequest) -> SourceResult:
+def ask_srv_records(request: DiscoveryRequest) -> SourceResult:
     """What the domain says in DNS: RFC 6186 3, RFC 8314 5.1. TLS from the start is preferred."""
-    imap = _find_service(asking, ("_imaps", True), ("_imap", False))
-    smtp = _find_service(asking, ("_submissions", True), ("_submission", False))
+    imap = _find_service(request, ("_imaps", True), ("_imap", False))
+    smtp = _find_service(request, ("_submissions", True), ("_submission", False))
     named = [server.host for server in (imap, smtp) if server is not None]
     if not named:
-        return SourceResult("srv", f"The DNS of {asking.domain} names no servers for mail programs (SRV records).")
+        return SourceResult("srv", f"The DNS of {request.domain} names no servers for mail programs (SRV records).")
     only = "" if len(named) == 2 else f", and none to {'send' if imap else 'read'} mail by"
-    told = f"The DNS of {asking.domain} names {_join_hosts(named)}{only} (SRV records)."
+    told = f"The DNS of {request.domain} names {_join_hosts(named)}{only} (SRV records)."
     return SourceResult("srv", told, ServerPair(imap, smtp), _DNS)
 
 
-def _find_service(asking: DiscoveryRequest, *names: tuple[str, bool]) -> DiscoveredServer | None:
-    look_up = asking.names.find_services
-    asked = [(is_tls, _start_look_up(asking, look_up, f"{name}._tcp.{asking.domain}")) for name, is_tls in names]
+def _find_service(request: DiscoveryRequest, *names: tuple[str, bool]) -> DiscoveredServer | None:
+    look_up = request.names.find_services
+    asked = [(is_tls, _start_look_up(request, look_up, f"{name}._tcp.{request.domain}")) for name, is_tls in names]
     for is_tls, future in asked:
         if found := future.result():
             first = found[0]
-            return DiscoveredServer(first.host, first.port, "tls" if is_tls else "starttls", asking.email)
+            return DiscoveredServer(first.host, first.port, "tls" if is_tls else "starttls", request.email)
     return None
 
 
-def ask_own_autoconfig(asking: DiscoveryRequest) -> SourceResult:
-    """What the domain says at `autoconfig.DOMAIN`; it is told the address, since some make user names of it."""
-    query = f"emailaddress={quote(asking.email, safe='@')}"
-    return _ask_autoconfig(asking, f"autoconfig.{asking.domain}", f"/mail/config-v1.1.xml?{query}")
+def ask_own_autoconfig(request: DiscoveryRequest) -> SourceResult:
+    """What the domain says at autoconfig.DOMAIN; the address is sent along, since some make user names of it."""
+    query = f"emailaddress={quote(request.email, safe='@')}"
+    return _ask_autoconfig(request, f"autoconfig.{request.domain}", f"/mail/config-v1.1.xml?{query}")
 
 
-def ask_well_known_autoconfig(asking: DiscoveryRequest) -> SourceResult:
+def ask_well_known_autoconfig(request: DiscoveryRequest) -> SourceResult:
     """What the domain says at its own web server."""
-    return _ask_autoconfig(asking, asking.domain, "/.well-known/autoconfig/mail/config-v1.1.xml")
+    return _ask_autoconfig(request, request.domain, "/.well-known/autoconfig/mail/config-v1.1.xml")
 
 
-def ask_directory(asking: DiscoveryRequest) -> SourceResult:
+def ask_directory(request: DiscoveryRequest) -> SourceResult:
     """What the directory of providers says of the domain."""
-    if not asking.directory:
+    if not request.directory:
         return SourceResult("autoconfig", "No directory of providers is asked (setting remote.autoconfig_directory).")
     try:
-        config = _fetch_config(asking, asking.directory + asking.domain, asking.directory_web)
+        config = _fetch_config(request, request.directory + request.domain, request.directory_web)
     except RemoteFault as fault:
         return SourceResult("autoconfig", f"The directory of providers {_describe_failure(fault)}.")
     if config is None or not (config.imap or config.smtp):
-        return SourceResult("autoconfig", f"The directory of providers does not know {asking.domain}.")
-    return _result_of_config(config, f"The directory of providers knows {asking.domain}", _DIRECTORY)
+        return SourceResult("autoconfig", f"The directory of providers does not know {request.domain}.")
+    return _result_of_config(config, f"The directory of providers knows {request.domain}", _DIRECTORY)
 
 
-def ask_exchangers(asking: DiscoveryRequest) -> SourceResult:
+def ask_exchangers(request: DiscoveryRequest) -> SourceResult:
     """Who takes the mail of the domain, and what is known of them."""
     try:
-        hosts = asking.names.find_exchangers(asking.domain)
+        hosts = request.names.find_exchangers(request.domain)
     except NoSuchName:
-        return SourceResult("mx", f"There is no domain {asking.domain} in DNS. Check the address.")
+        return SourceResult("mx", f"There is no domain {request.domain} in DNS. Check the address.")
     if hosts is None:
-        return SourceResult("mx", f"{asking.domain} says that it takes no mail at all.", ends_guessing=True)
+        return SourceResult("mx", f"{request.domain} says that it takes no mail at all.", ends_guessing=True)
     for host in hosts:
         if (provider := autoconfig.provider_of_exchanger(host)) is not None:
-            return _result_of_provider(asking, provider, f"Mail for {asking.domain} goes to {provider.name}.", host)
-    if (provider := _find_by_autodiscover(asking)) is not None:
-        return _result_of_provider(asking, provider, f"Mailboxes of {asking.domain} lie at {provider.name}.", "")
-    return _result_of_unknown(asking, hosts)
+            return _result_of_provider(request, provider, f"Mail for {request.domain} goes to {provider.name}.", host)
+    if (provider := _find_by_autodiscover(request)) is not None:
+        return _result_of_provider(request, provider, f"Mailboxes of {request.domain} lie at {provider.name}.", "")
+    return _result_of_unknown(request, hosts)
 
 
-def guess_usual_names(asking: DiscoveryRequest) -> SourceResult:
+def guess_usual_names(request: DiscoveryRequest) -> SourceResult:
     """Hosts of usual names that exist. Nobody connects to them to see what they are."""
-    domain = asking.domain
+    domain = request.domain
     anything = f"{secrets.token_hex(8)}.{domain}"  # where this exists, so does every name
     names = (f"imap.{domain}", f"mail.{domain}", f"smtp.{domain}", anything)
-    begun = {name: _start_look_up(asking, asking.names.find_addresses, name) for name in names}
+    begun = {name: _start_look_up(request, request.names.find_addresses, name) for name in names}
     found = {name: _usable_addresses(future.result()) for name, future in begun.items()}
     there = [name for name in names[:3] if found[name] and found[name] != found[anything]]
     imap = next((name for name in there if not name.startswith("smtp.")), None)
@@ -152,8 +150,8 @@ def guess_usual_names(asking: DiscoveryRequest) -> SourceResult:
     if imap is None or smtp is None:
         return SourceResult("guess", f"{domain} has no hosts of the usual names (imap, mail, smtp).")
     servers = (
-        DiscoveredServer(imap, _IMAP_TLS, "tls", asking.email),
-        DiscoveredServer(smtp, _SMTP_TLS, "tls", asking.email),
+        DiscoveredServer(imap, _IMAP_TLS, "tls", request.email),
+        DiscoveredServer(smtp, _SMTP_TLS, "tls", request.email),
     )
     told = (
         f"{_join_hosts([imap, smtp])} exist{'s' if imap == smtp else ''}; whether they are mail servers was not tried."
@@ -165,31 +163,31 @@ def _usable_addresses(found: tuple[Address, ...]) -> frozenset[Address]:
     return frozenset(one for one in found if connect.is_allowed(one, "tls") and not one.is_loopback)
 
 
-def _find_by_autodiscover(asking: DiscoveryRequest) -> MailProvider | None:
+def _find_by_autodiscover(request: DiscoveryRequest) -> MailProvider | None:
     """Microsoft 365, where the domain's autodiscover is Microsoft's: its mail may take a way through a filter."""
     try:
-        alias = asking.names.find_alias(f"autodiscover.{asking.domain}")
+        alias = request.names.find_alias(f"autodiscover.{request.domain}")
     except (NoSuchName, RemoteFault):
         return None
     return autoconfig.provider_of_exchanger("mail.protection.outlook.com") if alias in _MICROSOFT else None
 
 
-def _result_of_provider(asking: DiscoveryRequest, provider: MailProvider, told: str, host: str) -> SourceResult:
-    servers = provider.servers(asking.email, host)
+def _result_of_provider(request: DiscoveryRequest, provider: MailProvider, told: str, host: str) -> SourceResult:
+    servers = provider.servers(request.email, host)
     if servers is None:
         return SourceResult("mx", f"{told} {provider.note or ''}".rstrip(), ends_guessing=True)
     return SourceResult("mx", told, ServerPair(*servers), _EXCHANGER)
 
 
-def _result_of_unknown(asking: DiscoveryRequest, hosts: tuple[str, ...]) -> SourceResult:
+def _result_of_unknown(request: DiscoveryRequest, hosts: tuple[str, ...]) -> SourceResult:
     if not hosts:
-        return SourceResult("mx", f"The DNS of {asking.domain} does not say who takes its mail (MX records).")
-    goes = f"Mail for {asking.domain} goes to"
+        return SourceResult("mx", f"The DNS of {request.domain} does not say who takes its mail (MX records).")
+    goes = f"Mail for {request.domain} goes to"
     if (service := autoconfig.mail_filter_of(hosts[0])) is not None:
         return SourceResult("mx", f"{goes} {service}, which hands it on: that does not tell where its mailboxes are.")
     host = hosts[0]
-    for name in _parent_domains(host, asking.domain) if asking.directory else ():
-        config = _find_in_directory(asking, name)
+    for name in _parent_domains(host, request.domain) if request.directory else ():
+        config = _find_in_directory(request, name)
         if config is not None and config.imap and config.smtp:
             return _result_of_config(
                 config, f"{goes} {host}, which the directory of providers knows", _DIRECTORY_OF_EXCHANGER, "mx"
@@ -204,16 +202,16 @@ def _parent_domains(host: str, domain: str) -> list[str]:
     return [end for end in ends if "." in end and end != domain]
 
 
-def _find_in_directory(asking: DiscoveryRequest, name: str) -> AutoconfigServers | None:
+def _find_in_directory(request: DiscoveryRequest, name: str) -> AutoconfigServers | None:
     try:
-        return _fetch_config(asking, asking.directory + name, asking.directory_web)
-    except RemoteFault:  # that it fails is told of the domain itself
+        return _fetch_config(request, request.directory + name, request.directory_web)
+    except RemoteFault:  # the result for the domain itself reports the failure
         return None
 
 
-def _ask_autoconfig(asking: DiscoveryRequest, host: str, path: str) -> SourceResult:
+def _ask_autoconfig(request: DiscoveryRequest, host: str, path: str) -> SourceResult:
     try:
-        config = _fetch_config(asking, f"https://{host}{path}", asking.web)
+        config = _fetch_config(request, f"https://{host}{path}", request.web)
     except RemoteFault as fault:
         return SourceResult("autoconfig", f"{host} {_describe_failure(fault)}.")
     if config is None:
@@ -221,11 +219,11 @@ def _ask_autoconfig(asking: DiscoveryRequest, host: str, path: str) -> SourceRes
     return _result_of_config(config, f"{host} says so", _OWN_AUTOCONFIG)
 
 
-def _fetch_config(asking: DiscoveryRequest, url: str, reach: https.HttpsOptions) -> AutoconfigServers | None:
+def _fetch_config(request: DiscoveryRequest, url: str, options: https.HttpsOptions) -> AutoconfigServers | None:
     """The document that lies at an address; None: there is none."""
-    answer = https.get(url, reach, {"Accept": "application/xml, text/xml"}, redirects=_REDIRECTS)
+    answer = https.get(url, options, {"Accept": "application/xml, text/xml"}, redirects=_REDIRECTS)
     try:
-        return autoconfig.read_autoconfig(answer.body, asking.email) if answer.status == 200 else None
+        return autoconfig.read_autoconfig(answer.body, request.email) if answer.status == 200 else None
     except NotAutoconfig:
         return None
 
@@ -267,16 +265,19 @@ def _look_up_or_nothing(look_up: Callable[[str], tuple[T, ...]], name: str) -> t
 
 
 def _start_look_up(
-    asking: DiscoveryRequest, look_up: Callable[[str], tuple[T, ...]], name: str
+    request: DiscoveryRequest, look_up: Callable[[str], tuple[T, ...]], name: str
 ) -> "Future[tuple[T, ...]]":
-    return asking.calls.start("dns", partial(_look_up_or_nothing, look_up, name))
+    return request.calls.start("dns", partial(_look_up_or_nothing, look_up, name))
 
 
 def _join_hosts(hosts: list[str]) -> str:
     return " and ".join(dict.fromkeys(hosts))
 
 
-#: Seconds for all of it. What has not come by then is told as such.
+# --- Asking them all ---
+
+
+#: Seconds for all of it. A source without an answer by then says so.
 TIME_LIMIT = 6.0
 _WEB_TIME_LIMIT = 4.5
 _SOURCES: tuple[tuple[Source, ServerName, Callable[[DiscoveryRequest], SourceResult]], ...] = (
@@ -291,7 +292,7 @@ _SOURCES: tuple[tuple[Source, ServerName, Callable[[DiscoveryRequest], SourceRes
 
 @dataclass(frozen=True)
 class DiscoveryOptions:
-    """With what it is asked: a DNS server (empty: the system's), a directory of providers (empty: none).
+    """What to ask with: a DNS server (empty: the system's), a directory of providers (empty: none).
 
     `is_own_directory`: the operator named it, so it may lie in their own network.
     """
@@ -311,7 +312,7 @@ class DiscoveryResult:
     results: tuple[SourceResult, ...]
 
 
-def discover(email: str, means: DiscoveryOptions) -> DiscoveryResult:
+def discover(email: str, options: DiscoveryOptions) -> DiscoveryResult:
     """The servers of a mailbox. It takes a few seconds at most; a source that fails has nothing to say but why."""
     domain = _domain_to_ask(email)
     if domain is None:
@@ -323,7 +324,7 @@ def discover(email: str, means: DiscoveryOptions) -> DiscoveryResult:
         heard = SourceResult("table", told, ServerPair(*servers) if servers else None)
         return DiscoveryResult(autoconfig.rank_candidates([heard]), (heard,))
     unknown = SourceResult("table", f"{domain} is none of the large providers that are known here.")
-    answers = _ask_sources(email, domain, means)
+    answers = _ask_sources(email, domain, options)
     return DiscoveryResult(autoconfig.rank_candidates(answers), (unknown, *answers))
 
 
@@ -334,16 +335,18 @@ def _domain_to_ask(email: str) -> str | None:
         return None
 
 
-def _ask_sources(email: str, domain: str, means: DiscoveryOptions) -> list[SourceResult]:
+def _ask_sources(email: str, domain: str, options: DiscoveryOptions) -> list[SourceResult]:
     until = time.monotonic() + TIME_LIMIT
-    names = Resolver(means.resolver, until)
-    find = names.look_up if means.resolver else None
-    web = https.HttpsOptions("autoconfig", means.ca_file, _WEB_TIME_LIMIT, look_up=find)
-    directory_web = https.HttpsOptions("autoconfig", means.ca_file, _WEB_TIME_LIMIT, not means.is_own_directory, find)
-    asking = DiscoveryRequest(email, domain, names, web, means.directory, directory_web, means.calls)
+    names = Resolver(options.resolver, until)
+    find = names.look_up if options.resolver else None
+    web = https.HttpsOptions("autoconfig", options.ca_file, _WEB_TIME_LIMIT, look_up=find)
+    directory_web = https.HttpsOptions(
+        "autoconfig", options.ca_file, _WEB_TIME_LIMIT, not options.is_own_directory, find
+    )
+    request = DiscoveryRequest(email, domain, names, web, options.directory, directory_web, options.calls)
     begun: list[tuple[Source, Future[SourceResult]]] = []
     for source, server, question in _SOURCES:
-        begun.append((source, means.calls.start(server, partial(question, asking))))
+        begun.append((source, options.calls.start(server, partial(question, request))))
     return [_await_source(source, answer, until) for source, answer in begun]
 
 

@@ -1,8 +1,7 @@
 """A mailbox over IMAP (RFC 9051, RFC 3501): one connection, used by one thread at a time.
 
 Everything that goes wrong is a RemoteFault; after one that is no refusal (`refused`, `throttled`, `unsupported`) the
-connection is of no use. Reading never changes a message: folders are examined, bodies are peeked at. Finding one
-message, reading a large one without its attachments and making a folder stand at the end.
+connection is of no use. Reading never changes a message: folders are examined, bodies are peeked at.
 """
 
 from collections import Counter
@@ -130,7 +129,7 @@ class ImapMailbox:
         """What happened in a folder since a position; afterwards it is selected. `known`: how many of it we have.
 
         By QRESYNC or CONDSTORE where they are offered. Else, and without a position or after UIDVALIDITY changed, all
-        flags are told, and `present` has all UIDs.
+        flags are returned, and `present` has all UIDs.
         """
         return self._news.news_since(path, since, known)
 
@@ -171,7 +170,7 @@ class ImapMailbox:
         return reading.fetch_messages(self._wire, uids)
 
     def fetch_structure(self, uid: int) -> ListedPart:
-        """The parts of a message, numbered for `read`. Raises RemoteFault (`refused`) when it is gone."""
+        """The parts of a message, numbered for `read_section`. Raises RemoteFault (`refused`) when it is gone."""
         return reading.fetch_structure(self._wire, uid)
 
     def read_section(self, uid: int, section: str, offset: int, count: int) -> bytes:
@@ -179,7 +178,7 @@ class ImapMailbox:
         return reading.read_section(self._wire, uid, section, offset, count)
 
     def read_ends(self, uid: int, wanted: Sequence[PartEnd]) -> Mapping[str, bytes]:
-        """The ends of parts, by their numbers, of those that the server gives; `read` something of it before."""
+        """The ends of parts, by number, as far as the server gives them. Call `read_section` on the message first."""
         return reading.read_ends(self._wire, uid, wanted)
 
     # --- writing; what names a path selects it writable. A fault is `in_doubt` when something may have been done ---
@@ -230,7 +229,7 @@ class ImapMailbox:
 
     @property
     def socket(self) -> Socket:
-        """For a selector to watch; it does not show what is buffered: look at `idle_news` before."""
+        """For a selector to watch; it does not show what is buffered: call `poll_idle` first."""
         return self._wire.channel.sock
 
     def begin_idle(self) -> bool:
@@ -243,7 +242,7 @@ class ImapMailbox:
 
     @property
     def highest_exists(self) -> int:
-        """How many messages the folder has at most, by what was told unasked since it was examined; 0: nothing was."""
+        """The most messages that the folder has, by what the server said unasked since it was examined; 0: nothing."""
         return self._wire.highest_exists
 
     def end_idle(self) -> bool:
@@ -261,7 +260,7 @@ class ImapMailbox:
             self._wire.channel.close()
 
 
-# --- A large message, read over a connection without its attachments ---
+# --- A large message, read without its attachments ---
 
 
 _READ_PIECE = 1 << 20
@@ -326,7 +325,7 @@ def _decoded_sizes(mailbox: ImapMailbox, uid: int, structure: ListedPart) -> dic
     return {number: size for number, size in sizes.items() if size is not None}
 
 
-# --- Finding one message in a folder by its Message-ID: a search by text, whose finds are then looked at ---
+# --- One message of a folder, found by its Message-ID: searched as text, and each find checked ---
 
 
 def find_by_message_id(
@@ -334,7 +333,7 @@ def find_by_message_id(
 ) -> FoundCopy | None:
     """The message with this Message-ID, the newest one where there are several; or None. Raises RemoteFault.
 
-    `having`: it has one of these flags, or labels, as `mail.labels` writes them.
+    `having`: it has one of these flags, or labels, as `mail.folder_roles` writes them.
     """
     uids = mailbox.search_message_id(folder.path, message_id)
     if not uids:
@@ -361,7 +360,7 @@ def _to_found(
     return FoundCopy(folder, uid if is_known else None, one.size, one.internal_date, one)
 
 
-# --- Making a folder where a server has a mailbox's own ones ---
+# --- A new folder, where a server has those of a mailbox ---
 
 
 def make_folder(mailbox: ImapMailbox, name: str) -> str:

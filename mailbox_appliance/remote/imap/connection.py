@@ -1,4 +1,5 @@
 """From a socket to a logged-in IMAP connection: TLS, greeting, STARTTLS, login.
+
 imaplib and imapclient do the login over our bounded channel, so lines, literals, answers and their time are bounded.
 """
 
@@ -141,7 +142,7 @@ def errors_as_faults() -> Iterator[None]:
 def fault_of_refusal(
     error: Exception, otherwise: FaultKind = "refused", reason: str = "", *, host: str = "", by_token: bool = False
 ) -> RemoteFault:
-    """What a NO or BAD means: by its text (`replies`), by its response code (RFC 5530), else `otherwise` and `reason`.
+    """What a NO or BAD means: by its text (`errors`), by its response code (RFC 5530), else `otherwise` and `reason`.
 
     `host`, `by_token`: of the login, where it is one that was refused.
     """
@@ -158,7 +159,7 @@ def fault_of_refusal(
     return fault
 
 
-# --- From a connected socket to a logged-in IMAP client: TLS, greeting, STARTTLS, login ---
+# --- Logging in ---
 
 
 def log_in(channel: Channel, endpoint: Endpoint, ca_file: str) -> frozenset[str]:

@@ -131,8 +131,7 @@ def _namespace_prefixes(personal: Value) -> Iterable[str]:
             yield prefix
 
 
-# ---
-# The selected folder of a connection: SELECT and EXAMINE (RFC 9051 6.3.2), with CONDSTORE and QRESYNC (RFC 7162).
+# --- The selected folder: SELECT and EXAMINE (RFC 9051 6.3.2), with CONDSTORE and QRESYNC (RFC 7162) ---
 
 
 #: That keywords may be made up, among the flags that can be changed (RFC 9051 7.1).
@@ -152,7 +151,7 @@ class ChangeCollector:
     """What the server tells of messages that changed or vanished."""
 
     changed: FlagCollector = field(default_factory=FlagCollector)
-    #: None: more of them than we list. What is there tells as much.
+    #: None: more of them than we list. What is there says as much.
     vanished: set[int] | None = field(default_factory=set)
 
     def collect(self, pieces: Pieces) -> bool:
@@ -213,7 +212,7 @@ class Selection:
         """`words`: the server's capabilities. QRESYNC is enabled, which must be done before any folder is selected."""
         self.wire = wire
         self.has_condstore = "CONDSTORE" in words or "QRESYNC" in words
-        # QRESYNC tells changed flags without labels.
+        # QRESYNC reports changed flags without labels.
         self.has_qresync = "QRESYNC" in words and not wire.has_labels and _enable_qresync(wire)
         self.path: str | None = None
         self.is_writable = False
@@ -246,7 +245,7 @@ class Selection:
         if self.path != path or not self.is_writable:
             return self.select(path)
         if not self.shown_uids.issuperset(uids):
-            # Seen in practice: STORE is silent about messages that came since, until the server may tell of them.
+            # Seen in practice: STORE is silent about messages that came since, until the server may report them.
             self.wire.run_command("NOOP")
         return self.selected
 
@@ -297,9 +296,9 @@ def _enable_qresync(wire: ImapWire) -> bool:
     return b"QRESYNC" in enabled.split()
 
 
-# ---
-# What happened in a folder since a position, by the best way that the server has: QRESYNC or CONDSTORE (RFC 7162), or
-# comparing everything.
+# --- What happened in a folder since a position ---
+#
+# By the best way that the server has: QRESYNC or CONDSTORE (RFC 7162), or comparing everything.
 
 
 class FolderNewsReader:
@@ -329,7 +328,7 @@ class FolderNewsReader:
             return None
         wire = self._selection.wire
         wire.run_command("NOOP")
-        wire.forget_changes()  # what is told from here on may be missing in the state
+        wire.forget_changes()  # what is reported from here on may be missing in the state
         state = self._folders.get_state(path)
         if not _can_continue(state, since):
             return None
@@ -347,7 +346,7 @@ class FolderNewsReader:
             return None
         changed, vanished = changes.changed.found, changes.vanished
         arrived = sum(uid >= since.uidnext for uid in changed)
-        # We may have been told of some vanished ones that we never knew, but never of too few.
+        # The server may have reported some vanished ones that we never knew, but never of too few.
         if vanished is None or not known + arrived - len(vanished) <= state.exists <= known + arrived:
             return FolderChanges(state, changed, present=self._uids())
         return FolderChanges(state, changed, frozenset(vanished))
@@ -359,7 +358,7 @@ class FolderNewsReader:
         if state.exists and state.highestmodseq != since.highestmodseq:
             changed = reading.fetch_flags(self._selection.wire, None, since.highestmodseq)
         arrived = sum(uid >= since.uidnext for uid in changed)
-        # All that is missing has vanished: CONDSTORE alone does not tell which.
+        # All that is missing has vanished: CONDSTORE alone does not say which.
         return FolderChanges(state, changed, present=None if known + arrived == state.exists else self._uids())
 
     def _news_of_everything(self, state: FolderState) -> FolderChanges:

@@ -1,4 +1,5 @@
-"""IMAP responses to values and values to IMAP: folders, UID sets, FETCH, BODYSTRUCTURE, Gmail labels.
+"""IMAP responses to values and values to IMAP: folders, UID sets, BODYSTRUCTURE, Gmail labels, FETCH.
+
 Pure: there is no connection in here.
 """
 
@@ -61,7 +62,7 @@ def read_listed_folder(pieces: Pieces) -> ListedFolder | None:
 
 
 def read_status(pieces: Pieces) -> tuple[str, FolderState] | None:
-    """The path and the position of a STATUS answer; None for another answer, as `listed_folder`."""
+    """The path and the position of a STATUS answer; None for another answer, as `read_listed_folder`."""
     begin = _STATUS.match(pieces[0])
     values = ResponseReader(pieces, begin.end()).read_rest() if begin else []
     if len(values) < 2:
@@ -153,7 +154,7 @@ def _is_same_uidvalidity(told: bytes, uidvalidity: int | None) -> bool:
 
 
 def _read_uids_leniently(text: bytes, most: int) -> list[int]:
-    # What is done is done: an answer that tells it in an odd way is as good as one that does not tell it.
+    # What is done is done: an answer that reports it in an odd way is as good as one that does not report it.
     try:
         return read_uid_set(text, most) or []
     except ValueError:
@@ -196,7 +197,7 @@ def _uid_ranges(uids: Iterable[int]) -> Iterator[tuple[int, int]]:
             start = index + 1
 
 
-# --- BODYSTRUCTURE (RFC 9051 7.5.2) to a tree of parts under the numbers that FETCH takes (RFC 9051 6.4.5). Pure ---
+# --- BODYSTRUCTURE (RFC 9051 7.5.2): a tree of parts under the numbers that FETCH takes (RFC 9051 6.4.5) ---
 #
 # What a server leaves out or writes oddly has a plain value instead: nobody could do anything about it.
 
@@ -297,7 +298,7 @@ def _read_size(value: Value, otherwise: int = 0) -> int:
         return otherwise
 
 
-# --- Labels over IMAP, where a server has X-GM-EXT-1: how they are asked for, told, and written. Pure ---
+# --- Labels of a server with X-GM-EXT-1: read and written ---
 #
 # A FETCH answer of such a server, and what is kept of it:
 #
@@ -311,7 +312,7 @@ def _read_size(value: Value, otherwise: int = 0) -> int:
 
 #: The capability by which a server says that it has labels.
 GMAIL_EXTENSION = "X-GM-EXT-1"
-#: What FETCH is asked for besides flags, and what tells a message and its thread for good.
+#: What FETCH is asked for besides flags, and what identifies a message and its thread forever.
 LABELS_ITEM, IDENTITY_ITEMS = "X-GM-LABELS", "X-GM-MSGID X-GM-THRID"
 
 MAX_LABELS = 1000  # of one message
@@ -334,7 +335,7 @@ _parse_labels_cached = functools.lru_cache(maxsize=4096)(_parse_labels)
 
 
 def labels_of_value(told: Value) -> frozenset[str]:
-    """As `label_set`, of a list that was read already."""
+    """As `parse_labels`, of a list that was read already."""
     if not isinstance(told, list):
         raise ValueError("labels are no list")
     found = sorted(
@@ -379,7 +380,7 @@ def with_label(folder: ListedFolder) -> ListedFolder:
     return dataclasses.replace(folder, label=folder_roles.label_of_folder(folder))
 
 
-# --- FETCH answers (RFC 9051 7.5.2) to values: what is told of a message, in any order and any number of answers ---
+# --- FETCH answers (RFC 9051 7.5.2): what is said of a message, in any order and any number of answers ---
 
 
 MAX_MESSAGES = 3_000_000
@@ -400,11 +401,11 @@ _USUAL_FETCH = re.compile(
     rb"(?: RFC822\.SIZE (\d{1,18}))?(?:\)| BODY\[[^\]]*\](<\d+>)? )"
 )
 _LABEL_LIST = rb"(\((?:[^()\"{}]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\))"
-#: What nearly all answers to FETCH (UID FLAGS X-GM-LABELS) look like, in the order in which Gmail tells.
+#: What nearly all answers to FETCH (UID FLAGS X-GM-LABELS) look like, in the order of Gmail.
 _LABELS_ONLY = re.compile(
     rb"\* \d{1,10} FETCH \(X-GM-LABELS %b UID (\d{1,10})(?: MODSEQ \(\d{1,19}\))? FLAGS \(([^()\"]*)\)\)" % _LABEL_LIST
 )
-#: An item that can be told by itself, in any order; what is written in another way is read word by word.
+#: An item that can come by itself, in any order; what is written in another way is read word by word.
 _PLAIN_ITEM = re.compile(
     rb" *(?:UID (\d{1,10})|FLAGS \(([^()\"]*)\)|INTERNALDATE \"([^\"\\]*)\"|RFC822\.SIZE (\d{1,18})"
     rb"|X-GM-MSGID (\d{1,20})|X-GM-THRID (\d{1,20})"
@@ -487,7 +488,7 @@ class SectionCollector:
     """Collects parts of sections of one message, by what they are called: `BODY[1.2]<300>`."""
 
     def __init__(self, uid: int, wanted: Mapping[str, int]) -> None:
-        """`wanted`: how many bytes were asked for of each; what else is told is not kept."""
+        """`wanted`: how many bytes were asked for of each; what else comes is not kept."""
         self._uid, self._wanted = uid, wanted
         self._room = _MOST_SECTION_BYTES
         self.found: dict[str, bytes] = {}
@@ -547,7 +548,7 @@ class LabelCollector(FlagCollector):
             return False
         if told.labels is not None:
             return self._add(told.uid, told.kept_flags)
-        if told.uid in self.found:  # a change that was told unasked, of a message whose labels have been told before
+        if told.uid in self.found:  # a change that came unasked, of a message whose labels came before
             self.found[told.uid] = flags_with_labels(told.flags, labels_in(self.found[told.uid]))
         return False
 

@@ -16,7 +16,7 @@ from mailbox_appliance.remote.net.channel import Channel, TooLong
 
 MAX_LINE = 4 << 20  # the structure of a message with 10,000 parts is one line
 MAX_LITERAL = 80 << 20
-MAX_UNSOLICITED_LINES = 10_000  # lines between two commands that tell of no change
+MAX_UNSOLICITED_LINES = 10_000  # lines between two commands that report no change
 _PIECE_OVERHEAD = 64  # bytes that keeping a piece costs, however short it is
 
 Pieces = list[bytes]
@@ -39,12 +39,12 @@ class ImapWire:
     """A logged-in connection. After a fault that is no refusal it is of no use, and says so without sending more."""
 
     def __init__(self, channel: Channel, *, has_labels: bool = False) -> None:
-        """`has_labels`: the server has X-GM-EXT-1, so labels are asked for with flags (`gmail`)."""
+        """`has_labels`: the server has X-GM-EXT-1, so labels are asked for with flags."""
         self.channel, self.has_labels = channel, has_labels
-        #: Without being asked the server told of a change in the selected folder, since this was last set to False.
-        #: Told once, in the answer to any command, it is not told again in IDLE.
+        #: Without being asked the server reported a change in the selected folder, since this was last set to False.
+        #: Reported once, in the answer to any command, it is not reported again in IDLE.
         self.has_changed = False
-        #: The largest number of messages in it that was told so; 0 where none was.
+        #: The largest number of messages in it that was reported so; 0: none was.
         self.highest_exists = 0
         #: The part of a section that was asked for last was given as a part.
         self.gives_partial_sections = False
@@ -223,8 +223,7 @@ def _require_ok(reply: tuple[bytes, bytes] | None) -> bytes:
     return text
 
 
-# ---
-# What the words of an IMAP answer are (RFC 9051 9): atoms, quoted strings, literals, NIL, lists in lists. Pure.
+# --- The words of an answer (RFC 9051 9): atoms, quoted strings, literals, NIL, lists in lists. Pure ---
 #
 # Whatever does not fit is a ValueError; nothing here recurses, however deep the lists.
 
@@ -314,7 +313,7 @@ class ResponseReader:
         return self._index + 2 >= len(self._pieces) and not self.text[self.position :].strip(b" ")
 
 
-_OPEN: list[Value] = []  # told apart by what they are, not by what is in them
+_OPEN: list[Value] = []  # distinguished by what they are, not by what is in them
 _CLOSE: list[Value] = []
 
 

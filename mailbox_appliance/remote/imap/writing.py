@@ -1,4 +1,4 @@
-"""Changing what lies in a mailbox.
+"""Changing what lies in a mailbox: messages are appended, flagged, moved and removed.
 
 A fault is `in_doubt` also when it came after one of several steps had been carried out.
 """
@@ -151,7 +151,7 @@ def _move_uid_set(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | 
 
 def _copy_and_expunge(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
     moved = what.new_uids(wire.run_command(f"UID COPY {numbers} {what.target}", changes=True))
-    # What was not copied is not removed; a server that does not tell (RFC 4315 3) copied all that there are.
+    # What was not copied is not removed; a server that does not say (RFC 4315 3) copied all that there are.
     removing = [
         command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removal_commands(copied)
     ]

@@ -26,7 +26,7 @@ class RemoteCalls:
     def start(
         self, server: ServerName, act: Callable[[], T], discard: Callable[[T], object] = lambda _: None
     ) -> "Future[T]":
-        """Make a call; its future has the outcome, or a RemoteFault (`disconnected`) once all are given up.
+        """Make a call; its future has the outcome, or a RemoteFault (`stopping_fault`) once all are given up.
 
         `discard` is given what comes too late, in the call's own thread. Raises RemoteFault where all are given up.
         """

@@ -21,8 +21,8 @@ class TooLong(Exception):
 class Channel:
     """A connected socket with our own buffer. Raises TimeoutError, OSError or TooLong; an end of file is empty bytes.
 
-    An answer, from `begin` on, must be complete after `timeout` seconds; with `patient` after LONGEST, as long as it
-    moves at the slowest rate, and no silence may be longer than `timeout`. `contact` may end it earlier.
+    An answer, from `restart_timeout` on, must be complete after `timeout` seconds; with `patient` after LONGEST_ANSWER,
+    as long as it moves at the slowest rate, and no silence may be longer than `timeout`. `contact` may end it earlier.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Channel:
         return True
 
     def receive_available(self) -> bool:
-        """Take in what has arrived, up to MOST_HEARD bytes, without waiting; False at the end of the connection."""
+        """Take in what has arrived, up to MOST_BUFFERED bytes, without waiting; False at the end of the connection."""
         self.sock.settimeout(0)
         while len(self._buffer) < MOST_BUFFERED:
             try:

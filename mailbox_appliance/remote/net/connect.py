@@ -231,8 +231,7 @@ def _open_socket(family: int, sockaddr: tuple[str, int], timeout: float) -> sock
     return connection
 
 
-# ---
-# TLS towards mail servers: the system's authorities plus a private one, TLS 1.2 or newer, names always checked.
+# --- TLS towards other servers: the system's authorities plus a private one, TLS 1.2 or newer, names always checked ---
 
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h

@@ -83,7 +83,7 @@ class Resolver:
         return tuple(ip_address(record.address) for record in records[:MOST_RECORDS])
 
     def look_up(self, name: str) -> tuple[Address, ...]:
-        """As `addresses`, for whoever connects. Raises OSError as `getaddrinfo` does: EAI_AGAIN, where none can say."""
+        """As `find_addresses`, for callers that connect. Raises OSError as `getaddrinfo` does."""
         try:
             return self.find_addresses(name)
         except NoSuchName as error:

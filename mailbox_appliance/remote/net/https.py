@@ -64,29 +64,31 @@ class HttpsResponse:
 
 
 def get(
-    url: str, reach: HttpsOptions, headers: Mapping[str, str] | None = None, *, redirects: int = 0
+    url: str, options: HttpsOptions, headers: Mapping[str, str] | None = None, *, redirects: int = 0
 ) -> HttpsResponse:
     """What lies at an address. `redirects`: how many of them are followed. Raises RemoteFault."""
-    until = time.monotonic() + reach.timeout
-    answer = _send_request("GET", url, reach, headers or {}, b"", until)
+    until = time.monotonic() + options.timeout
+    answer = _send_request("GET", url, options, headers or {}, b"", until)
     for _ in range(redirects):
         if answer.status not in _REDIRECTS or "location" not in answer.headers:
             break
-        url = _redirect_target(url, answer.headers["location"], reach.server)
-        answer = _send_request("GET", url, reach, {}, b"", until)
+        url = _redirect_target(url, answer.headers["location"], options.server)
+        answer = _send_request("GET", url, options, {}, b"", until)
     return answer
 
 
 def request(
-    method: str, url: str, reach: HttpsOptions, headers: Mapping[str, str] | None = None, body: bytes = b""
+    method: str, url: str, options: HttpsOptions, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> HttpsResponse:
     """What a server answers to a request. Raises RemoteFault; its `in_doubt`: the server may have got the request."""
-    return _send_request(method, url, reach, headers or {}, body, time.monotonic() + seconds_allowed(reach, len(body)))
+    return _send_request(
+        method, url, options, headers or {}, body, time.monotonic() + seconds_allowed(options, len(body))
+    )
 
 
-def seconds_allowed(reach: HttpsOptions, size: int) -> float:
+def seconds_allowed(options: HttpsOptions, size: int) -> float:
     """The seconds that a request of so many bytes may take with its answer."""
-    return reach.timeout + min(size / SLOWEST_RATE, LONGEST_UPLOAD)
+    return options.timeout + min(size / SLOWEST_RATE, LONGEST_UPLOAD)
 
 
 @dataclass(frozen=True)
@@ -127,20 +129,20 @@ def _redirect_target(url: str, location: str, server: ServerName) -> str:
 
 
 def _send_request(
-    method: str, url: str, reach: HttpsOptions, headers: Mapping[str, str], body: bytes, until: float
+    method: str, url: str, options: HttpsOptions, headers: Mapping[str, str], body: bytes, until: float
 ) -> HttpsResponse:
-    place = _parse_url(url, reach.server)
+    place = _parse_url(url, options.server)
     whole = _request_head(method, place, headers, body) + body
-    sock = _connect(place, reach, until)
+    sock = _connect(place, options, until)
     is_sent = False
     try:
         last = (len(whole) - 1) // CHUNK * CHUNK
-        _send(sock, whole[:last], reach, until)
+        _send(sock, whole[:last], options, until)
         is_sent = True  # with what comes now the server may have all of it
-        _send(sock, whole[last:], reach, until)
-        return _read_response(method, sock, reach, until)
+        _send(sock, whole[last:], options, until)
+        return _read_response(method, sock, options, until)
     except (OSError, http.client.HTTPException, ValueError, RemoteFault) as error:
-        fault = _to_fault(error, reach.server)
+        fault = _to_fault(error, options.server)
         fault.in_doubt = is_sent
         raise fault from error
     finally:
@@ -159,27 +161,27 @@ def _to_fault(error: Exception, server: ServerName) -> RemoteFault:
     )
 
 
-def _connect(place: _ParsedUrl, reach: HttpsOptions, until: float) -> socket.socket:
+def _connect(place: _ParsedUrl, options: HttpsOptions, until: float) -> socket.socket:
     sock = connect.open_connection(
         place.host,
         place.port,
         "tls" if place.is_secure else "none",
         max(0.001, until - time.monotonic()),
-        server=reach.server,
-        only_public=reach.only_public,
-        find=reach.look_up,
+        server=options.server,
+        only_public=options.only_public,
+        find=options.look_up,
     )
     if not place.is_secure:
         return sock
     try:
         sock.settimeout(_seconds_left(until))  # for the whole handshake
-        return context_or_fault(reach.server, reach.ca_file).wrap_socket(sock, server_hostname=place.host)
+        return context_or_fault(options.server, options.ca_file).wrap_socket(sock, server_hostname=place.host)
     except BaseException as error:
         sock.close()
         if isinstance(error, ssl.SSLError):
-            raise tls_fault(reach.server, error) from error
+            raise tls_fault(options.server, error) from error
         if isinstance(error, OSError):
-            raise _to_fault(error, reach.server) from error
+            raise _to_fault(error, options.server) from error
         raise
 
 
@@ -199,10 +201,10 @@ def _request_head(method: str, place: _ParsedUrl, headers: Mapping[str, str], bo
     return "\r\n".join([*head, "", ""]).encode("ascii")
 
 
-def _send(sock: socket.socket, data: bytes, reach: HttpsOptions, until: float) -> None:
+def _send(sock: socket.socket, data: bytes, options: HttpsOptions, until: float) -> None:
     view = memoryview(data)
     for start in range(0, len(view), CHUNK):
-        sock.settimeout(min(_seconds_left(until), reach.timeout))
+        sock.settimeout(min(_seconds_left(until), options.timeout))
         sock.sendall(view[start : start + CHUNK])
 
 
@@ -232,15 +234,15 @@ def _seconds_left(until: float) -> float:
     return left
 
 
-def _read_response(method: str, sock: socket.socket, reach: HttpsOptions, until: float) -> HttpsResponse:
+def _read_response(method: str, sock: socket.socket, options: HttpsOptions, until: float) -> HttpsResponse:
     stream = _Stream(sock, until)
     response = http.client.HTTPResponse(stream, method=method)  # type: ignore[arg-type]  # it needs makefile() only
     response.begin()
-    body = response.read(reach.limit + 1)
-    if len(body) > reach.limit:
-        raise _malformed_response(reach.server, "gave a longer answer than we read.")
+    body = response.read(options.limit + 1)
+    if len(body) > options.limit:
+        raise _malformed_response(options.server, "gave a longer answer than we read.")
     if response.length:
-        raise _malformed_response(reach.server, "broke off in the middle of its answer.")
+        raise _malformed_response(options.server, "broke off in the middle of its answer.")
     return HttpsResponse(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
 
 
