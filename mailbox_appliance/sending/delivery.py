@@ -1,11 +1,11 @@
-"""Hands one operation over: the journal before every act, the network with no transaction open.
+"""Sends one operation: the journal before every act, the network with no transaction open.
 
-    by SMTP ....... smtp_handover
-    by Graph ...... graph_handover, for mailboxes of Outlook that are noted to send so, and those whose provider says at
-                    the login that SMTP is off for them
+    smtp ..... the usual way
+    graph .... for mailboxes of Outlook that are noted to send so, and those whose provider says at the login that SMTP
+               is off for them
 
-What the server's word came to is kept until it is recorded: where the record fails (a full disk), `run` is called again
-and records, and never sends again.
+The verdict is kept until it is recorded. If the record fails (a full disk), `run` is called again: it records, and
+never sends again.
 """
 
 import logging
@@ -31,7 +31,7 @@ _LATE = TemporaryFailure("unavailable")
 class DeliveryAttempt:
     """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`.
 
-    `row`: what a reader of our copy is shown, where its composer has told.
+    `row`: what lists show of our copy, if its composer gave it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Hands one message over by Microsoft Graph: a draft from its MIME, then the sending of that known draft.
+"""Sends one message through Microsoft Graph: a draft from its MIME, then the sending of that known draft.
 
     connecting ... an access token
     envelope ..... the draft is made; what an earlier attempt left is removed before
@@ -50,7 +50,7 @@ from mailbox_appliance.store.deliveries import SentCopy
 if TYPE_CHECKING:
     from mailbox_appliance.oauth.logins import Logins
 
-# --- What an answer or a fault of Microsoft Graph means, when a draft is made, filled and sent. Pure ---
+# --- Verdicts: what an answer or a fault of Graph means, when a draft is made, filled and sent. Pure ---
 #
 #               2xx        400, 403, 413        401, 429    404, 408, 409, 412, 3xx...    5xx         lost, silent, odd
 #     draft     go on      refused, or login    nobody      nobody                        nobody      nobody
@@ -61,13 +61,13 @@ if TYPE_CHECKING:
 #                                                                                                     where there was
 #                                                                                                     no connection
 #
-# A draft goes nowhere, so until its sending is asked for nobody can have got the message. From then on an answer
-# decides that is given before anything is done: what was asked for does not fit, or may not be. That a draft is not
-# there, or has changed, may mean that it has just been sent, by a request of ours that something on the way has
-# repeated, say.
+# A draft goes nowhere, so until its sending is requested nobody can have got the message. From then on an answer
+# decides only if it is given before anything is done: the request does not fit, or is not allowed. That a draft is not
+# there, or has changed, may mean that it has just been sent, for example by a request of ours that something on the
+# way has repeated.
 #
-# Whose draft was just made may log in: a refusal of a file is about that file. The address of an upload has a token
-# of its own, which ends: what it is refused for says nothing of the login, nor of the file unless a code does.
+# If a draft was just made, the login is good: a refusal of a file is about that file. The address of an upload has a
+# token of its own, which ends: what it is refused for says nothing of the login, nor of the file unless a code does.
 
 
 Step = Literal["draft", "attach", "session", "upload", "send"]
@@ -83,7 +83,7 @@ _SAYS: dict[str, FailureCode] = {
     "errorattachmentsizelimitexceeded": "message_too_large",
     "requestentitytoolarge": "message_too_large",
 }
-#: Of those that are told with 400, 403 or 507 and say nothing of the message: too many of them, or a full mailbox.
+#: Of those that come with 400, 403 or 507 and say nothing of the message: too many of them, or a full mailbox.
 _FOR_NOW: dict[str, Cause] = {
     "errorexceededmessagelimit": "throttled",
     "submissionquotaexceeded": "throttled",
@@ -172,9 +172,12 @@ def _reply(said: GraphResponse) -> Reply:
     return Reply(said.status, name=fault_name_of_reply("graph", said.text))
 
 
+# --- One attempt ---
+
+
 log = logging.getLogger(__name__)
 
-#: Said of a file that is smaller than it was taken for: its owner counts in another way than we.
+#: Graph's code for a file that is smaller than announced: its owner counts in another way than we.
 _TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
 _TOO_MUCH_IN_ONE = (
     "What cannot be added to it as a file of its own (its texts, and whatever is signed or encrypted as a whole) is"
@@ -325,11 +328,11 @@ def _to_comparable(email: str) -> str:
         return email
 
 
-# --- The drafts that Microsoft Graph was given to send: what became of them, and those that nobody sends any more ---
+# --- Drafts that were given to Graph: what became of them, and those that nobody sends any more ---
 
 
 class GraphDrafts:
-    """Asks. May be used from any thread."""
+    """Asks Graph about drafts, and removes them. May be used from any thread."""
 
     def __init__(self, logins: "Logins") -> None:
         self._logins = logins

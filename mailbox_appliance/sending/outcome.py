@@ -1,4 +1,4 @@
-"""Records how a hand-over ended: one durable transaction, then the news of it.
+"""Records how an attempt ended: one durable transaction, then the events.
 
                 immediate, not shown yet    immediate, shown           scheduled
 accepted        succeeded                   succeeded                  succeeded
@@ -6,6 +6,8 @@ refused         failed                      failed                     failed
 nobody          withdrawn, its key is free  failed                     queued again, for 24 hours; then failed
 uncertain       uncertain                   uncertain                  uncertain
 mailbox gone    failed: account_removed     failed: account_removed    failed: account_removed
+
+"Nobody" is `TemporaryFailure`: nobody got the message.
 """
 
 import logging
@@ -40,21 +42,21 @@ from mailbox_appliance.store.deliveries import SentCopy
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
-# --- Whether a scheduled send may go when its turn has come: the world may have changed since it was accepted ---
+# --- Whether a scheduled send may go: the world may have changed since it was accepted ---
 #
-# Nothing ends for good because it is too late by a wall clock that has only just jumped ahead, and may be put right
-# soon.
+# Nothing ends permanently because it is too late by a wall clock that has only just jumped ahead: somebody may set it
+# right soon.
 
 
 #: How long a scheduled message is tried, from the time at which it was to go.
 TRIED_FOR = timedelta(hours=24)
-#: A jump ahead of more than this is believed after so many seconds; any jump back, and a smaller one, is at once.
+#: A jump ahead of more than this is trusted after so many seconds; any jump back, and a smaller one, at once.
 _JUMP = timedelta(minutes=5)
 _BELIEVED_AFTER = 120.0
 
 
 class ClockGuard:
-    """Whether the wall clock has been where it is for a while. At the start it is believed. For any thread."""
+    """Whether the wall clock has been where it is for a while. At the start it is trusted. For any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -106,6 +108,9 @@ def code_when_too_late(last_cause: str | None) -> str:
     return "authentication_failed" if last_cause == "login" else "expired"
 
 
+# --- The record of an attempt ---
+
+
 log = logging.getLogger(__name__)
 
 #: What is wrong with a mailbox whose server says in the middle of a message that it wants a login.
@@ -117,13 +122,13 @@ MAYBE_DELIVERED = (
 )
 _RETRY_AFTER = 30
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
-_CAUSES: dict[Cause, str] = {  # of `internal` the problem itself tells
+_CAUSES: dict[Cause, str] = {  # the problem of `internal` says it itself
     "unavailable": "the SMTP server could not be reached or refused for now. Nobody got the message; try again.",
     "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
     "login": "the SMTP server refused the login. Nobody got the message; have the mailbox logged in to again.",
     "smtputf8": "its server takes no addresses with letters beyond ASCII (RFC 6531).",
 }
-#: What is stored with a failure of which neither its code nor a reply tells what it was.
+#: What is stored with a failure if neither its code nor a reply says what it was.
 _WARNINGS: dict[str | None, tuple[str, ...]] = {
     "internal": ("The appliance could not write down what it did next; its disk may be full. Nobody got the message.",),
     "smtputf8": ("The mail server takes no addresses with letters beyond ASCII (RFC 6531). Nobody got the message.",),
@@ -132,7 +137,7 @@ _WARNINGS: dict[str | None, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a hand-over ended. `problem` is what an immediate request is told where the operation was withdrawn."""
+    """How an attempt ended. `problem` is the answer to an immediate request if the operation was withdrawn."""
 
     problem: Problem | None = None
 
@@ -234,10 +239,11 @@ class Recorder:
         if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.get_work(work.operation_id).attempts
             wait = max(clock.retry_delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
-            self.requeue(work, cause, min(wait, _LONGEST_WAIT))  # what is planned for later is hastened (`store.due`)
+            # What is planned for later is moved forward when the mailbox is reconnected (`retry_soon`).
+            self.requeue(work, cause, min(wait, _LONGEST_WAIT))
         elif is_steady:
             self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
-        else:  # `begin` has it wait until the clock is to be believed; put right, that makes it due when it was to be
+        else:  # `begin` has it wait for a trusted clock; once the clock is set right, it is due as planned
             self._requeue_at(work, cause, send_at)
         return Outcome()
 
@@ -276,7 +282,7 @@ class Recorder:
 def to_problem(
     cause: Cause, error: AccountError | None = None, server: ServerName = "smtp", wait: float | None = None
 ) -> Problem:
-    """What a client is told of an operation that was withdrawn. `wait`: the seconds that its server wants, if any."""
+    """The answer to a client whose operation was withdrawn. `wait`: the seconds that its server wants, if any."""
     retry_after = max(_RETRY_AFTER, math.ceil(wait or 0))
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
@@ -287,15 +293,15 @@ def to_problem(
     return Unavailable(reason=reason, details=detail, retry_after=retry_after)
 
 
-# --- How far one operation has come: every phase is on the disk before what it announces is done ---
+# --- Progress: every phase is on the disk before what it announces is done ---
 
 
 class OperationClosed(Exception):
-    """The operation ended while it was being handed over: its mailbox is gone, or somebody withdrew it."""
+    """The operation ended while it was being sent: its mailbox is gone, or somebody withdrew it."""
 
 
 class Progress:
-    """Writes phases down, and tells of them. `phase` is the one whose act has begun."""
+    """Records phases, and publishes them. `phase` is the one whose act has begun."""
 
     def __init__(self, context: SendingContext, operation_id: str) -> None:
         self._store, self._events, self.operation_id = context.store, context.events, operation_id

@@ -7,8 +7,8 @@
     by its id ........ of a draft that Microsoft Graph was asked to send: it is a draft no more, so it was sent; as long
                        as it is one nothing is known, since sending may take its time
 
-Found, the operation has succeeded. Where there is no place to look it stays uncertain, rightly. A look that could not
-be made ends nothing: after the 24 hours one more is made, when the mailbox can be asked.
+If the message is found, the operation has succeeded. If there is no place to look, it stays uncertain. A search that
+could not be made ends nothing: after the 24 hours one more is made, when the mailbox can be asked.
 """
 
 import logging
@@ -147,7 +147,7 @@ class Reconciler:
         return None
 
     def _folders_to_search(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
-        """The folders to look in, and which labels tell the message there from a draft of it."""
+        """The folders to look in, and which labels distinguish the message there from a draft of it."""
         account_id, folders = uncertain.account_id, self._store.folders
         own = self._store.accounts.get(account_id).email
         is_to_self = any(same_mailbox(recipient, own) for recipient in uncertain.recipients)

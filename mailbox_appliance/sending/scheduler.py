@@ -1,8 +1,8 @@
-"""The one timer: begins scheduled sends when their time has come, and has done whatever else waits for a time.
+"""The one timer: begins scheduled sends when their time has come, and runs all other work that waits for a time.
 
-It keeps nothing: what is due, and when, stands in the store. A look asks what is due now, and begins it; then it sleeps
-until the next thing is due by the wall clock, until somebody has news, or a few seconds, since clocks jump and machines
-sleep. What is under way is due still until it is through, and whoever was at it wakes the timer then.
+It keeps nothing: what is due, and when, stands in the store. It begins what is due now; then it sleeps until the next
+thing is due by the wall clock, until somebody wakes it, or a few seconds, since clocks jump and machines sleep. What is
+under way stays due until it is done, and its worker wakes the timer then.
 """
 
 import logging
@@ -52,7 +52,7 @@ class TimedTask(Protocol):
 
 
 class Scheduler:
-    """The timer. `begin` is told of scheduled sends that are due, by id and mailbox, until they are begun.
+    """The timer. `begin` is called with each scheduled send that is due, by id and mailbox, until it is begun.
 
     It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
     """
@@ -152,7 +152,7 @@ class Scheduler:
             self.wake()
 
     def _try(self, what: str, act: Callable[[], object]) -> bool:
-        """Do something that fails when the store does, say on a full disk; told once, until it succeeds again."""
+        """Do something that fails when the store does, say on a full disk; reported once, until it succeeds again."""
         try:
             act()
         except Exception:

@@ -1,7 +1,7 @@
-"""Sees to it that the copies of sent messages are filed: soon, but after the sends that are under way.
+"""Files our copies of sent messages in Sent: soon, but after the sends that are under way.
 
-Copies are filed a mailbox at a time, all that are due over one connection, so that a server that is slow holds up its
-own copies only. When is `due`'s to know.
+Copies are filed a mailbox at a time, all that are due over one connection, so that a slow server holds up its own
+copies only. `scheduler` knows when they are due.
 """
 
 import logging
@@ -32,7 +32,7 @@ from mailbox_appliance.store.deliveries import SentCopy
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
-# --- Which providers put what is sent into Sent by themselves, so that a copy of ours would be a second one ---
+# --- Providers that file what is sent by themselves: a copy of ours would be a second one ---
 
 
 _PROVIDERS = frozenset({"google", "outlook"})
@@ -47,10 +47,9 @@ def files_sent_mail(provider: str, smtp_host: str, imap_features: Collection[str
     return provider in _PROVIDERS or host in _SMTP_HOSTS or _IMAP_FEATURE in imap_features
 
 
-# --- Files our copy of a sent message in Sent, exactly once: looked for by Message-ID before it is appended ---
+# --- One mailbox: each copy filed exactly once, looked for by Message-ID before it is appended ---
 #
-# Where the provider files what is sent, its copy is waited for instead, and becomes the message that the result
-# names.
+# If the provider files what is sent, its copy is waited for instead, and becomes the message that the result names.
 
 
 log = logging.getLogger(__name__)
@@ -187,8 +186,8 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
     source = with_bcc(work.wire, work.bcc_header)
     known = sent.state.uidvalidity if sent.state is not None else None
     uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.message_date, uidvalidity=known)
-    try:  # the size that the server tells may be another than ours
-        # Not every server tells the UID.
+    try:  # the size that the server gives may be another than ours
+        # Not every server returns the UID.
         return (
             client.find_by_message_id(mailbox, sent, work.message_id)
             if uid is None
@@ -224,12 +223,15 @@ def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
     return sent, message, with_searched_words(work.row or parse_content(source))
 
 
+# --- The task of the timer ---
+
+
 # A copy can wait, a message cannot: filing begins when two glances see nothing being sent, or after so many seconds.
 _GLANCE, _LONGEST_HOLD = 0.1, 3.0
 
 
 class SentMailTask:
-    """Files copies. `is_sending` tells whether a message is being handed over."""
+    """Files copies. `is_sending`: whether a message is being sent now."""
 
     name = "sent copies"
 

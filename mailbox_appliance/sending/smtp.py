@@ -1,4 +1,4 @@
-"""Hands one message over by SMTP: a connection that was kept or a new one, the envelope, the message, the dot."""
+"""Sends one message over SMTP: a connection that was kept or a new one, the envelope, the message, the dot."""
 
 import logging
 import threading
@@ -25,13 +25,10 @@ from mailbox_appliance.sending.verdict import (
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.deliveries import SentCopy
 
-# ---
-# The connections over which messages are handed over: one that served well is kept a few seconds for the next
-# message.
+# --- The pool of connections: one that served well is kept a few seconds for the next message ---
 #
 # A connection is kept for one mailbox and one way to log in, after a success only, and is lent to one thread at a
-# time. One that is kept and turns out to be of no use costs a new one: until a message has its dot, nobody can have
-# got it.
+# time. If it turns out to be of no use, a new one is opened: until a message has its dot, nobody can have got it.
 
 
 log = logging.getLogger(__name__)
@@ -182,6 +179,9 @@ class SmtpConnectionPool:
             self.close_unused()
 
 
+# --- One attempt ---
+
+
 #: Seconds in which a connection that was kept has to answer: the way to the server may have been forgotten meanwhile.
 _PATIENCE = 3.0
 
@@ -293,7 +293,7 @@ class SmtpDelivery:
         refused = [verdict for verdict in verdicts if not isinstance(verdict, Continue)]
         if not refused:
             return Continue()
-        # Nobody is sent to where one is refused; a refusal for good outweighs one for now.
+        # If one recipient is refused, nothing is sent; a permanent refusal outweighs a temporary one.
         _reset(session)
         named = zip(envelope.recipients, verdicts, strict=True)
         self.refused = [recipient for recipient, verdict in named if isinstance(verdict, Refused)]
@@ -317,7 +317,7 @@ class SmtpDelivery:
 
 
 def _judge_on(session: SmtpConnection, step: Step, reply: Reply) -> Verdict:
-    """As `judge_reply`; raises RemoteFault where a connection that was kept tells of itself only."""
+    """As `judge_reply`; raises RemoteFault if a reply is only about a connection that was kept."""
     if session.accepted_count and is_about_connection(step, reply):
         raise RemoteFault("smtp", "disconnected", "The SMTP server has ended the connection that was kept.", reply)
     return judge_reply(step, reply)

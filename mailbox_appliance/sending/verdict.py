@@ -1,4 +1,4 @@
-"""What a reply or a fault at each phase of a hand-over means. Pure: values in, a verdict out.
+"""What a reply or a fault at each phase of sending means. Pure: values in, a verdict out.
 
                      2xx/354    4xx            5xx                           lost, silent, malformed, too long
     connecting       go on      nobody         nobody (no login: sign in)    nobody
@@ -7,13 +7,15 @@
                                 421: uncertain
     QUIT             what was said before stands, whatever is said now
 
-Until the final dot nobody can have got the message (RFC 5321 4.1.1.4); from the dot on only the reply tells, and a
-server that goes away without one may have taken it (RFC 5321 6.1, RFC 1047). A 421 after the dot tells of the channel,
-not of the message, so it decides nothing.
+"Go on" is `Continue`; "nobody" is `TemporaryFailure`: nobody got the message, and it may be tried again.
 
-On a connection that was kept from an earlier message, 421 and what makes no sense tell of that connection only, as its
-end does: until it has asked for the message it is closed then, and a new one is asked. Every other reply counts as on a
-new one. A connection is kept only where the message was accepted.
+Until the final dot nobody can have got the message (RFC 5321 4.1.1.4); from the dot on only the reply says, and a
+server that goes away without one may have accepted it (RFC 5321 6.1, RFC 1047). A 421 after the dot is about the
+channel, not about the message, so it decides nothing.
+
+On a connection that was kept from an earlier message, 421 and what makes no sense are about that connection only, as
+its end is: if it has not asked for the message yet it is closed, and a new one is opened. Every other reply counts as
+on a new one. A connection is kept only if the message was accepted.
 """
 
 from dataclasses import dataclass, field
@@ -42,7 +44,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """The server said no for good; nobody got the message. `why`: our own sentence, where the code says too little."""
+    """The server refused permanently; nobody got the message. `why`: our own sentence, if the code says too little."""
 
     code: FailureCode
     reply: Reply | None
@@ -102,7 +104,7 @@ _SAYS: dict[str, FailureCode] = {
     "5.3.4": "message_too_large",  # for the server (RFC 1870 6.1)
 }
 
-#: Faults by their names (`named_faults`): what the words of a reply say more exactly than its code.
+#: Faults by their names (`remote.errors.FAULTS`): what the words of a reply say more exactly than its code.
 _SLOWER = frozenset({"rate_limited", "too_many_connections", "sending_limit"})
 _ABOUT_SENDERS = frozenset({"sender_not_allowed", "sending_blocked"})
 
@@ -143,7 +145,7 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
 
 
 def temporary_failure(fault: RemoteFault) -> TemporaryFailure:
-    """What a fault means of which nobody can have got the message."""
+    """What a fault means after which nobody can have got the message."""
     causes: dict[FaultKind, Cause] = {"login_refused": "login", "throttled": "throttled"}
     return TemporaryFailure(
         causes.get(fault.kind, "unavailable"), account_error_of(fault), fault.server, fault.retry_after

@@ -1,6 +1,6 @@
 """Owns every operation that is being sent: starts each once, lets requests wait for it, takes up what was interrupted.
 
-Threads come as they are needed and go when they are not, but for one. There is a bound for all of them, and `queue` has
+Threads come as they are needed and go when they are not, but for one. There is a bound for all of them, and `Queue` has
 lower ones for the mailboxes of one server and for each mailbox, so that a server that stalls holds up its own mailboxes
 and no other. What somebody waits for goes before what was scheduled, which never takes all places.
 """
@@ -28,12 +28,11 @@ from mailbox_appliance.sending.outcome import Recorder, to_problem
 from mailbox_appliance.sending.smtp import SmtpConnectionPool
 from mailbox_appliance.store.database import DATABASE_ERRORS
 
-# --- What waits to be sent, and what of it is next. Pure: no threads, no network, and the time is told ---
+# --- The queue: what waits to be sent, and what of it is next. Pure: no threads, no network, no clock ---
 #
-# Each mailbox has two lines, of what somebody waits for and of what was scheduled. Who is first in a line may begin
-# as soon as all its places are free. Lines of the first kind come before those of the other; those of a kind take
-# turns. What is looked at does not grow with what waits: only servers and mailboxes are passed over that are at work
-# already.
+# Each mailbox has two lines, of what somebody waits for and of what was scheduled. The first of a line may begin as
+# soon as all its places are free. Lines of the first kind come before those of the other; those of a kind take turns.
+# The work of `take` does not grow with what waits: only servers and mailboxes that are at work already are passed over.
 
 
 MOST_PER_SERVER = 16
@@ -182,6 +181,9 @@ def _are_free(places: tuple[Place, ...], taken: Counter[str]) -> bool:
     return all(taken[place.name] < place.most for place in places)
 
 
+# --- The worker ---
+
+
 log = logging.getLogger(__name__)
 
 MOST_THREADS = 48
@@ -193,10 +195,10 @@ _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
 @dataclass(eq=False)
 class Ticket:
-    """What a request waits on: set when the operation is settled, withdrawn (with its problem), or left for later.
+    """What a request waits on: set when the operation is resolved, withdrawn (with its problem), or left for later.
 
-    `interrupted`: what an earlier process left, which is to be taken back before anything else is done. `row`: what a
-    reader of our copy is shown, where its composer has told.
+    `interrupted`: what an earlier process left, which is to be taken back before anything else is done. `row`: what
+    lists show of our copy, if its composer gave it.
     """
 
     operation_id: str
@@ -278,7 +280,7 @@ class Sender:
         """The time of a scheduled operation has come: have it sent, unless that is under way.
 
         It waits still, and can be canceled, until it is its turn. Then rights, mailbox and sender are looked at again.
-        False where as many of its mailbox wait as may: tell it again when one of them has ended.
+        False if as many of its mailbox wait as may: call it again when one of them has ended.
         """
         with self._changed:
             if self._stopping or operation_id in self._tickets:
@@ -291,7 +293,7 @@ class Sender:
         return True
 
     def is_sending(self) -> bool:
-        """Whether a message is being handed over at this moment."""
+        """Whether a message is being sent at this moment."""
         return self._queue.is_busy
 
     def _retry_account(self, account_id: str) -> None:
@@ -333,7 +335,7 @@ class Sender:
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
-        """Of the server as it is now, which only tells who shares the fate of whom."""
+        """Of the server as it is now: it only decides which mailboxes share their places."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
         except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # what that means is found out when it is sent
@@ -342,7 +344,7 @@ class Sender:
 
     def _ensure_threads(self, coming: int = 0) -> None:
         """Have one more thread where there are not enough for all that may begin; so many more are about to be idle."""
-        # A thread that was just told counts as idle until it wakes: so the idle are held against all that waits.
+        # A thread that was just notified counts as idle until it wakes: so the idle are held against all that waits.
         enough = self._idle + coming
         if len(self._threads) < MOST_THREADS and self._queue.count_ready(time.monotonic(), enough + 1) > enough:
             self._start_thread()

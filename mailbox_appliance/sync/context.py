@@ -45,7 +45,7 @@ def is_server_fault(fault: RemoteFault) -> bool:
 
 
 class Stopped(Exception):
-    """Sync was told to stop; what is written stays, the rest is for the next time."""
+    """Sync is to stop; what is written stays, the remaining work is for the next time."""
 
 
 class StopSignal:

@@ -37,9 +37,9 @@ from mailbox_appliance.sync.plan import (
     plan,
 )
 
-# --- Messages with their bodies: small ones whole, large ones without their attachments ---
+# --- Bodies: small messages whole, large ones without their attachments ---
 #
-# What the server has and does not give is left out; it is asked for again after a rest.
+# What the server has and does not give is left out; it is asked for again after a pause.
 
 
 ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
@@ -98,6 +98,9 @@ def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) ->
     return frozenset(there)
 
 
+# --- One folder ---
+
+
 T = TypeVar("T")
 
 HEADERS = 500  # a batch
@@ -139,7 +142,7 @@ class FolderSync:
 
     @property
     def position(self) -> FolderState | None:
-        """Up to where the server has told us what happened."""
+        """Up to where the server has reported what happened."""
         return self._reached
 
     @property
@@ -159,7 +162,7 @@ class FolderSync:
             self._reached = dataclasses.replace(self._reached, highestmodseq=None)
 
     def apply_status(self, state: FolderState, *, thorough: bool) -> None:
-        """Compare with what STATUS tells; it becomes due where there may be news."""
+        """Compare with a STATUS answer; the folder becomes due if there may be news."""
         # Some servers' SELECT and STATUS never agree, so what STATUS said before we last caught up counts as well.
         if all(may_be_news(one, state, thorough=thorough) for one in (self._reached, self._status)):
             is_cheap = state.highestmodseq is not None or state not in (self._reached, self._status)
@@ -179,7 +182,7 @@ class FolderSync:
         return time.monotonic() - self._refused_since if self._refused_since is not None else 0.0
 
     def count_messages(self) -> tuple[int, int]:
-        """How many messages are there, as far as was told, and how many of them are not taken in."""
+        """How many messages are there, as far as is known, and how many of them are not taken in."""
         state = self._status or self._reached
         there = state.exists if state else 0
         return there, len(self.pending) if is_settled(self._reached) else there
@@ -205,7 +208,7 @@ class FolderSync:
             is_detached |= self._carry_out(step)
         self._forget_vanished(news)
         if news.present is not None:
-            self._count = None  # it did not add up, or cannot be told in another way
+            self._count = None  # it did not add up, or cannot be known in another way
         self._reached = news.state
         self._note_position()
         self._pauses_until = time.monotonic() + _PAUSE * (time.monotonic() - began)

@@ -27,7 +27,7 @@ from mailbox_appliance.sync.backlog import Backlog
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
 
-# --- The folders of a mailbox, as its server lists them: which are followed, and which of them is home ---
+# --- The folders of a mailbox: which are followed, and which of them is home ---
 #
 # The home folder is where new mail is looked for first, and watched: INBOX. On a server with labels (X-GM-EXT-1) it
 # is the one of all mail; only folders in which messages lie are followed there, as the others show nothing but
@@ -111,12 +111,12 @@ def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:
     return (0 if folder.path == home else 2 if last else 1, folder.path)
 
 
-# --- Holds what folders show by their labels against the server's counts, one folder in each round ---
+# --- Label counts: what folders show by their labels, compared with the server's counts, one folder in each round ---
 #
 # Nobody promises that everything which changes labels counts as a change of the messages: a label may have got
-# another name, or be made again under its old one. Where a count differs twice, all labels are to be compared. That
-# is a lot to ask for, and some counts never agree, as where a server shows no more than a thousand messages in a
-# folder: so a folder that gave rise to it is left alone for a while.
+# another name, or be made again under its old one. If a count differs twice, all labels are to be compared. That is
+# expensive, and some counts never agree, for example if a server shows no more than a thousand messages in a folder:
+# so a folder that caused it is left alone for a while.
 
 
 #: Seconds until the same folder may give rise to a comparison again.
@@ -178,6 +178,9 @@ class LabelCounts:
             return None  # just dropped
 
 
+# --- One step after the other ---
+
+
 log = logging.getLogger(__name__)
 
 #: A folder that has refused for so many seconds keeps nothing waiting any more.
@@ -208,7 +211,7 @@ class Follower:
 
     def __init__(self, session: SyncSession) -> None:
         self.folders: dict[str, FolderSync] = {}
-        #: Whether the server tells of news in the home folder; where it does not, each round looks.
+        #: Whether the server reports news in the home folder; if it does not, each round looks.
         self.can_idle = session.mailbox.capabilities.idle
         self._home = INBOX
         self._session = session
@@ -236,7 +239,7 @@ class Follower:
             self._requested.add(path)
 
     def request_home(self) -> None:
-        """Look at the home folder next: the server told of news in it."""
+        """Look at the home folder next: the server reported news in it."""
         if home := self.folders.get(self._home):
             home.is_due = home.is_urgent = True
 
@@ -427,7 +430,7 @@ class Follower:
         else:
             folder.is_due = True
         if path == self._home and self._session.selected == path:
-            # STATUS of the selected folder may tell what it was when it was selected, and IDLE tells of no labels.
+            # STATUS of the selected folder may give what it was when it was selected, and IDLE reports no labels.
             is_told = (self.can_idle and not self._session.mailbox.has_labels) or kind != "everything"
             folder.is_due = folder.is_due or not is_told or self._session.mailbox.poll_idle()
 

@@ -1,8 +1,8 @@
 """Reads the HTML of mail for requests, in two child processes of their own, which never work for a backlog.
 
-What a sender wrote may take seconds, or for ever, to analyze. So each body has a deadline in the child
-(`parsing.BoundedReader`), and each request has one here: past it the child is killed, and the text of the tags stands
-for what could not be analyzed. There it stays for a while: reading the same body again answers at once.
+What a sender wrote may take seconds, or forever, to analyze. So each body has a deadline in the child
+(`parse_child.BoundedReader`), and each request has one here: past it the child is killed, and the text of the tags
+stands for what could not be analyzed. It is kept for a while: reading the same body again answers at once.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class HtmlReaders:
         return self._for_display().extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a text says what its HTML does not show; None where that cannot be told in time."""
+        """Return whether a text says what its HTML does not show; None if that is not known in time."""
         return self._for_display().differs(text, html)
 
     def _for_display(self) -> "RequestReader":
@@ -149,7 +149,7 @@ class RequestReader:
         return seen
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a text says what its HTML does not show; None if that cannot be told in time."""
+        """Return whether a text says what its HTML does not show; None if that is not known in time."""
         differs = self._readers.compare(text, html, self._deadline())
         self.has_failed |= differs is None
         return differs

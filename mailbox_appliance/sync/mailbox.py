@@ -1,8 +1,8 @@
 """Keeps one mailbox mirrored, in turns: connects, follows, rests in IDLE.
 
 connecting -> syncing -> ready: everything was looked at once; then what changes is followed
-a fault ............... error, tried again after 2 s growing to 5 minutes, at once when told
-a refused login ....... reauth_required, tried again only when told: repeated wrong logins lock mailboxes
+a fault ............... error, tried again after 2 s growing to 5 minutes, at once when woken
+a refused login ....... reauth_required, tried again only when woken: repeated wrong logins lock mailboxes
 a refused token ....... reauth_required, tried again from time to time: in an outage servers refuse good ones too
 """
 
@@ -22,11 +22,11 @@ from mailbox_appliance.sync.scheduler import After, Next, Rest
 log = logging.getLogger(__name__)
 
 FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
-#: Seconds after which another token is worth a try: one given a moment ago is not replaced (`authorization.tokens`).
+#: Seconds after which another token is worth a try: one given a moment ago is not replaced (`oauth.tokens`).
 TOKEN_RETRY = 45.0
 #: Seconds of a turn, after which others have theirs, and the home folder is checked.
 TURN = 1.0
-#: Seconds after which the end of a connection is nothing to tell of: servers end them, as when an access token is over.
+#: Seconds after which the end of a connection is not worth a report: servers end them, as when an access token is over.
 LASTING = 60.0
 LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
 
@@ -36,7 +36,7 @@ class MailboxSync:
 
     def __init__(self, account_id: str, services: SyncServices) -> None:
         self.account_id = account_id
-        #: How far it has come, for a person; None when there is nothing to tell.
+        #: How far it has come, for a person; None when there is nothing to report.
         self.progress: str | None = None
         self.server = ""
         self.ended = threading.Event()
@@ -46,7 +46,7 @@ class MailboxSync:
         self._requests: list[str | None] = []
         self._backoff = FetchBackoff()
         self._reset_retries()
-        self._retry_at: float | None = 0.0  # None: when told
+        self._retry_at: float | None = 0.0  # None: when woken
         self._session: SyncSession | None = None
         self._follower: Follower | None = None
         self._has_begun = self._is_idling = self._is_ready = False
@@ -81,7 +81,7 @@ class MailboxSync:
         return self._follower is None and not self._stop.is_set
 
     def has_heard(self) -> bool:
-        """Whether the server told of a change, or hung up."""
+        """Whether the server reported a change, or closed the connection."""
         try:
             return self._session is None or self._session.mailbox.poll_idle()
         except RemoteFault:
@@ -153,7 +153,7 @@ class MailboxSync:
         """Rest until something happens; None when it has already."""
         mailbox = session.mailbox
         has_heard = self._begin_idle(session, follower) or mailbox.poll_idle()
-        # Seen in practice: servers that tell in each IDLE, at once, what they have told before.
+        # Seen in practice: servers that report in each IDLE, at once, what they have reported before.
         told = (follower.home_position, mailbox.highest_exists) if has_heard else None
         has_heard, self._last_notice = has_heard and not is_repeated(self._last_notice, told), told
         if has_heard or self._requests:
@@ -232,7 +232,7 @@ class MailboxSync:
     def _retry_later(
         self, error: AccountError | None, status: AccountStatus = "error", *, is_token: bool = False
     ) -> Next:
-        """Connect again; `error`: what to tell meanwhile, if anything; `is_token`: a token was refused."""
+        """Connect again; `error`: what to report meanwhile, if anything; `is_token`: a token was refused."""
         self._backoff.record_failure()
         self._disconnect()
         if error is not None:

@@ -76,7 +76,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def main() -> None:
-    """Answer batches until stdin ends. What fails is told on stderr without its text, which may quote a message."""
+    """Answer batches until stdin ends. What fails is reported on stderr without its text, which may quote a message."""
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but answers goes to stdout
     try:

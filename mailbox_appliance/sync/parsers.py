@@ -1,11 +1,11 @@
-"""Parses batches of messages. Where one has HTML, or there are many, a child process does it.
+"""Parses batches of messages. If one has HTML, or there are many, a child process does it.
 
 begin() ... a few without HTML: nothing yet     others: gives them to a child
 result() .. parses them here                    waits for the answers, and parses here what the child cannot
 
-In this process HTML is never analyzed: the text of its tags stands for it, with a warning (`mail.readers.TAGS`). There
-are two children, so that new mail does not wait for a backlog. Each is started on first use, and ends when it has been
-idle. A crash of it costs the message that it was working on its analysis, and others nothing.
+In this process HTML is never analyzed: the text of its tags stands for it, with a warning (`TAG_READER`). There are two
+children, so that new mail does not wait for a backlog. Each is started on first use, and ends when it has been idle. If
+it crashes, the message that it was working on is not analyzed; other messages lose nothing.
 """
 
 import logging
@@ -30,7 +30,7 @@ from mailbox_appliance.sync import parse_child
 from mailbox_appliance.sync.parse_child import Body, WholeMessage
 from mailbox_appliance.system import processes
 
-# --- A child process that parses, with the two threads that keep it: one takes its answers, one watches over it ---
+# --- The child process, with the two threads that keep it: one takes its answers, one watches over it ---
 #
 # ParserChild ..... the child that serves one kind of requests now: started on first use, and again when it has ended
 # ParserProcess ... one such process
@@ -214,7 +214,7 @@ class ParserProcess:
             _close(pipe)
 
     def _read_complaint(self) -> str:
-        """What it wrote to stderr: frames and kinds of errors, never a message (`parsing.main`)."""
+        """What it wrote to stderr: frames and kinds of errors, never a message (`parse_child.main`)."""
         stderr = self._process.stderr
         return stderr.read(_LONGEST_COMPLAINT).decode("utf-8", "replace") if stderr else ""
 
@@ -259,8 +259,11 @@ def _close(pipe: IO[bytes] | None) -> None:
         pass
 
 
+# --- Batches of messages ---
+
+
 FEW, SMALL = 20, 1 << 20  # messages, and bytes of them, that are no backlog
-_MOST_CRASHES = 3  # of the child in one batch, after which the rest is parsed here
+_MOST_CRASHES = 3  # of the child in one batch, after which the others are parsed here
 
 
 class PendingBatch:
@@ -312,7 +315,7 @@ class Parsers:
         return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what is seen of the HTML of a large message (`mail.readers.HtmlReader`)."""
+        """Return what is seen of the HTML of a large message, as an `HtmlReader`."""
         batch = Batch([Body(without_surrogates(html), form, arrives=True)])
         self._for_many.ask(batch)
         batch.ended.wait()

@@ -56,7 +56,7 @@ class FetchMessages:
 
 Step = ResetFolder | RemoveMessages | ChangeFlags | FetchMessages
 Steps = tuple[Step, ...]
-#: The position of a folder when a change in it was told unasked, and the number of messages that was told then.
+#: The position of a folder when a change in it was reported unasked, and the number of messages reported then.
 Notice = tuple[FolderState | None, int]
 
 
@@ -103,7 +103,7 @@ def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bo
 
 
 def is_repeated(before: Notice | None, told: Notice | None) -> bool:
-    """Whether the same was told before, in vain, and no more messages than there are at that position, or were told."""
+    """Whether the same was reported before, in vain, and no more messages than were there or were reported then."""
     if before is None or told is None or before[0] is None or before[0] != told[0]:
         return False
     return told[1] <= max(before[0].exists, before[1])

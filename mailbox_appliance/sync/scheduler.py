@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-# --- What takes turns, and what comes after one: the little that pool, watcher and mailboxes know of each other ---
+# --- Tasks, and what comes after a turn ---
 #
 #     submit -> queued -> a thread of the pool: turn() -> AGAIN: queued
 #                                                      -> Rest: with the watcher; heard, woken, or time is up: queued
 #                                                      -> ENDED
 #
-# At any moment a task is in one of these places, and only who has it there may touch it.
+# At any moment a task is in one of these places, and only the holder of that place may touch it.
 
 
 class After(Enum):
@@ -64,7 +64,7 @@ class Task(Protocol):
         ...
 
 
-# --- Watches over everything that rests: the sockets of connections in IDLE, and when a rest is over ---
+# --- The watcher: sockets of connections in IDLE, and when a rest is over ---
 
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class _WatchEntry:
 
 
 class Watcher:
-    """Watches tasks, and returns each that has something to do. One thread waits; others may call the rest."""
+    """Watches tasks, and returns each that has something to do. One thread waits; others may call the other methods."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,7 +95,7 @@ class Watcher:
         self._selector.register(self._woken, selectors.EVENT_READ)
 
     def stop(self) -> None:
-        """End the waiting, and forget whatever rests."""
+        """End the waiting, and forget all resting tasks."""
         with self._lock:
             self.is_stopped = True
         self._wake()
@@ -198,6 +198,9 @@ def _has_heard(task: Task) -> bool:
         return True
 
 
+# --- The pool: its threads, and the turns they give ---
+
+
 _AFTER_A_FAULT = 60.0
 #: Seconds after which a turn is late: most likely its server is silent.
 LATE = 2.0
@@ -245,7 +248,7 @@ class Pool:
         self._watch_thread = self._start_thread(self._watch, "sync-watcher")
 
     def submit(self, task: Task, *, is_heard: bool = False) -> None:
-        """Give a task a turn soon, also when it rests; one that has its turn gets another.
+        """Give a task a turn soon, also if it rests; one that has its turn gets another.
 
         `is_heard`: its server has just shown that it answers.
         """

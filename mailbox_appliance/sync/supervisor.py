@@ -70,7 +70,7 @@ class Supervisor:
             self.wake(account_id, None)
 
     def progress(self, account_id: str) -> str | None:
-        """How far the sync of a mailbox has come, for a person; None when there is nothing to tell."""
+        """How far the sync of a mailbox has come, for a person; None when there is nothing to report."""
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         return None if mailbox is None else mailbox.progress
