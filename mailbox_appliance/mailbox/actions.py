@@ -31,7 +31,72 @@ from mailbox_appliance.remote.imap.client import ImapMailbox
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
-# --- What a bulk action means for each message on a server with labels, decided before anything is done. Pure ---
+
+def perform(
+    connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
+) -> ActionResult:
+    """Do it, and say of each message what became of it.
+
+    Raises RemoteFault where nothing could even be tried, and AllMailHidden.
+    """
+    outcomes = BulkOutcomes(wanted)
+    located = store.mailbox_writer.locate(account_id, wanted.message_ids)
+    outcomes.mark_failed([each for each in wanted.message_ids if each not in located], "not_found")
+    messages = [located[each] for each in wanted.message_ids if each in located]
+    if store.folders.find_all_mail(account_id) is not None:
+        if (code := why_labels_impossible(wanted)) is not None:
+            outcomes.mark_failed(ids_of(messages), code)
+        else:
+            to_do = _not_done_yet(wanted, messages, outcomes, is_already_labeled)
+            LabelRunner(connections, store, events, account_id, outcomes).run(group_by_steps(wanted, to_do))
+    elif (code := bulk.why_impossible(wanted)) is not None:
+        outcomes.mark_failed(ids_of(messages), code)
+    else:
+        to_do = _not_done_yet(wanted, messages, outcomes, bulk.is_already_there)
+        FolderRunner(connections, store, events, account_id, outcomes).run(bulk.group_by_folder(wanted, to_do))
+    return outcomes.result()
+
+
+def _not_done_yet(
+    wanted: MessageAction,
+    messages: Sequence[LocatedMessage],
+    outcomes: BulkOutcomes,
+    stays: Callable[[MessageAction, LocatedMessage], bool],
+) -> list[LocatedMessage]:
+    """Those that do not lie already where the action would take them; of the others that is said."""
+    there = [message for message in messages if stays(wanted, message)]
+    outcomes.mark_succeeded(ids_of(there))
+    return [message for message in messages if message not in there]
+
+
+class FolderRunner(BulkRunner[FolderRole | None]):
+    """Where messages lie in folders. How: the role of the folder they go to, if it is a role that says so."""
+
+    def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[FolderRole | None]) -> None:
+        folder, role, messages = group
+        identified_ones = self._match_on_server(mailbox, folder, messages)
+        found = [message for message in identified_ones if not bulk.is_already_there(self._action, message)]
+        self._outcomes.mark_succeeded(ids_of([message for message in identified_ones if message not in found]))
+        edit = bulk.flag_edit(self._action)
+        if not found:
+            return
+        if edit is not None:
+            self._change_flags(mailbox, folder, found, edit)
+        elif self._action.action == "delete":
+            self._expunge(mailbox, folder, found)
+        else:
+            target = self._action.target if role is None else self._target_folder(mailbox, found, role)
+            if target is not None:
+                self._outcomes.mark_succeeded(ids_of(self._move_messages(mailbox, folder, found, target)))
+
+    def _expunge(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
+        with self._mark_on_fault(messages, folder.path):
+            mailbox.expunge(folder.path, uids_of(messages))
+        self._store.mailbox_writer.delete_by_id(self._account_id, ids_of(messages))
+        self._outcomes.mark_succeeded(ids_of(messages))
+
+
+# --- With labels: what is to be done to each message, decided before anything is done. Pure ---
 #
 #     archive ... out of the inbox; from spam or trash to all mail first
 #     trash ..... moved to trash                  untrash ... moved to all mail, into the inbox where it is no draft
@@ -118,7 +183,7 @@ def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) ->
     return tuple((each[0].folder, how, tuple(each)) for (_, how), each in found.items())
 
 
-# --- Carries bulk actions out on a server with labels ---
+# --- With labels: carried out at the server ---
 
 
 class LabelRunner(BulkRunner[LabelSteps]):
@@ -182,67 +247,3 @@ class LabelRunner(BulkRunner[LabelSteps]):
         )
         self._store.mailbox_writer.change_flags(folder.number, changes)
         self._outcomes.mark_uncertain(ids_of([each for each in moved if each.id not in set(ids_of(found))]))
-
-
-def perform(
-    connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
-) -> ActionResult:
-    """Do it, and say of each message what became of it.
-
-    Raises RemoteFault where nothing could even be tried, and AllMailHidden.
-    """
-    outcomes = BulkOutcomes(wanted)
-    located = store.mailbox_writer.locate(account_id, wanted.message_ids)
-    outcomes.mark_failed([each for each in wanted.message_ids if each not in located], "not_found")
-    messages = [located[each] for each in wanted.message_ids if each in located]
-    if store.folders.find_all_mail(account_id) is not None:
-        if (code := why_labels_impossible(wanted)) is not None:
-            outcomes.mark_failed(ids_of(messages), code)
-        else:
-            to_do = _not_done_yet(wanted, messages, outcomes, is_already_labeled)
-            LabelRunner(connections, store, events, account_id, outcomes).run(group_by_steps(wanted, to_do))
-    elif (code := bulk.why_impossible(wanted)) is not None:
-        outcomes.mark_failed(ids_of(messages), code)
-    else:
-        to_do = _not_done_yet(wanted, messages, outcomes, bulk.is_already_there)
-        FolderRunner(connections, store, events, account_id, outcomes).run(bulk.group_by_folder(wanted, to_do))
-    return outcomes.result()
-
-
-def _not_done_yet(
-    wanted: MessageAction,
-    messages: Sequence[LocatedMessage],
-    outcomes: BulkOutcomes,
-    stays: Callable[[MessageAction, LocatedMessage], bool],
-) -> list[LocatedMessage]:
-    """Those that do not lie already where the action would take them; of the others that is said."""
-    there = [message for message in messages if stays(wanted, message)]
-    outcomes.mark_succeeded(ids_of(there))
-    return [message for message in messages if message not in there]
-
-
-class FolderRunner(BulkRunner[FolderRole | None]):
-    """Where messages lie in folders. How: the role of the folder they go to, if it is a role that says so."""
-
-    def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[FolderRole | None]) -> None:
-        folder, role, messages = group
-        identified_ones = self._match_on_server(mailbox, folder, messages)
-        found = [message for message in identified_ones if not bulk.is_already_there(self._action, message)]
-        self._outcomes.mark_succeeded(ids_of([message for message in identified_ones if message not in found]))
-        edit = bulk.flag_edit(self._action)
-        if not found:
-            return
-        if edit is not None:
-            self._change_flags(mailbox, folder, found, edit)
-        elif self._action.action == "delete":
-            self._expunge(mailbox, folder, found)
-        else:
-            target = self._action.target if role is None else self._target_folder(mailbox, found, role)
-            if target is not None:
-                self._outcomes.mark_succeeded(ids_of(self._move_messages(mailbox, folder, found, target)))
-
-    def _expunge(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
-        with self._mark_on_fault(messages, folder.path):
-            mailbox.expunge(folder.path, uids_of(messages))
-        self._store.mailbox_writer.delete_by_id(self._account_id, ids_of(messages))
-        self._outcomes.mark_succeeded(ids_of(messages))

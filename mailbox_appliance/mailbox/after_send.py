@@ -1,4 +1,4 @@
-"""What an operation of sending brings with it at the mailbox's server, once it is over.
+"""What is left to do at the mailbox's server when an operation of sending has ended.
 
     remove_draft ... sent: the saved draft goes, if it is still the version that was sent
     flag_parent .... sent: what was answered or forwarded is marked so (RFC 9051 2.3.2)
@@ -7,8 +7,8 @@
 
 Tried at once (the draft by the request that waits for the send, which then answers that it is sent), then after 60 s
 growing to 30 minutes, as often as a day has room for: tries are counted, not hours, since the appliance may be off.
-What is given up is told in the warnings of the result. Only a message that is to be kept is never given up. All of it
-may be done twice and leaves the same. When is `sending/due`'s to know.
+What is given up is in the warnings of the result. Only a message that is to be kept is never given up. All of it may be
+done twice and leaves the same. `sending.scheduler` knows when it is due.
 """
 
 import logging
@@ -145,7 +145,7 @@ class PostSendTasks:
             return
         now = self._clock.now()
         source = with_bcc(with_date(work.wire, now), work.bcc_header)
-        # At once with the mirror: whoever removes the draft then is not given it back.
+        # In one transaction with the mirror: a person who removes the draft then does not get it back.
         record = partial(self._store.schedule.finish_chore, chore)
         self._drafts.ensure_saved(
             chore.account_id, DraftVersion(source, work.message_id, now), work.result_thread_id, record

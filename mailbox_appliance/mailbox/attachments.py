@@ -1,10 +1,10 @@
-"""Attachments, sources and missing bodies: from the cache, or fetched once from the server.
+"""Attachments, raw messages and missing bodies: from the cache, or fetched once from the server.
 
 our own copy, not filed yet ... from the message as it was sent
-read whole .................... the source is fetched, and our parser takes the part out
+read whole .................... the raw message is fetched, and our parser takes the part out
 large ......................... the part alone is fetched, in pieces, and decoded as it comes in
 
-Everything is in the cache before anybody is given a byte: who reads slowly holds no connection to a server.
+Everything is in the cache before anybody is given a byte: a slow reader holds no connection to a server.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ class AttachmentFetcher:
     def __init__(self, store: "Store", connections: Connections, settings: Settings, events: Events) -> None:
         self._store, self._connections, self._events = store, connections, events
         self._settings = settings
-        #: By message number and part: whoever fetches something has nobody else fetch it meanwhile.
+        #: By message number and part: while one request fetches something, others wait for it.
         self.locks = KeyedLocks()
 
     @property
@@ -128,7 +128,7 @@ class AttachmentFetcher:
         return reading
 
     def _correct_sizes(self, wanted: PartRequest, size: int) -> None:
-        """Note how large it is, or what is in it: without them sizes are what the server tells, or follow from that."""
+        """Note how large it is, or what is in it: without them sizes are what the server says, or follow from that."""
         if wanted.part != _SOURCE:
             sizes = {(wanted.part, wanted.media_type): size}
         elif size > MAX_SIZED_BYTES or (source := self._store.part_cache.open(wanted.message.number, _SOURCE)) is None:
@@ -185,7 +185,7 @@ class AttachmentFetcher:
     def _read_pieces(self, wanted: PartRequest) -> Iterator[bytes]:
         """The part as it travels; the connection is lent anew every few pieces."""
         most = min(self._cache_limit, MAX_FETCHED_BYTES)
-        _require_size(wanted.size, most)  # as the server tells it, which may be any number
+        _require_size(wanted.size, most)  # as the server gives it, which may be any number
         offset, is_through = 0, False
         while not is_through:
             with self._connections.borrow(wanted.account_id) as mailbox:
@@ -237,7 +237,7 @@ def _find_part(part: ListedPart, number: str) -> ListedPart | None:
     return None
 
 
-# --- The body of a message of which only the header is here yet, fetched because somebody wants to read it now ---
+# --- Bodies: that of a message of which only the header is here yet, fetched when somebody wants to read it ---
 
 
 _HEADER_ONLY = 0

@@ -1,4 +1,4 @@
-"""What bulk actions share: the plan for each message, matching on the server, role folders, deletion."""
+"""What bulk actions share: the plan for each message, role folders, matching on the server, carrying out, deletion."""
 
 import re
 from abc import ABC, abstractmethod
@@ -93,7 +93,7 @@ class BulkOutcomes:
         self._mark(message_ids, code)
 
     def mark_uncertain(self, message_ids: Iterable[str]) -> None:
-        """The server was told, and its answer never came."""
+        """The request was sent, and no answer came."""
         self._mark(message_ids, "uncertain")
 
     @property
@@ -229,11 +229,22 @@ def ids_of(messages: Sequence[LocatedMessage]) -> tuple[str, ...]:
     return tuple(message.id for message in messages)
 
 
+def uid_of(message: LocatedMessage) -> int:
+    """Its UID."""
+    assert message.uid is not None  # noqa: S101 - identified messages have one
+    return message.uid
+
+
+def uids_of(messages: Sequence[LocatedMessage]) -> list[int]:
+    """Their UIDs."""
+    return [uid_of(message) for message in messages]
+
+
 def _lower_case(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
-# --- The folder of a mailbox that plays a role; made at the server where there is none ---
+# --- Role folders: created at the server if there is none ---
 
 
 #: By such a name it is found again: the role comes with it.
@@ -281,7 +292,7 @@ def _create_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, r
     return found
 
 
-# --- Whether what lies at the server is still what the mirror has: asked before anything is done to a message ---
+# --- Matching: whether the server still has what the mirror has, asked before anything is done to a message ---
 
 
 def match_on_server(
@@ -355,8 +366,7 @@ def _candidate_uids(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int,
     return mailbox.search_message_id(message.folder.path, message.message_id) if message.message_id is not None else ()
 
 
-# ---
-# What bulk actions have in common: groups of messages, each carried out over a connection, and what became of each.
+# --- Carrying out: groups of messages, each over a connection, and the outcome of each message ---
 #
 # Before anything is done to a message, what lies under its UID is compared with what we know of it. Folders are
 # independent: what fails in one keeps nothing from being done in another.
@@ -467,7 +477,7 @@ class BulkRunner(ABC, Generic[How]):
             if fault.kind == "refused" and not folder_exists(mailbox, target.path):
                 self._outcomes.mark_failed(ids_of(messages), "folder_not_found")
             raise
-        # Where the server told new UIDs, one without was no longer there to be moved.
+        # If the server returned new UIDs, a message without one was no longer there to be moved.
         moved = [message for message in messages if not new_uids or message.uid in new_uids]
         there = tuple(replace(each, folder=target, uid=new_uids.get(uid_of(each))) for each in moved)
         self._store.mailbox_writer.record_moves(
@@ -504,20 +514,10 @@ class BulkRunner(ABC, Generic[How]):
             raise
 
 
-def uid_of(message: LocatedMessage) -> int:
-    """Its UID."""
-    assert message.uid is not None  # noqa: S101 - identified messages have one
-    return message.uid
-
-
-def uids_of(messages: Sequence[LocatedMessage]) -> list[int]:
-    """Their UIDs."""
-    return [uid_of(message) for message in messages]
-
-
-# ---
-# Removing messages for good. On a server with labels only what lies in trash can be: elsewhere the settings of the
-# mailbox say whether EXPUNGE archives a message, or what else becomes of it.
+# --- Permanent deletion ---
+#
+# On a server with labels only what lies in trash can be deleted: elsewhere the settings of the mailbox say whether
+# EXPUNGE archives a message, or what else becomes of it.
 #
 # (support.google.com/mail/answer/77657: "Auto-Expunge", "When a message is marked as deleted and expunged")
 

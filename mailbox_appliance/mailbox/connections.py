@@ -55,7 +55,7 @@ class Connections:
         kept: float = KEEP_OPEN_SECONDS,
         short_wait: float = QUEUED_WAIT_SECONDS,
     ) -> None:
-        """`kept`: seconds that a connection stays open after it was used. `short_wait`: see SHORT_WAIT."""
+        """`kept`: seconds that a connection stays open after it was used. `short_wait`: see QUEUED_WAIT_SECONDS."""
         self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
         self._calls = calls or RemoteCalls()
         self._changed = threading.Condition()
@@ -216,7 +216,7 @@ def _close_now(place: _Slot) -> None:
     place.mailbox = place.endpoint = place.cut = None
 
 
-# --- What a mail server's fault means for the request that met it ---
+# --- Faults: the problem of a request whose mail server failed ---
 
 
 #: Seconds after which another try may succeed.

@@ -1,7 +1,7 @@
-"""Drafts at the server: put there, replaced as a whole, removed for good.
+"""Drafts at the server: created, replaced as a whole, removed permanently.
 
-What a client was told stays true: the server has a new version before the mirror does, and the earlier one is removed
-last of all, so that whenever we stop there is at least one of them.
+What a client was answered stays true: the server has a new version before the mirror does, and the earlier one is
+removed last, so that whenever we stop there is at least one of them.
 
 On a server with labels they are put into the folder for drafts, which shows them, and lie among all mail.
 """
@@ -61,7 +61,7 @@ class Drafts:
     def __init__(self, connections: Connections, store: "Store", events: Events) -> None:
         self._connections, self._store, self._events = connections, store, events
         self._locks = KeyedLocks()
-        #: By id: whoever decides to send a draft, or to change it, has nobody else decide meanwhile.
+        #: By id: while one request decides to send a draft, or to change it, others wait.
         self.decision_locks = KeyedLocks()
 
     def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
@@ -152,7 +152,7 @@ class Drafts:
         return None
 
     def replace(self, account_id: str, draft_id: str, version: DraftVersion, *, may_delete: bool) -> tuple[str, ...]:
-        """Put a new version in the place of a draft, under the same id; answers what one should be told.
+        """Put a new version in the place of a draft, under the same id; return the warnings for the caller.
 
         Raises as `locate` does, and SyncRequired where the server no longer has the draft that is to be replaced.
         """
@@ -168,7 +168,7 @@ class Drafts:
                 self._notify_sync(draft.folder)
 
     def remove(self, account_id: str, draft_id: str, *, may_delete: bool) -> None:
-        """Remove a draft for good. Raises as `replace` does."""
+        """Remove a draft permanently. Raises as `replace` does."""
         with self._locks.lock(draft_id):
             self._remove(self.locate(account_id, draft_id, may_delete=may_delete), may_delete)
 
@@ -253,7 +253,7 @@ class Drafts:
 
 
 def version_of(draft: LocatedMessage) -> str:
-    """What tells one version of a draft from the next, wherever it lies: its id stays the same."""
+    """What distinguishes one version of a draft from the next, wherever it lies: its id stays the same."""
     return draft.message_id or f"{draft.size} bytes of {to_timestamp(draft.internal_date)}"
 
 
@@ -273,7 +273,7 @@ def _is_marked_as_draft(message: LocatedMessage) -> bool:
 def _find_on_server(
     mailbox: ImapMailbox, folder: MirroredFolder, version: DraftVersion, uid: int | None
 ) -> FoundCopy | None:
-    """What the server has of a version, by the UID that it told or else by the Message-ID; None where it has none.
+    """What the server has of a version, by the UID that it gave or else by the Message-ID; None where it has none.
 
     Its size there need not be that of the source, and its date not the one that was asked for.
     """

@@ -1,4 +1,4 @@
-"""Turns: whoever works on the same thing does so one after the other; on different things, at once."""
+"""A lock for each key: work on the same thing is done one after the other, on different things at once."""
 
 import threading
 from collections.abc import Hashable, Iterator
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 @dataclass
 class _KeyLock:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    waiting: int = 0  # with whoever has the turn
+    waiting: int = 0  # including the holder
 
 
 class KeyedLocks:
-    """The turns of whoever works or waits now; nothing is kept of the others."""
+    """The locks of those who work or wait now; nothing is kept for other keys."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class KeyedLocks:
 
     @contextmanager
     def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
-        """As `of`, within so many seconds, if nobody waits for it already; 0: if nobody has it. Gives False if not."""
+        """As `lock`, within so many seconds, if nobody waits for it yet; 0: if nobody has it. Else gives False."""
         with self._queue_for(key) as turn:
             is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)
             try:

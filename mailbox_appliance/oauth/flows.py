@@ -1,4 +1,4 @@
-"""Sign-ins at a provider that were begun and not finished: in memory only, for ten minutes, used once.
+"""Sign-ins at a provider that were begun and not finished: in memory only, for ten minutes, single-use.
 
 start .... makes the secrets: by `state` the sign-in is found again, the verifier of PKCE shows that it is ours
 finish ... the session that began it brings back a code, an error, or for a device nothing
@@ -20,11 +20,11 @@ from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.oauth import DevicePrompt, IssuedTokens, OAuthClient
 from mailbox_appliance.remote.providers import Resource
 
-# --- What a sign-in brought: whose mailbox it is, and whether what was agreed to is enough for mail ---
+# --- What a sign-in brought: whose mailbox it is, and whether the granted access is enough for mail ---
 #
-# Who signed in stands in the ID token, which came over TLS from the provider itself (OpenID Connect Core 3.1.3.7, 6),
-# or the provider is asked. At Microsoft the mailbox may be another one, shared with whoever signed in: its servers
-# decide whether that is so, by the first login.
+# The ID token says who signed in; it came over TLS from the provider itself (OpenID Connect Core 3.1.3.7, 6). Without
+# one the provider is asked. At Microsoft the mailbox may be another one, shared with that person: its servers decide
+# whether that is so, by the first login.
 
 
 _GOOGLE_MAIL = ("gmail.com", "googlemail.com")
@@ -42,7 +42,7 @@ _NO_ADDRESS = "The provider did not say who signed in, or that account has no ma
 
 
 class SignInRefused(Exception):
-    """The provider, or whoever was asked, did not agree. `reason`: our sentence for a person, `name`: of the fault."""
+    """The provider, or the person, did not agree. `reason`: our sentence for a person, `name`: of the fault."""
 
     def __init__(self, reason: str, name: str | None = None) -> None:
         super().__init__(name or "refused")
@@ -100,7 +100,7 @@ def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
 
 
 def refusal_of_error(error: str) -> Exception:
-    """What it means that the browser came back with an error (RFC 6749 4.1.2.1), whose words nobody is told."""
+    """What it means that the browser came back with an error (RFC 6749 4.1.2.1), whose words are shown to nobody."""
     fault = errors.fault_of_reply("oauth", error)
     if fault is None:
         return SignInRefused("The provider ended the sign-in without access. Begin it again, and agree to it.")
@@ -108,7 +108,7 @@ def refusal_of_error(error: str) -> Exception:
 
 
 def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str, ...]:
-    """The address of whoever signed in, then other names that they may be meant by. Raises Refused."""
+    """The address of the person who signed in, then other names that may be theirs. Raises SignInRefused."""
     facts = issued.claims
     if facts and not _is_for_client(facts, asking.app.client_id):
         facts = {}
@@ -147,6 +147,9 @@ def _comparable_address(email: str) -> str:
     """An address as providers compare it (support.google.com/mail/answer/7436150: dots do not matter in Gmail's)."""
     local, _, domain = email.casefold().rpartition("@")
     return f"{local.replace('.', '')}@{_GOOGLE_MAIL[0]}" if domain in _GOOGLE_MAIL else f"{local}@{domain}"
+
+
+# --- Sign-ins under way ---
 
 
 #: Seconds for which a sign-in may be finished.

@@ -1,12 +1,12 @@
-"""What every connection to a mailbox's servers is opened with: a password, or an access token that is good now.
+"""Opens every connection to a mailbox's servers: by a password, or by an access token that is valid now.
 
-    endpoint ..... how a server is reached, without asking anybody; what connections are compared by
-    imap, smtp ... open a connection with a login that is good now
-    token ........ the same for what is asked over HTTPS
+    endpoint ............... how a server is reached, without asking anybody; what connections are compared by
+    open_imap, open_smtp ... open a connection with a login that is valid now
+    use_token .............. the same for requests over HTTPS
 
-A token that is about to end is renewed before it is used, once, however many need it (`tokens`). One that a server
-refuses all the same is renewed once more, as clocks differ and providers take back what they gave; only what is refused
-then is a refused login. All of it may ask the provider: no transaction may be open.
+A token that is about to end is renewed before it is used, once, however many need it (`oauth.tokens`). One that a
+server refuses all the same is renewed once more, as clocks differ and providers revoke tokens; only if the new one is
+refused too, the login is refused. All of it may ask the provider: no transaction may be open.
 """
 
 from collections.abc import Callable
@@ -59,17 +59,17 @@ class Logins:
         return login
 
     def open_imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
-        """What `opening` makes of an endpoint whose login is good now. Raises NotFound, and RemoteFault."""
+        """What `opening` makes of an endpoint whose login is valid now. Raises NotFound, and RemoteFault."""
         return self._open(account_id, "imap", opening)
 
     def open_smtp(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
-        """As `imap`, for the server that takes mail."""
+        """As `open_imap`, for the server that accepts mail."""
         return self._open(account_id, "smtp", opening)
 
     def use_token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
-        """What `use` makes of an access token that is good now. Raises NotFound, and RemoteFault.
+        """What `use` makes of an access token that is valid now. Raises NotFound, and RemoteFault.
 
-        `use` is called once more, with another token, where a server refused this one and says of no other cause.
+        `use` is called once more, with another token, if a server refused this one and names no other cause.
         """
         text = self._tokens.get(account_id, resource)
         try:
@@ -91,7 +91,7 @@ class Logins:
         return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
 
     def fetch_sender_addresses(self, account_id: str) -> tuple[SenderAddress, ...] | None:
-        """What the provider says that a mailbox may send as; None of a shared one, of which it tells nobody.
+        """What the provider says that a mailbox may send as; None of a shared one, of which it says nothing.
 
         Raises NotFound, and RemoteFault.
         """

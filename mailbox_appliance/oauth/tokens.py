@@ -1,14 +1,14 @@
-"""Access tokens, kept in memory only, and the applications that they are asked for with.
+"""Access tokens, kept in memory only, and the applications that they are requested with.
 
-    young ....... handed out as it is
-    ending ...... less than 5 minutes left: renewed; whoever comes meanwhile, and everybody while the provider is out of
-                  reach, goes on with the present one
+    young ....... returned as it is
+    ending ...... less than 5 minutes left: renewed; whoever comes meanwhile, and everybody while the provider cannot be
+                  reached, goes on with the present one
     over ........ renewed; whoever comes meanwhile waits for the same answer
-    refused ..... by the server it was for: renewed once, unless it was given a moment ago
+    refused ..... by the server it was for: renewed once, unless it was issued a moment ago
 
 The refresh token in the store is replaced, on the disk, before the access token that came with it is used, and only by
-the one that it brought: a crash in between leaves the old one, which providers that hand out new ones take for a while
-longer. What the provider did not answer well is not asked again at once: all who need it are told the same.
+the one that it brought: a crash in between leaves the old one, which providers that issue new ones accept for a while
+longer. A provider that failed to answer is not asked again at once: all who need the token get the same fault.
 """
 
 import logging
@@ -28,7 +28,7 @@ from mailbox_appliance.remote.providers import KnownProvider, Resource
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
-# --- The application that an appliance asks a provider for access by: the operator's, else the one that is saved ---
+# --- Applications: the operator's, else the one that is saved ---
 
 
 class Apps:
@@ -62,6 +62,9 @@ def app_missing_fault(title: str) -> RemoteFault:
     fault = RemoteFault("oauth", "refused", reason)
     fault.name = "oauth_app_refused"
     return fault
+
+
+# --- Tokens ---
 
 
 log = logging.getLogger(__name__)

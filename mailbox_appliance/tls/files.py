@@ -1,11 +1,11 @@
 """Certificate and key of the HTTPS listener: read and replaced as a pair, and loaded into TLS.
 
     tls/cert.pem, tls/key.pem   what is served; either may be a link of the operator's
-    tls/.next.making/           a new pair being written; thrown away by whoever comes next
+    tls/.next.making/           a new pair being written; whoever comes next removes it
     tls/.next/                  complete and on the disk: from the rename to this name on it is the one that counts, and
                                 its files move into place one by one, also after a crash
 
-Who reads looks into `.next` first, so that there is no moment with the certificate of one pair and the key of another.
+Every reader looks into `.next` first, so at no moment the certificate of one pair meets the key of another.
 """
 
 import errno
@@ -27,7 +27,7 @@ from mailbox_appliance.system import ca_certificates, files, ownership
 from mailbox_appliance.system.files import locked_folder, replace_file, sync_folder
 from mailbox_appliance.tls import generate
 
-# --- What TLS is offered with: versions, ciphers, and the certificate of two files ---
+# --- TLS contexts: versions, ciphers, and the certificate of two files ---
 
 
 #: For TLS 1.2; those of 1.3 are all of this kind. Forward secrecy, and encryption that also authenticates.
@@ -120,8 +120,11 @@ def _is_encrypted_key(key: Path) -> bool:
         return False
 
 
+# --- The pair of files ---
+
+
 T = TypeVar("T")
-#: Told of a new certificate that is on the disk and does not count yet; what it raises breaks the change off.
+#: Called with a new certificate that is on the disk and does not count yet; what it raises cancels the change.
 Recorded = Callable[[bytes], None]
 
 #: A certificate and its chain are some thousand bytes.
@@ -129,7 +132,7 @@ MOST_BYTES = 1 << 20
 
 
 def record_nothing(certificate: bytes) -> None:
-    """Where nobody is to be told."""
+    """For callers that need no report."""
 
 
 class CertificateFiles:
@@ -284,8 +287,7 @@ def _why_not_written(error: OSError) -> str:
     return f"{file}{error.strerror or error}"
 
 
-# ---
-# The blocks of a text with PEM (RFC 7468), found in one go: a pattern would begin its search anew at each BEGIN.
+# --- PEM (RFC 7468): the blocks of a text, in one pass; a pattern would begin its search anew at each BEGIN ---
 
 
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"

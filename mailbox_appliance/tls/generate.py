@@ -1,4 +1,4 @@
-"""A certificate of one's own: ECDSA P-256, for ten years, since clients pin it and it is replaced by request only."""
+"""A self-signed certificate: ECDSA P-256, for ten years, since clients pin it and it is replaced by request only."""
 
 import socket
 from collections.abc import Iterable, Sequence

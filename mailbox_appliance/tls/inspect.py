@@ -119,7 +119,7 @@ def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -
     return ()
 
 
-# --- The certificate that HTTPS is offered with, as it was when it was taken from its files ---
+# --- The certificate as loaded for HTTPS ---
 
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LoadedCertificate:
-    """`state`: of the files, so that it can be told whether they are others since."""
+    """`state`: of the files, to see whether they have changed since."""
 
     context: ssl.SSLContext
     facts: CertificateFacts

@@ -1,4 +1,4 @@
-"""A certificate of the operator's own: looked at before it takes the place of another, every fault in a sentence.
+"""A certificate of the operator's: checked before it replaces another, every fault in a sentence.
 
 An import is written again as plain PEM: the certificates of one text, and the key of the other that fits the first of
 them. So no key is in `cert.pem`. Ed25519 is refused, since browsers do not accept it.
@@ -31,7 +31,7 @@ _DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
 class ValidatedCertificate:
     """A certificate with its chain, and its key, as they will be written.
 
-    `warnings`: what may trouble clients; that it expires soon is told of every certificate (`reading.remarks`).
+    `warnings`: what may trouble clients; that it expires soon is a warning of any (`certificate_warnings`).
     """
 
     certificate: bytes
@@ -40,7 +40,7 @@ class ValidatedCertificate:
 
 
 def validate_certificate(certificate: bytes, key: bytes, now: datetime) -> ValidatedCertificate:
-    """What two files hold that an operator hands over: certificates are taken from the one, the key from the other.
+    """Return what two files of an operator hold: certificates are taken from the one, the key from the other.
 
     Text around the PEM blocks, the other line ends, and what else is in the files, is left out. Raises Invalid.
     """
@@ -60,7 +60,7 @@ def validate_certificate(certificate: bytes, key: bytes, now: datetime) -> Valid
     return ValidatedCertificate(_encode_chain(read), _encode_key(own), tuple(_warnings(read)))
 
 
-# --- what is in the files ---------------------------------------------------------------------------------------------
+# --- What is in the files ---
 
 
 def _no_certificate(text: bytes, own: Sequence[tuple[bytes, bytes]], key: Sequence[tuple[bytes, bytes]]) -> str:
@@ -143,7 +143,7 @@ def _require_complete_chain(certificate: bytes, found: int) -> None:
         _refuse(CERTIFICATE, f"Certificate {found + 1} of the file is cut off: its END line is missing.")
 
 
-# --- whether it can serve ---------------------------------------------------------------------------------------------
+# --- Whether it can serve ---
 
 
 def _require_matching_key(chain: "Sequence[x509.Certificate]", keys: "Sequence[PrivateKeyTypes]") -> "PrivateKeyTypes":
