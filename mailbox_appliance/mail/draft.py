@@ -117,7 +117,7 @@ def _require_own_sender(fields: Fields, sender: Address, charset: str | None) ->
 def _read_recipients(fields: Fields, name: str, charset: str | None) -> tuple[Address, ...]:
     found = _read_addresses_of(fields, name, charset)
     if bad := next((number for number, each in enumerate(found, 1) if not is_writable(each.email)), None):
-        # Not quoted: who is answered chose it, and what this says reaches assistants as words of ours.
+        # Not quoted: who is answered chose it, and this text reaches AI agents as words of ours.
         raise ValueError(f"address {bad} of its {name} cannot be written to: correct it")
     return found
 

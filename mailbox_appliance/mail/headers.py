@@ -267,7 +267,7 @@ def read_addresses_strictly(value: str) -> tuple[Address, ...]:
     for number, entry in enumerate(_address_entries(_EMPTY_GROUP.sub("", value)), 1):
         people = _parse_any_addresses(entry)
         if len(people) != 1:
-            # Not quoted: a sender may have chosen it, and what this says reaches assistants as words of ours.
+            # Not quoted: a sender may have chosen it, and this text reaches AI agents as words of ours.
             raise ValueError(f"its entry {number} is not one address")
         found += people
     return tuple(found)

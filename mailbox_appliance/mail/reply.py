@@ -85,7 +85,7 @@ def _first_recipients(
     first = _without_named(writers, named)
     for address in first:
         if not is_writable(address.email):
-            # Not quoted: a sender chose it, and what this says reaches assistants as words of ours.
+            # Not quoted: a sender chose it, and this text reaches AI agents as words of ours.
             raise ValueError("The address that an answer goes to cannot be written to; give `to` yourself.")
     return first
 

@@ -1,7 +1,7 @@
 """Follows one mailbox over one connection: what is the most urgent piece of work, one batch at a time.
 
     1. folders with news, and messages to take in: what we were woken for, the home folder, the others
-    2. the end of a round: everything was looked at; what is still gone now is gone for good
+    2. the end of a round: everything was looked at; what is still gone now is gone permanently
     3. a new round, where one is due: LIST with STATUS, compared with what is known
     4. bodies that are still to come
 

@@ -1,4 +1,4 @@
-"""What the tests of errands share."""
+"""What the tests of changes at the mail server share."""
 
 import tempfile
 from collections.abc import Iterator

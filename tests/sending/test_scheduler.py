@@ -20,10 +20,10 @@ from tests.store.mail import Mailbox
 from tests.store.test_schedule import accept
 
 
-class Errand:
-    """A duty whose mailboxes a test names; it is done when the test lets it."""
+class HeldTask:
+    """A timed task whose mailboxes a test names; it is done when the test lets it."""
 
-    def __init__(self, *account_ids: str, name: str = "errand") -> None:
+    def __init__(self, *account_ids: str, name: str = "task") -> None:
         self.name = name
         self.due = list(account_ids)
         self.looks, self._looked = 0, threading.Condition()
@@ -54,12 +54,12 @@ class Errand:
 class Bench:
     """A timer, and what it began: `begin` takes scheduled sends on, as the worker does."""
 
-    def __init__(self, store: Store, clock: Clock, *duties: Errand) -> None:
+    def __init__(self, store: Store, clock: Clock, *tasks: HeldTask) -> None:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
         self.full = set[str]()
-        self._last = Errand(name="last")  # of what a look asks
+        self._last = HeldTask(name="last")  # of what a look asks
         self._context = context_of(store, clock)
-        self.due = Scheduler(self._context, self._begin, (*duties, self._last))
+        self.due = Scheduler(self._context, self._begin, (*tasks, self._last))
 
     def hold(self, is_held: bool) -> None:
         self._context.settings.use_stored({"sending.hold_scheduled": is_held})
@@ -214,7 +214,7 @@ def test_a_store_that_fails_is_told_once_and_asked_again(
 
 
 def test_where_there_is_nothing_to_do_it_rests(store: Store, clock: FakeClock) -> None:
-    idle = Errand()
+    idle = HeldTask()
     bench = Bench(store, clock, idle)
     bench.start()
     try:
@@ -223,29 +223,29 @@ def test_where_there_is_nothing_to_do_it_rests(store: Store, clock: FakeClock) -
         bench.due.stop(5)
 
 
-# --- duties ---
+# --- tasks ---
 
 
 def test_a_mailbox_is_worked_on_once_at_a_time_and_few_at_once(store: Store, clock: FakeClock) -> None:
     names = [f"acc_{n}" for n in range(MOST_AT_ONCE + 2)]
-    errand = Errand(*names)
-    bench = Bench(store, clock, errand)
+    task = HeldTask(*names)
+    bench = Bench(store, clock, task)
     bench.due.start()
     try:
-        wait_until(lambda: len(errand.begun) == MOST_AT_ONCE, lambda: str(errand.begun), 5)
+        wait_until(lambda: len(task.begun) == MOST_AT_ONCE, lambda: str(task.begun), 5)
         for _ in range(2):
             bench.look()
-        assert sorted(errand.begun) == names[:MOST_AT_ONCE]
-        assert errand.looks < 12  # what is under way is due still, and nobody runs in circles over it
-        errand.may_end.set()
-        wait_until(lambda: not errand.due, lambda: str(errand.due), 5)
-        assert sorted(errand.begun) == names
+        assert sorted(task.begun) == names[:MOST_AT_ONCE]
+        assert task.looks < 12  # what is under way is due still, and nobody runs in circles over it
+        task.may_end.set()
+        wait_until(lambda: not task.due, lambda: str(task.due), 5)
+        assert sorted(task.begun) == names
     finally:
         bench.due.stop(5)
 
 
 def test_a_duty_that_fails_rests_and_holds_up_no_other(store: Store, clock: FakeClock) -> None:
-    broken, sound = Errand("acc_1", "acc_2"), Errand("acc_1", name="another")
+    broken, sound = HeldTask("acc_1", "acc_2"), HeldTask("acc_1", name="another")
     broken.fault = OSError("no")
     for each in (broken, sound):
         each.may_end.set()
@@ -261,11 +261,11 @@ def test_a_duty_that_fails_rests_and_holds_up_no_other(store: Store, clock: Fake
 
 
 def test_a_stop_ends_what_is_under_way_at_once(store: Store, clock: FakeClock) -> None:
-    errand = Errand("acc_1")
-    bench = Bench(store, clock, errand)
+    task = HeldTask("acc_1")
+    bench = Bench(store, clock, task)
     bench.due.start()
-    wait_until(lambda: bool(errand.begun), lambda: "not begun", 5)
+    wait_until(lambda: bool(task.begun), lambda: "not begun", 5)
     began = time.monotonic()
     bench.due.stop(60)
     assert time.monotonic() - began < 30
-    assert not [thread for thread in threading.enumerate() if thread.name in ("due", "errand acc_1")]
+    assert not [thread for thread in threading.enumerate() if thread.name in ("due", "task acc_1")]

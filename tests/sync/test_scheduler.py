@@ -42,7 +42,7 @@ class Turns:
         wait_until(lambda: self.count >= count, lambda: f"{self.count} turns, not {count}", 10)
 
 
-class House:
+class Rig:
     """A pool and its tasks."""
 
     def __init__(self, size: int) -> None:
@@ -68,44 +68,44 @@ class House:
 
 
 @contextmanager
-def house_of(size: int) -> Iterator[House]:
-    house = House(size)
+def rig_of(size: int) -> Iterator[Rig]:
+    rig = Rig(size)
     try:
-        yield house
+        yield rig
     finally:
-        house.stop()
+        rig.stop()
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    with house_of(2) as house:
-        yield house
+def rig() -> Iterator[Rig]:
+    with rig_of(2) as rig:
+        yield rig
 
 
-def test_a_rest_ends_by_its_time_by_its_socket_and_by_being_woken(house: House) -> None:
-    task = house.task(lambda task: Rest(0.01) if task.count == 1 else Rest(None, task.ours))
+def test_a_rest_ends_by_its_time_by_its_socket_and_by_being_woken(rig: Rig) -> None:
+    task = rig.task(lambda task: Rest(0.01) if task.count == 1 else Rest(None, task.ours))
     task.wait_for(2)
     task.theirs.send(b"news")
     task.wait_for(3)
     task.theirs.send(b"quiet")
-    house.submit(task)
+    rig.submit(task)
     task.wait_for(4)
     task.theirs.close()  # the end of a connection is work too
     task.wait_for(5)
 
 
-def test_what_is_no_news_disturbs_nobody(house: House) -> None:
-    task = house.task(lambda task: Rest(None, task.ours))
+def test_what_is_no_news_disturbs_nobody(rig: Rig) -> None:
+    task = rig.task(lambda task: Rest(None, task.ours))
     task.wait_for(1)
     for _ in range(20):
         task.theirs.send(b"quiet")
         time.sleep(0.002)
     assert task.count == 1
-    house.submit(task)
+    rig.submit(task)
     task.wait_for(2)
 
 
-def test_a_task_that_is_wanted_in_its_turn_gets_another(house: House) -> None:
+def test_a_task_that_is_wanted_in_its_turn_gets_another(rig: Rig) -> None:
     began, go_on = threading.Event(), threading.Event()
 
     def turn(_: Turns) -> Next:
@@ -113,13 +113,13 @@ def test_a_task_that_is_wanted_in_its_turn_gets_another(house: House) -> None:
         go_on.wait(10)
         return Rest(None)
 
-    task = house.task(turn)
+    task = rig.task(turn)
     assert began.wait(10)
     for _ in range(3):
-        house.submit(task)
+        rig.submit(task)
     go_on.set()
     task.wait_for(2)
-    house.pool.stop(5)
+    rig.pool.stop(5)
     assert task.count == 2
 
 
@@ -128,9 +128,9 @@ def test_one_with_much_to_do_lets_others_have_their_turns() -> None:
         time.sleep(0.005)
         return After.AGAIN
 
-    with house_of(1) as house:
-        long = house.task(work)
-        for task in [house.task(lambda _: After.ENDED) for _ in range(20)]:
+    with rig_of(1) as rig:
+        long = rig.task(work)
+        for task in [rig.task(lambda _: After.ENDED) for _ in range(20)]:
             task.wait_for(1)
         before = long.count
         assert before <= 21
@@ -144,9 +144,9 @@ def test_slow_ones_leave_room_for_others() -> None:
         go_on.wait(10)
         return After.ENDED
 
-    with house_of(4) as house:
-        slow = [house.task(wait, is_slow=True) for _ in range(6)]
-        house.task(lambda _: After.ENDED).wait_for(1)
+    with rig_of(4) as rig:
+        slow = [rig.task(wait, is_slow=True) for _ in range(6)]
+        rig.task(lambda _: After.ENDED).wait_for(1)
         assert sum(task.count for task in slow) == 2
         go_on.set()
         for task in slow:
@@ -161,10 +161,10 @@ def test_servers_that_fall_silent_leave_room_for_those_that_answer(monkeypatch: 
         go_on.wait(10)
         return Rest(None)
 
-    with house_of(3) as house:
-        silent = [house.task(stall, server="silent") for _ in range(9)]
-        answering = [house.task(lambda task: Rest(None, task.ours)) for _ in range(5)]
-        alike = house.task(lambda task: Rest(None, task.ours), server="silent")
+    with rig_of(3) as rig:
+        silent = [rig.task(stall, server="silent") for _ in range(9)]
+        answering = [rig.task(lambda task: Rest(None, task.ours)) for _ in range(5)]
+        alike = rig.task(lambda task: Rest(None, task.ours), server="silent")
         for task in answering:
             task.wait_for(1)
         for number in range(2, 5):
@@ -173,7 +173,7 @@ def test_servers_that_fall_silent_leave_room_for_those_that_answer(monkeypatch: 
             for task in answering:
                 task.wait_for(number)
         assert sum(task.count for task in (*silent, alike)) == 3
-        house.pool.submit(alike, is_heard=True)  # its server does answer
+        rig.pool.submit(alike, is_heard=True)  # its server does answer
         alike.wait_for(1)
         go_on.set()
         for task in silent:
@@ -188,24 +188,24 @@ def test_who_was_late_is_slow_until_a_turn_is_quick(monkeypatch: pytest.MonkeyPa
         go_on.wait(10 if task.count > 1 else 0.1)
         return Rest(None)
 
-    with house_of(4) as house:
-        silent = [house.task(stall) for _ in range(6)]
+    with rig_of(4) as rig:
+        silent = [rig.task(stall) for _ in range(6)]
         for task in silent:
             task.wait_for(1)
         time.sleep(0.15)
         for task in silent:
-            house.submit(task)
-        house.task(lambda _: After.ENDED).wait_for(1)
+            rig.submit(task)
+        rig.task(lambda _: After.ENDED).wait_for(1)
         assert sum(task.count for task in silent) == 8
         go_on.set()
         for task in silent:
             task.wait_for(2)
-            house.submit(task)
+            rig.submit(task)
         for task in silent:
             task.wait_for(3)
 
 
-def test_what_takes_long_to_hear_holds_up_nobody_who_submits(house: House) -> None:
+def test_what_takes_long_to_hear_holds_up_nobody_who_submits(rig: Rig) -> None:
     began, go_on = threading.Event(), threading.Event()
 
     class Flooded(Turns):
@@ -215,14 +215,14 @@ def test_what_takes_long_to_hear_holds_up_nobody_who_submits(house: House) -> No
             return super().has_heard()
 
     task = Flooded(lambda task: Rest(None, task.ours))
-    house.tasks.append(task)
-    house.submit(task)
+    rig.tasks.append(task)
+    rig.submit(task)
     task.wait_for(1)
-    wait_until(lambda: not house.pool._running, lambda: "at rest", 10)
+    wait_until(lambda: not rig.pool._running, lambda: "at rest", 10)
     task.theirs.send(b"quiet")
     assert began.wait(10)
-    house.submit(task)  # it is wanted while it is being asked
-    house.task(lambda _: After.ENDED).wait_for(1)
+    rig.submit(task)  # it is wanted while it is being asked
+    rig.task(lambda _: After.ENDED).wait_for(1)
     assert task.count == 1
     go_on.set()
     task.wait_for(2)
@@ -230,25 +230,25 @@ def test_what_takes_long_to_hear_holds_up_nobody_who_submits(house: House) -> No
     task.wait_for(3)
 
 
-def test_a_turn_that_fails_ends_no_thread(house: House, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_turn_that_fails_ends_no_thread(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: Turns) -> Next:
         raise ValueError
 
     for _ in range(4):
-        house.task(fail)
-    house.task(lambda _: After.ENDED).wait_for(1)
+        rig.task(fail)
+    rig.task(lambda _: After.ENDED).wait_for(1)
     assert "a turn of sync failed" in caplog.text
 
 
 def test_tasks_that_are_woken_from_everywhere_never_have_two_turns_at_once(
-    house: House, caplog: pytest.LogCaptureFixture
+    rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tasks = [house.task(lambda task: Rest(0.001 * (task.count % 3), task.ours)) for _ in range(30)]
+    tasks = [rig.task(lambda task: Rest(0.001 * (task.count % 3), task.ours)) for _ in range(30)]
 
     def wake() -> None:
         for _ in range(20):
             for task in tasks:
-                house.submit(task)
+                rig.submit(task)
 
     threads = [threading.Thread(target=wake) for _ in range(3)]
     for thread in threads:

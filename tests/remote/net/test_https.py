@@ -1,6 +1,6 @@
 """Requests over HTTPS, at real servers: where they go, how long they take, what counts as an answer.
 
-What answers do not hold us up stands in `test_issuer.py`; where no request may be led, in `test_steering.py`.
+What answers do not hold us up stands in `test_licence_issuer.py`; where no request may be led, in `test_steering.py`.
 """
 
 import socket
