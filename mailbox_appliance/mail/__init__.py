@@ -1,6 +1,6 @@
 """What mail is: bytes and text to values and back (RFC 5322, RFC 2045 to 2049). No network, no store, no clock.
 
-Reading is lenient and never raises for what a sender wrote; writing is strict, so that every server takes the result.
+Received mail is read leniently, whatever a sender wrote; writing is strict, so that every server takes the result.
 How browsers show HTML, and what it hides, is in `html`. How messages travel is in `remote`; where they lie, in `store`.
 
     address                which addresses are accepted, how they travel, when two are the same mailbox

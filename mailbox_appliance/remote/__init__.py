@@ -1,7 +1,6 @@
 """Other people's servers: IMAP, SMTP, HTTPS, DNS. Only here: imapclient, imaplib, smtplib, dnspython, oauthlib.
 
-What goes wrong is a `RemoteFault` with a name that the rest of the program knows. Nothing here knows the store, decides
-what to do about a fault, or repeats a request by itself.
+What goes wrong is a `RemoteFault`; what follows from it is decided by the callers. Nothing here knows the store.
 
     net/             connections: allowed addresses, TLS, bounded channels, HTTPS, DNS
     imap/            our side of IMAP

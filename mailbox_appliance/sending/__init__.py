@@ -1,4 +1,4 @@
-"""Takes mail out: attempts each accepted operation until its outcome is known, and never sends a message twice.
+"""Takes mail out: attempts each accepted operation, records every step before it, and never sends a message twice.
 
 Preparing and accepting a message is in `operations`; the journal of deliveries is in `store.deliveries`; SMTP and Graph
 themselves are in `remote`. Saved drafts and flags are changed after a send by `mailbox.after_send`.

@@ -10,7 +10,7 @@ What is written to a server on request is in `mailbox`; what is sent, in `sendin
     folder         carries the plan out for one folder, a batch at a time
     backlog        fetches the bodies of messages that are listed by their headers only
     context        what sync works with: shared services, and the session of one connection
-    parsers        parses batches of messages, in child processes where HTML or many are among them
+    parsers        parses batches of messages; those with HTML, and large batches, in child processes
     html_readers   reads HTML for requests, in child processes of their own
     parse_child    the child process that parses; no store, no network
 """
