@@ -1,6 +1,6 @@
 """HTML of mail as a browser shows it: what a reader sees of it, and what it hides. Nothing is fetched.
 
-All work is bounded, but analyzing hostile HTML with its styles may still take seconds: so only a child process does that
+All work is bounded, but analyzing hostile HTML with its styles may still take seconds: only a child process does that
 (`sync.parse_child`), and every other caller takes the text of the tags or asks such a child.
 
     tokenizer        HTML cut into tags and text, and which kind of element is which
