@@ -239,7 +239,7 @@ def _break_off(
     left = [None] * steps
     endpoint = endpoint_of(gmail, mirror.box)
     with ImapMailbox.open(endpoint, ca_file="", timeout=5) as mailbox, monkeypatch.context() as patch:
-        for name in ("evacuate", "detach_untold"):
+        for name in ("evacuate_folder", "detach_without_provider_id"):
             patch.setattr(moves, name, partial(_if_any_left, left, getattr(moves, name)))
         if not is_noted:
             patch.setattr(mirror.store.folders, "forget_positions", lambda _: None)
