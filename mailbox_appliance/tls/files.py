@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
-from mailbox_appliance.store import certificate_files
-from mailbox_appliance.store.certificate_files import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE
-from mailbox_appliance.store.files import write_private
+from mailbox_appliance.store import files as store_files
+from mailbox_appliance.store.files import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, write_private
 from mailbox_appliance.system import ca_certificates, files, ownership
 from mailbox_appliance.system.files import locked_folder, replace_file, sync_folder
 from mailbox_appliance.tls import generate
@@ -139,9 +138,9 @@ class CertificateFiles:
     """The certificate (with its chain, the server's own first) and its private key, both PEM."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.folder = data_dir / certificate_files.CERTIFICATE_FOLDER
+        self.folder = data_dir / store_files.CERTIFICATE_FOLDER
         self.certificate, self.key = self.folder / CERTIFICATE_FILE, self.folder / CERTIFICATE_KEY_FILE
-        self._making, self._next = self.folder / ".next.making", self.folder / certificate_files.NEXT_CERTIFICATE_FOLDER
+        self._making, self._next = self.folder / ".next.making", self.folder / store_files.NEXT_CERTIFICATE_FOLDER
 
     def any_exists(self) -> bool:
         """Whether there is either file, readable or not: then none is made."""
@@ -153,11 +152,11 @@ class CertificateFiles:
 
     def paths(self) -> tuple[Path, Path]:
         """Where the pair that counts lies now."""
-        return certificate_files.certificate_paths(self.folder)
+        return store_files.certificate_paths(self.folder)
 
     def state(self) -> tuple[object, ...]:
         """Something that is another whenever one of the files, or what a link leads to, is another."""
-        return certificate_files.certificate_state(self.folder)
+        return store_files.certificate_state(self.folder)
 
     def load(self) -> tuple[bytes, bytes]:
         """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
@@ -168,7 +167,7 @@ class CertificateFiles:
 
         Raises what it raises, unless the files changed meanwhile: then it looks again.
         """
-        return certificate_files.read_unchanged(self.folder, look, CertificateUnusable)
+        return store_files.read_unchanged(self.folder, look, CertificateUnusable)
 
     def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = record_nothing) -> bool:
         """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.

@@ -10,6 +10,7 @@ from tests.house.measure import House, Measure, Module, measure, read_house
 SAME_NOUN = {
     "accounts",
     "actions",
+    "address",
     "api_keys",
     "audit",
     "backups",
@@ -39,6 +40,7 @@ SAME_NOUN = {
     "service",
     "settings",
     "smtp",
+    "stdio",
     "store",
     "tokens",
 }

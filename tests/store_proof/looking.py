@@ -155,6 +155,4 @@ def main_loop() -> None:
 
 
 if __name__ == "__main__":
-    from tests.store_proof import looking  # what is pickled has this module's name, not that of a program
-
-    looking.main_loop()
+    main_loop()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance.errors import CertificateNotWritten, CertificateUnusable
-from mailbox_appliance.store import certificate_files
+from mailbox_appliance.store import files as store_files
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.generate import generate_certificate
 from tests.tls.issued import NOW, authority, issued
@@ -419,8 +419,8 @@ def test_who_keeps_both_has_a_pair_whenever_they_look(files: CertificateFiles, p
     replacing.start()
     seen = set()
     while not is_over.is_set():
-        seen.add(tuple(certificate_files.read_certificate(files.folder.parent).values()))
+        seen.add(tuple(store_files.read_certificate(files.folder.parent).values()))
     replacing.join()
     assert seen <= set(pairs)
     files.key.unlink()
-    assert certificate_files.read_certificate(files.folder.parent) == {"tls/cert.pem": pairs[1][0]}
+    assert store_files.read_certificate(files.folder.parent) == {"tls/cert.pem": pairs[1][0]}

@@ -192,10 +192,12 @@ def _show_autostart(invocation: Invocation) -> int:
 
 
 def _show_autostart_answer(invocation: Invocation, found: Any) -> int:
-    data = {"enabled": found.is_enabled, "place": found.place, "command": found.command}
+    data = {"enabled": found.is_enabled, "place": found.location, "command": found.command}
     answer: dict[str, Any] = {"data": data}
-    if found.lost is not None:
-        answer["warnings"] = [f"There is no program {found.lost} any more. `autostart enable` names this one."]
+    if found.missing_program is not None:
+        answer["warnings"] = [
+            f"There is no program {found.missing_program} any more. `autostart enable` names this one."
+        ]
     output.show_answer(invocation, answer, (), output.render_record, _autostart_remark)
     return 0
 

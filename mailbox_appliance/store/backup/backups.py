@@ -58,9 +58,8 @@ from mailbox_appliance.store.backup.files import (
     stage_backup,
 )
 from mailbox_appliance.store.backup.verify import summarize_backup
-from mailbox_appliance.store.certificate_files import read_certificate
 from mailbox_appliance.store.database import Database
-from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE
+from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, read_certificate
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.store.key import Slot, StoreKey, read_key_file, render_key_file, require_passphrase, wrap_in_file
 from mailbox_appliance.store.open_file import wal_path

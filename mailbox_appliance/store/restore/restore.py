@@ -32,7 +32,7 @@ from mailbox_appliance.errors import (
     StoreUnusable,
 )
 from mailbox_appliance.model.backups import BackupSummary, Progress
-from mailbox_appliance.store import certificate_files, files
+from mailbox_appliance.store import files as store_files
 from mailbox_appliance.store.audit import Actor, Audit
 from mailbox_appliance.store.backup.container import (
     SECTION_NAMES,
@@ -58,7 +58,7 @@ from mailbox_appliance.system import ownership
 
 log = logging.getLogger(__name__)
 
-_OTHER_FILES: tuple[SectionName, ...] = ("config.toml", *certificate_files.CERTIFICATE_FILES)
+_OTHER_FILES: tuple[SectionName, ...] = ("config.toml", *store_files.CERTIFICATE_FILES)
 #: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
 #: upgraded; an upgrade makes a backup of its own besides.
 _TIMES_REENCRYPTED, _TIMES_UPGRADED = 2, 4
@@ -126,7 +126,7 @@ def prepare_from_container(
 ) -> PreparedRestore:
     """The same of a backup that is open already."""
     with failures_as_restore_errors(folder):
-        files.require_room(folder, _room_needed(container, folder, present))
+        store_files.require_room(folder, _room_needed(container, folder, present))
         making = swap.begin(folder)
         try:
             made = unpack_store(container, making, key_file, present, clock, progress)
@@ -220,7 +220,7 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
                 (making / KEY_FILE).unlink(missing_ok=True)
             replaced = ("config.toml",) if prepared.keeps_certificate else _OTHER_FILES
             if prepared.keeps_certificate:
-                shutil.rmtree(making / certificate_files.CERTIFICATE_FOLDER, ignore_errors=True)
+                shutil.rmtree(making / store_files.CERTIFICATE_FOLDER, ignore_errors=True)
             absent = [name for name in replaced if container.manifest.find_section(name) is None]
             swap.commit(folder, prepared.key_file, absent)
         except BaseException:
@@ -230,9 +230,9 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
 
 def _leave_out_certificate(folder: Path, making: Path) -> bool:
     """Leave out what was unpacked of a certificate where there is one; answers whether there is."""
-    if not certificate_files.has_certificate(folder):
+    if not store_files.has_certificate(folder):
         return False
-    shutil.rmtree(making / certificate_files.CERTIFICATE_FOLDER, ignore_errors=True)
+    shutil.rmtree(making / store_files.CERTIFICATE_FOLDER, ignore_errors=True)
     return True
 
 
@@ -243,18 +243,16 @@ def _room_needed(container: Container, folder: Path, present: PresentKey | None)
     elif present is not None and present.key.master != container.key.master:
         content *= _TIMES_REENCRYPTED
     # What is replaced is kept as a backup.
-    return content + files.room_for_copy(folder / DATABASE_FILE)
+    return content + store_files.room_for_copy(folder / DATABASE_FILE)
 
 
 def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress | None) -> Path | None:
     """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
     folder = prepared.folder
     places = {name: swap.target_path(folder, name, prepared.key_file) for name in SECTION_NAMES}
-    certificate = certificate_files.read_certificate(folder)
+    certificate = store_files.read_certificate(folder)
     files = {
-        name: place
-        for name, place in places.items()
-        if place.is_file() and name not in certificate_files.CERTIFICATE_FILES
+        name: place for name, place in places.items() if place.is_file() and name not in store_files.CERTIFICATE_FILES
     }
     sources = [SectionSource(name, content) for name, content in (files | certificate).items()]
     if not places[DATABASE_FILE].is_file():
@@ -280,7 +278,7 @@ def failures_as_restore_errors(folder: Path) -> Iterator[None]:
 
 
 def _not_enough_room(folder: Path) -> NotEnoughRoom:
-    free = files.format_size(files.free_bytes(folder))
+    free = store_files.format_size(files.free_bytes(folder))
     return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")
 
 
@@ -361,7 +359,7 @@ def preview_unpack(
 
 def _unpack_as_it_was(container: Container, target: Path, progress: Progress | None) -> UnpackResult:
     with failures_as_restore_errors(target):
-        files.require_room(target, container.manifest.content_size)
+        store_files.require_room(target, container.manifest.content_size)
         making = swap.begin(target)
         found = _summarize_as_it_was(container, making, progress)
         unpack_raw(container, making, progress)
@@ -373,7 +371,7 @@ def _unpack_as_it_was(container: Container, target: Path, progress: Progress | N
 def _summarize_as_it_was(container: Container, folder: Path, progress: Progress | None) -> UnpackResult:
     """What is in files that stay as they were; it is looked at in a folder on the same disk."""
     with failures_as_restore_errors(folder):
-        files.require_room(folder, container.manifest.content_size)
+        store_files.require_room(folder, container.manifest.content_size)
         try:
             return UnpackResult(container.manifest, summarize_backup(container, folder, progress))
         except ReplacedUnopened as problem:

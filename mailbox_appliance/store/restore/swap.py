@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mailbox_appliance.errors import KeyDamaged, StoreUnusable
-from mailbox_appliance.store import certificate_files, files
+from mailbox_appliance.store import files
 from mailbox_appliance.store.files import (
     DATABASE_FILE,
     KEY_FILE,
@@ -36,7 +36,7 @@ _PLAN, _MARKER = "plan", "accepted"
 _PIECE = 1 << 20
 #: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
 #: log of a database comes after it, since that of the one before is removed first.
-_REPLACEABLE = (KEY_FILE, "config.toml", *certificate_files.CERTIFICATE_FILES, DATABASE_FILE, DATABASE_FILE + "-wal")
+_REPLACEABLE = (KEY_FILE, "config.toml", *files.CERTIFICATE_FILES, DATABASE_FILE, DATABASE_FILE + "-wal")
 
 
 def begin(folder: Path) -> Path:
@@ -101,8 +101,8 @@ def finish(folder: Path, key_file: Path) -> bool:
         return False
     plan = _read_plan(ready)
     _require_place(folder, key_file, plan["key"])
-    if any(os.path.lexists(ready / name) or name in plan["absent"] for name in certificate_files.CERTIFICATE_FILES):
-        certificate_files.discard_next_certificate(folder)
+    if any(os.path.lexists(ready / name) or name in plan["absent"] for name in files.CERTIFICATE_FILES):
+        files.discard_next_certificate(folder)
     for name in _REPLACEABLE:
         if os.path.lexists(ready / name):
             _move_into_place(ready / name, target_path(folder, name, key_file))
