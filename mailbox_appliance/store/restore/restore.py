@@ -278,7 +278,7 @@ def failures_as_restore_errors(folder: Path) -> Iterator[None]:
 
 
 def _not_enough_room(folder: Path) -> NotEnoughRoom:
-    free = store_files.format_size(files.free_bytes(folder))
+    free = store_files.format_size(store_files.free_bytes(folder))
     return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")
 
 
