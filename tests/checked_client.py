@@ -1,4 +1,4 @@
-"""A client of the HTTP door, in process, that holds every answer against the contract before a test looks at it.
+"""A client of the HTTP interface, in process, that holds every answer against the contract before a test looks at it.
 
 Checked each time: the request id, the envelope or the error object, that the status is one the endpoint lists, that
 the code belongs to the status, the schema in the OpenAPI description, and the shape of everything that is a message.

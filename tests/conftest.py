@@ -110,7 +110,7 @@ def timed(
 
 @pytest.fixture
 def client(appliance: Appliance) -> TestApp:
-    """The HTTP door of `appliance`, called in process, as a program on this computer would."""
+    """The HTTP interface of `appliance`, called in process, as a program on this computer would."""
     # WebTest would ask as HTTP/1.0, which only proxies and health checks speak.
     environ = {"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1", "SERVER_PROTOCOL": "HTTP/1.1"}
     return TestApp(App(appliance), extra_environ=environ)

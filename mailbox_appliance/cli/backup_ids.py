@@ -1,4 +1,4 @@
-"""What the commands about backups have in common: how one is named, and what is shown of it."""
+"""What the commands about backups share: how a backup is named, and how it is described."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def resolve_backup_file(invocation: Invocation, name: str) -> Path:
 
 
 def summary_sentence(answer: Any) -> str:
-    """What a summary says, in a sentence."""
+    """A summary as a sentence."""
     told = answer["data"]
     if not told["ok"]:
         return "The files are as they were; no store opens with them.\n"

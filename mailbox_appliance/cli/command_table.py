@@ -1,6 +1,6 @@
-"""Commands that stand for one REST call each: name, call, options and view; pages and progress.
+"""Commands that are one REST call each: name, call, options and view; pages and progress.
 
-Where an option goes is decided by its name: `message_id` fills `{messageId}` in the path; `--account` fills
+An option's name decides where its value goes: `message_id` fills `{messageId}` in the path; `--account` fills
 `{accountId}`; on a GET every other one is a query parameter of the same name in camel case. Bodies have a function.
 """
 
@@ -57,13 +57,13 @@ class Call:
 
 
 def exit_success(_answer: Any) -> int:
-    """The exit code where every answer means success."""
+    """The exit code if every response means success."""
     return 0
 
 
 @dataclass(frozen=True)
 class Row:
-    """One command and the REST call that it stands for."""
+    """One command and its REST call."""
 
     name: str
     call: Call
@@ -71,18 +71,18 @@ class Row:
     parameters: tuple[click.Parameter, ...] = ()
     columns: tuple[str, ...] = ()
     view: output.View = output.render_record
-    #: What stands below the answer in a table.
+    #: Shown below the response in a table.
     remark: output.Remark = output.empty_remark
     body: Callable[[Invocation, Given], Any] | None = None
     headers: Callable[[Given], dict[str, str]] | None = None
     exit_code: Callable[[Any], int] = exit_success
-    #: The call where no mailbox is named, for what can be asked of all of them.
+    #: The call without a mailbox, for what concerns all of them.
     everywhere: Call | None = None
-    #: Whether the mailbox must be named even where there is only one.
+    #: Whether the mailbox must be named even if there is only one.
     names_mailbox: bool = False
     #: Seconds that the server may be silent.
     timeout: float = 60.0
-    #: What is said on a terminal meanwhile, where it may take long.
+    #: Shown on a terminal meanwhile, if it may take long.
     waiting_for: str = ""
 
     def command(self) -> click.Command:
@@ -95,8 +95,8 @@ class Row:
 
 
 def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient | None" = None) -> int:
-    """Make the call of a row and show its answer; the exit code. `client`: who asks, if not the one who logged in."""
-    # What the command line holds is checked before anybody is asked.
+    """Make the call of a row and show its response; return the exit code. `client`: if not the signed-in one."""
+    # The command line is checked before any request.
     body = row.body(invocation, given) if row.body else None
     headers = row.headers(given) if row.headers else {}
     if row.names_mailbox and wanted_mailbox(given) is None:
@@ -123,7 +123,7 @@ def _path_values(template: str, client: "ApiClient", given: Given) -> dict[str, 
 
 
 def wanted_mailbox(given: Given) -> str | None:
-    """The mailbox that the command line names, by option or as argument; None where it names none."""
+    """The mailbox in the command line, as an option or argument; None if it names none."""
     wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
     if len(wanted) > 1:
         raise wrong_usage("The mailbox is named twice.", "option:--account")
@@ -168,7 +168,7 @@ def _snake(name: str) -> str:
     return re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), name)
 
 
-# --- pages ------------------------------------------------------------------------------------------------------------
+# --- Pages ---
 
 
 def _follow_pages(row: Row, invocation: Invocation, client: "ApiClient", path: str, given: Given) -> int:
@@ -211,7 +211,7 @@ def _fetch_pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iter
         asked["cursor"] = cursor
 
 
-# --- the mailbox ------------------------------------------------------------------------------------------------------
+# --- The mailbox ---
 
 
 def resolve_account(client: "ApiClient", wanted: str | None) -> str:
@@ -239,7 +239,7 @@ def _ambiguous_account(accounts: list[Any], wanted: str | None, found: int) -> F
     return wrong_usage(f"Say which mailbox with --account ID: {names}.", "option:--account")
 
 
-# --- How far long work on the store of a running appliance is, for who waits for it at a terminal ---
+# --- The progress of long work on the store of a running appliance, for somebody who waits at a terminal ---
 
 
 GET_STORE = Call("GET", "/admin/store")
@@ -249,7 +249,7 @@ _EVERY, _WITHIN = 0.5, 5.0
 
 @contextmanager
 def show_store_progress(invocation: Invocation, client: "ApiClient", text: str) -> Iterator[None]:
-    """Show on a terminal what is waited for and, as soon as the appliance tells, how far that is."""
+    """Show on a terminal what is being done and, as soon as the appliance reports it, the progress."""
     with invocation.terminal.waiting(text) as tell:
         if not invocation.terminal.stderr.isatty():
             yield
@@ -273,6 +273,6 @@ def _poll_store_progress(client: "ApiClient", tell: "TellProgress", is_over: thr
         try:
             now = look_up(client.call(ApiRequest(GET_STORE.method, GET_STORE.path, timeout=_WITHIN)), "data.progress")
         except Failure:
-            continue  # whoever waits is told by the answer what is wrong
+            continue  # the response itself reports what is wrong
         if isinstance(now, dict) and not is_over.is_set():
             tell(one_line(str(now.get("step") or now.get("work"))), int(now.get("done", 0)), int(now.get("total", 0)))

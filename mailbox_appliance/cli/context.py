@@ -24,7 +24,7 @@ PASSWORD_VARIABLE = "MAILBOX_APPLIANCE_PASSWORD"  # noqa: S105 - a name
 
 @dataclass
 class Invocation:
-    """The global options as they are read, the terminal, and what floors above offer (name -> module:function)."""
+    """The global options, the terminal, and the functions of higher layers (name -> module:function)."""
 
     terminal: Terminal
     services: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Invocation:
         return self.terminal.environment.get(ENVIRONMENT_PREFIX + name) or None
 
     def data_directory(self) -> "Path":
-        """The data directory: named, or this user's. Raises StoreUnusable for one of another user (`ownership`)."""
+        """The data directory: named, or this user's. Raises StoreUnusable for another user's (`system.ownership`)."""
         from mailbox_appliance.system import ownership
 
         folder = self._named_data_directory()
@@ -45,14 +45,14 @@ class Invocation:
         return folder
 
     def _named_data_directory(self) -> "Path":
-        """The same, not looked at: for what may be about another appliance."""
+        """The same, unchecked: the command may be about another appliance."""
         from mailbox_appliance.client.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
         return _expand_folder(named) if named else default_data_dir()
 
     def config_directory(self) -> "Path":
-        """Where this user's instances and tokens are remembered."""
+        """The directory of this user's instances and tokens."""
         from mailbox_appliance.client.local import default_config_dir
 
         named = self.variable("CONFIG_DIR")
@@ -71,8 +71,8 @@ class Invocation:
         return TokenStore(self.config_directory(), self.terminal.environment)
 
     def requested_instance(self) -> str | None:
-        """The instance that is named; None: the one in use. `--data-dir X` on the command line means X: it beats
-        both the environment and what is in use.
+        """The named instance; None: the one in use. `--data-dir X` on the command line names the appliance of X and
+        takes precedence over the environment and the instance in use.
         """
         if self.instance or self.data_dir is None:
             return self.instance or self.variable("INSTANCE")
@@ -102,11 +102,11 @@ class Invocation:
         return ApiClient(instance.url, token, instance.fingerprint)
 
     def service(self, name: str) -> Callable[..., Any]:
-        """A function that a floor above offers; what it needs is imported now."""
+        """A function of a higher layer; its module is imported now."""
         module, _, function = self.services.get(name, "").partition(":")
         if not module:
             raise Failure("internal_error", f"{name} is not part of this installation.", INTERNAL)
-        # What loading makes stays: looking through it for garbage meanwhile takes a fifth of the start of `serve`.
+        # The objects made by imports stay: collecting garbage among them takes a fifth of the start of `serve`.
         gc.disable()
         try:
             found: Callable[..., Any] = getattr(importlib.import_module(module), function)
@@ -128,7 +128,7 @@ def _expand_folder(named: str) -> "Path":
 
 
 def _require_reachable(instance: "Instance") -> None:
-    """Raise the Failure that tells so where an address cannot be reached; whatever answers there is good enough."""
+    """Raise Failure if an address cannot be reached; any response is good enough."""
     from mailbox_appliance.client.http import ApiClient, ApiRequest
     from mailbox_appliance.client.instances import REMOTE
 
@@ -141,10 +141,10 @@ def _require_reachable(instance: "Instance") -> None:
             raise
 
 
-# --- Whom commands speak to that know the data directory: another appliance, the one that runs on it, or nobody ---
+# --- The operator: commands on the data directory, to the appliance that runs there ---
 #
-# Who may read the data directory is its operator. `run.json` in it says so to the appliance that runs there: no
-# log-in is needed for what concerns the store.
+# Whoever can read the data directory is its operator. `run.json` in it proves that to the running appliance, so
+# commands about the store need no sign-in.
 
 
 #: Seconds that long work may take at a running appliance.
@@ -159,7 +159,7 @@ def names_other_appliance(invocation: Invocation) -> bool:
 
 
 def operator_client(invocation: Invocation) -> "ApiClient | None":
-    """Another appliance by one's log-in, or that of the data directory as its operator; None where none runs."""
+    """A client of another appliance by one's session, or of the data directory's as its operator; None if none runs."""
     if names_other_appliance(invocation):
         return invocation.client()
     from mailbox_appliance.client import local
@@ -169,7 +169,7 @@ def operator_client(invocation: Invocation) -> "ApiClient | None":
     return ApiClient(running.url, running.secret) if running else None
 
 
-# --- Passphrases of backups and of the store's key: from the input, the environment, or typed. Never an argument ---
+# --- Passphrases of backups and of the store's key: from stdin, the environment, or typed. Never an argument ---
 
 
 T = TypeVar("T")
@@ -178,12 +178,12 @@ PASSPHRASE_NAME = "PASSPHRASE"  # noqa: S105 - of a variable
 PASSPHRASE_STDIN = click.Option(
     ["--passphrase-stdin"], is_flag=True, help="Read the passphrase from the first line of stdin."
 )
-#: What is told where a passphrase is missing, or is not the one.
+#: The errors of a missing or wrong passphrase.
 _PASSPHRASE_CODES = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
 
 
 def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
-    """The passphrase that comes with the command: from the input where that is asked for, else the environment's."""
+    """The passphrase of the command: from stdin if requested, else from the environment."""
     if from_stdin:
         return invocation.terminal.secret_line("passphrase")
     found = invocation.variable(PASSPHRASE_NAME)
@@ -191,16 +191,16 @@ def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
 
 
 def read_new_passphrase(invocation: Invocation, *, from_stdin: bool) -> str:
-    """A new passphrase; typed twice where it does not come with the command."""
+    """A new passphrase; typed twice if the command does not give it."""
     return invocation.terminal.secret(
         "New passphrase", ENVIRONMENT_PREFIX + PASSPHRASE_NAME, from_stdin=from_stdin, twice=True, what="passphrase"
     )
 
 
 def call_with_passphrase(invocation: Invocation, opening: Callable[[str | None], T], *, from_stdin: bool) -> T:
-    """What `opening` gives with the passphrase that comes with the command, or with none.
+    """Return the result of `opening` with the command's passphrase, or without one.
 
-    Where one is wanting, and somebody sits at a terminal, they are asked, and it is tried once more.
+    If one is missing and stdin is a terminal, prompt for it and try once more.
     """
     passphrase = read_passphrase(invocation, from_stdin=from_stdin)
     try:

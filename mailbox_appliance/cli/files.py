@@ -1,8 +1,8 @@
 """Downloads: receiving a file over HTTP in pieces and saving it under a safe name.
 
-What is saved is readable by its owner alone, and stands under its name when it is complete. Names come from mail that
-strangers wrote: a name is only ever a name in the folder where the command runs, and never hides there. What is no
-regular file (a device, a FIFO, an open descriptor) is written into, and never replaced.
+A saved file is readable by its owner alone, and has its name once it is complete. Names come from mail that strangers
+wrote: a name is only a name in the current folder, and never a hidden one. What is not a regular file (a device, a
+FIFO, an open descriptor) is written to, and never replaced.
 """
 
 import http.client
@@ -30,7 +30,7 @@ from mailbox_appliance.client.http import (
 )
 from mailbox_appliance.system.files import NO_TERMINAL
 
-# --- A file that comes in over HTTP, read piece by piece and never held as a whole ---
+# --- A file received over HTTP, read piece by piece ---
 
 
 _CHUNK = 256 * 1024
@@ -38,7 +38,7 @@ _CHUNK = 256 * 1024
 
 @dataclass(frozen=True)
 class IncomingFile:
-    """What the header fields of a file say, how long it is where that is told, and its bytes."""
+    """A file's header fields, its length if that is known, and its bytes."""
 
     headers: Mapping[str, str]
     size: int | None
@@ -92,6 +92,9 @@ def _connection_failures(request: ApiRequest) -> Iterator[None]:
         raise unreachable(connection_lost_message(request)) from error
 
 
+# --- Saving a file ---
+
+
 _EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
 _PLAIN = re.compile(r'filename="([^"]*)"', re.I)
 # What no file system should get: separators, wildcards, controls, marks that turn the direction of reading.
@@ -99,7 +102,7 @@ _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|\u200e\u200f\u202a-\u202e\u2
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # devices on Windows
 _LONGEST_NAME = 200  # bytes
 _OUTPUT = "option:--output"
-# Names of what this process has open: where they lead to a regular file, the name itself must stay all the same.
+# Names of open descriptors: if they lead to a regular file, that file must keep its name all the same.
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))|/proc/self/fd/(\d+)")
 _STANDARD = {"stdout": 1, "stderr": 2}
 
@@ -107,7 +110,7 @@ _STANDARD = {"stdout": 1, "stderr": 2}
 def save_download(
     invocation: Invocation, client: ApiClient, path: str, output: str | None, *, force: bool, otherwise: str
 ) -> int:
-    """Fetch a file and put it where it belongs; `otherwise` is its name where it has none. The exit code."""
+    """Fetch a file and save it; `otherwise` is its name if it has none. Returns the exit code."""
     if output is not None and (descriptor := _descriptor(output)) is not None:
         output = "-" if descriptor == 1 else output
     elif output not in (None, "-"):
@@ -132,7 +135,7 @@ def save_download(
 
 
 def _require_writable(output: str, *, force: bool) -> None:
-    """Refuse, before anything is fetched, a place where nothing can be saved."""
+    """Refuse, before anything is fetched, a path where nothing can be saved."""
     if _is_folder(output):
         return
     folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
@@ -143,7 +146,7 @@ def _require_writable(output: str, *, force: bool) -> None:
 
 
 def _descriptor(output: str) -> int | None:
-    """The number of the open descriptor that a name such as `/dev/stdout` stands for; None of another name."""
+    """The number in a name of an open descriptor, such as `/dev/stdout`; None for other names."""
     found = _DESCRIPTOR.fullmatch(output)
     if found is None:
         return None
@@ -152,7 +155,7 @@ def _descriptor(output: str) -> int | None:
 
 
 def _is_special(output: str) -> bool:
-    """Whether this is there and neither a regular file nor a folder: nothing may take its place."""
+    """Whether this exists and is neither a regular file nor a folder: nothing may replace it."""
     if _descriptor(output) is not None:
         return True
     try:
@@ -187,7 +190,7 @@ def _server_file_name(incoming: IncomingFile) -> str:
 
 
 def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[bytes]:
-    """The chunks, while a terminal is told how far they are."""
+    """The chunks, with their progress on a terminal."""
     done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
     with invocation.terminal.progress_bar() as tell:
         for chunk in incoming.chunks:
@@ -197,7 +200,7 @@ def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[b
 
 
 def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
-    """Write into what is there: a device, a FIFO, an open descriptor. How much it was."""
+    """Write to what exists: a device, a FIFO, an open descriptor. Returns the size."""
     descriptor, size = _descriptor(str(target)), 0
     with _explain_os_errors(target):
         opened = os.open(target, os.O_WRONLY | NO_TERMINAL) if descriptor is None else os.dup(descriptor)
@@ -211,7 +214,7 @@ def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
 
 
 def _write_file(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
-    """Write the file beside its place, then put it there: nobody sees half of it. Its size."""
+    """Write the file beside its place, then rename it: nobody sees half of it. Returns the size."""
     if not force and os.path.lexists(target):
         raise _file_exists(target)
     with _explain_os_errors(target):
@@ -242,7 +245,7 @@ def _explain_os_errors(target: Path) -> Iterator[None]:
 
 
 def _rename_into_place(written: Path, target: Path) -> None:
-    """Give a file its name, unless somebody has it by now."""
+    """Give a file its name, unless another one has it by now."""
     try:
         target.hardlink_to(written)
     except FileExistsError as error:

@@ -30,10 +30,10 @@ def complete_instances(context: click.Context, _parameter: click.Parameter, begu
 
 
 class _TextParam(click.types.StringParamType):
-    """A text of which the metavar says what it names, such as FILE."""
+    """A text parameter whose metavar says what it names, such as FILE."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text; the name of a file is not empty, as it is where a variable was never set."""
+        """The text; a file name must not be empty, as it is if a variable was never set."""
         if value == "" and param is not None and "FILE" in (param.metavar or ""):
             self.fail(_EMPTY, param, ctx)
         return super().convert(value, param, ctx)
@@ -44,7 +44,7 @@ class _TextParam(click.types.StringParamType):
 
 
 class _Command(click.Command):
-    """A command; where nothing else could come, options are completed."""
+    """A command; if nothing else can follow, options are completed."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
 
@@ -64,7 +64,7 @@ class _Group(click.Group):
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that every command and group takes; the last one given counts."""
+    """The options that every command and group takes; the last occurrence counts."""
     table: tuple[tuple[str, str, click.Choice[str] | None, str], ...] = (
         ("--instance", "NAME|URL", None, "The appliance to speak to, as in `instances list`, or its address."),
         ("--data-dir", "DIR", None, "The data directory of the appliance on this computer."),
@@ -114,7 +114,7 @@ def command(
 
 
 def _set_metavar(parameter: click.Parameter) -> None:
-    """Give what the help calls a parameter's value one form: `MESSAGE-ID`, and `N` for a number."""
+    """Give values one form in help: `MESSAGE-ID`, and `N` for a number."""
     if parameter.metavar and parameter.type is click.STRING:
         parameter.type = _TextParam()
     if parameter.metavar is not None:
@@ -139,7 +139,7 @@ def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Grou
 
 
 class Root(click.Group):
-    """The top of the tree. What a command does is known from the table; its module is imported when it is used."""
+    """The top of the tree. The table knows each command's help; its module is imported when it is used."""
 
     def __init__(self, entries: Mapping[str, tuple[str, str]], **settings: Any) -> None:
         super().__init__(params=global_options(hidden=False), context_settings=CONTEXT_SETTINGS, **settings)
@@ -183,9 +183,9 @@ def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
             yield from (((name, inner), one) for inner, one in found.commands.items() if not one.hidden)
 
 
-# --- What bash, zsh and fish run to complete a command line of ours; `cli/completion.py` answers them ---
+# --- Completion scripts: what bash, zsh and fish run; `answer_completion` answers them ---
 #
-# The program is called as it stands in the line, so each one completes itself, and a function of that name will do.
+# They call the program as it is written in the line, so each installed program completes itself.
 #
 # click's own scripts join words with spaces and split them again, and do not know that bash splits at `:` and `=`,
 # which names of instances contain. These scripts pass the line unchanged.
@@ -263,31 +263,31 @@ complete --command mailbox-appliance --no-files --keep-order --arguments '(__mai
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-# --- What a shell is told when somebody presses Tab: click's own machinery, asked with the line as it stands ---
+# --- Completion: click's own machinery, with the line as it is at the moment of pressing Tab ---
 #
-# The script of a shell (`cli/completion_scripts.py`) calls the program with three variables in its environment:
+# The script calls the program with three variables in its environment:
 #
-# _MAILBOX_APPLIANCE_COMPLETE   SHELL_complete; SHELL_source prints the script, as `completion SHELL` does
-# _MAILBOX_APPLIANCE_LINE       the command line up to the cursor _MAILBOX_APPLIANCE_BREAKS     bash only: characters
-# at which it begins a new word, also inside one of ours
+#     _MAILBOX_APPLIANCE_COMPLETE   SHELL_complete; SHELL_source prints the script, as `completion SHELL` does
+#     _MAILBOX_APPLIANCE_LINE       the command line up to the cursor
+#     _MAILBOX_APPLIANCE_BREAKS     bash only: characters at which it begins a new word, also inside one of ours
 #
-# It answers with lines of `KIND<tab>VALUE<tab>HELP`; KIND is plain, or file or dir, which the shell completes by
-# itself. Nothing is asked of any server or keychain, and what goes wrong is silent: somebody is amid typing.
+# The output is lines of `KIND<tab>VALUE<tab>HELP`; KIND is plain, or file or dir, which the shell completes itself.
+# No server and no keychain is asked, and failures are silent: somebody is typing.
 
 
 _VARIABLE = "_MAILBOX_APPLIANCE_COMPLETE"
-#: Stands at the cursor while the line is taken apart, so that an empty word there is seen.
+#: Marks the cursor while the line is split, so that an empty word there is seen.
 _CURSOR = "\x1f"
 #: `>`, `2>>` and their like, which are the shell's, and so is the word after them.
 _REDIRECTION = re.compile(r"\d*(<|>>?|&>>?|>\|)&?")
-#: What no shell takes for anything but letters.
+#: Characters that no shell treats specially.
 _HARMLESS = re.compile(r"[\w.:/\[\]~%+-]+", re.ASCII)
-#: Kinds of values that a metavar names -> what they begin with, or the shell's own kind.
+#: The values of the metavar ROLE.
 _FOLDERS = ("inbox", "archive", "drafts", "sent", "spam", "trash")
 
 
 def answer_completion(instruction: str, root: Root, invocation: Invocation) -> int:
-    """Do what the variable says: `bash_complete`, `bash_source`... Anything that goes wrong ends with 1, silently."""
+    """Obey the variable: `bash_complete`, `bash_source`... Any failure ends with 1, silently."""
     shell, _, wanted = instruction.partition("_")
     try:
         script = SCRIPTS[shell]
@@ -313,7 +313,7 @@ class _Completion(ShellComplete):
         return before, begun.replace(_CURSOR, "")
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """What may stand at the cursor, as the shell wants it."""
+        """The completions at the cursor, in the shell's format."""
         if _REDIRECTION.match(incomplete) or (args and _REDIRECTION.fullmatch(args[-1])):
             return [CompletionItem(incomplete, type="file")]
         found = super().get_completions(_without_redirections(args), incomplete)
@@ -322,7 +322,7 @@ class _Completion(ShellComplete):
         return [self._fit_item(item, whole, incomplete) for item in found]
 
     def _fit_item(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
-        """For zsh and fish the word as a whole; for bash what it takes for the word: after the last `=` or `:`."""
+        """For zsh and fish the whole word; for bash what it takes for the word: after the last `=` or `:`."""
         value = f"{whole}{item.value}"
         if self._is_bash:
             breaks = set(self._given.get("_MAILBOX_APPLIANCE_BREAKS", ":=")) & set(":=")
@@ -351,7 +351,7 @@ def _without_redirections(words: list[str]) -> list[str]:
 
 
 def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
-    """What a value of this metavar can be, as far as it is known here."""
+    """Possible values of this metavar, as far as this process knows them."""
     kinds = metavar.strip("[].").split("|")
     if any(kind == "FILE" or kind.endswith("-FILE") for kind in kinds):
         return [CompletionItem(begun, type="file")]
@@ -362,7 +362,7 @@ def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
 
 
 def complete_instance_names(context: click.Context, begun: str) -> list[CompletionItem]:
-    """The names of the appliances that this user logged in to; none where they cannot be read."""
+    """The names of the appliances that this user signed in to; none if they cannot be read."""
     invocation = context.find_object(Invocation)
     known = [] if invocation is None else [one.name for one in invocation.instances().list()]
     return [CompletionItem(one) for one in ("local", *known) if one.startswith(begun) and _HARMLESS.fullmatch(one)]

@@ -1,4 +1,4 @@
-"""What a command reads from files and from the standard input, each with its bound."""
+"""What a command reads from files and stdin, with limits: JSON, times, lists of messages, members."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mailbox_appliance.client.http import ApiClient
 
 MIB = 1024 * 1024
-#: The largest body that the API takes, and the attachments of one message, decoded, together; in bytes.
+#: Bytes: the largest body that the API accepts, and the attachments of one message, decoded, together.
 LARGEST_BODY, LARGEST_ATTACHMENTS = 36 * MIB, 25 * MIB
 
 _INPUT = "option:--input"
@@ -37,7 +37,7 @@ def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
 
 
 def require_options(given: dict[str, Any], *names: str) -> None:
-    """Raises Failure where an option is missing that is needed as long as --input does not hold it."""
+    """Raises Failure for a missing option that is required without --input."""
     for name in names:
         option = f"--{name.replace('_', '-')}"
         if given[name] == "":
@@ -47,7 +47,7 @@ def require_options(given: dict[str, Any], *names: str) -> None:
 
 
 def too_large_failure(what: str, limit: int) -> Failure:
-    """The failure that the API would answer with, told before anything is sent."""
+    """The failure that the API would return, raised before anything is sent."""
     return Failure("message_too_large", f"{what} is larger than the limit of {limit // MIB} MiB.", INPUT)
 
 
@@ -78,11 +78,11 @@ def read_text(terminal: "Terminal", name: str) -> str:
         raise wrong_usage(f"{_source_name(name)} is not valid UTF-8.") from error
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- JSON ---
 
 
 def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes | None:
-    """The body as it was given with --input; None where it is in the options. `beside`: options that go with it."""
+    """The body given with --input; None if options give it. `beside`: options that --input allows."""
     if given["input_"] is None:
         return None
     if others := given_options(given, "input_", *beside):
@@ -91,14 +91,14 @@ def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -
 
 
 def read_body(terminal: "Terminal", name: str) -> bytes:
-    """The bytes of a JSON object, as they stand; what is none is told before anything is sent."""
+    """The bytes of a JSON object, unchanged; anything else fails before it is sent."""
     content = read_input(terminal, name).removeprefix(_BYTE_ORDER_MARK)
     read_object(content, name)
     return content
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
-    """The JSON object that was given as a body. A Failure says what is wrong, and where."""
+    """A JSON object given as a body. A Failure says what is wrong, and where."""
     value = decode_json(content, name)
     if not isinstance(value, dict):
         raise wrong_usage(f"{_source_name(name)} is not a JSON object, {{...}}, as the API takes it.", _INPUT)
@@ -106,14 +106,14 @@ def read_object(content: bytes, name: str) -> dict[str, Any]:
 
 
 def decode_json(content: bytes, name: str) -> Any:
-    """The JSON value (RFC 8259) that was given. A Failure says what is wrong, and where."""
+    """A JSON value (RFC 8259). A Failure says what is wrong, and where."""
     if not (found := decode_json_sequence(content, name, most=1)):
         raise _invalid_json(f"{_source_name(name)} is empty.")
     return found[0]
 
 
 def decode_json_sequence(content: bytes, name: str, most: int | None = None) -> list[Any]:
-    """The JSON values that stand there one after the other, on lines of their own or not. Fails as `decoded`."""
+    """JSON values one after the other, on their own lines or not. Fails as `decode_json`."""
     import json
 
     found: list[Any] = []
@@ -140,7 +140,7 @@ def _skip_spaces(text: str, place: int) -> int:
 
 @contextmanager
 def _explain_decode_errors(name: str) -> Iterator[None]:
-    """A Failure for what the decoder complains of."""
+    """The Failure for an error of the decoder."""
     import json
 
     try:
@@ -163,7 +163,7 @@ def _parse_number(text: str) -> int:
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; nobody can say which of two fields of one name was meant."""
+    """An object; if a name occurs twice, nobody can say which one was meant."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -184,22 +184,22 @@ def _source_name(name: str) -> str:
     return "The input" if name == "-" else name
 
 
-# --- A moment as a person writes it on a command line, and as the API takes it ---
+# --- Times as people write them, and as the API takes them ---
 
 
 _DAY_AND_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
 #: RFC 3339 5.6; its 5.6 lets T and Z be lower case.
 _WITH_OFFSET = re.compile(_DAY_AND_TIME + r":[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})", re.IGNORECASE)
 _LOCAL = re.compile(_DAY_AND_TIME + r"(:[0-9]{2})?", re.IGNORECASE)
-#: What is understood, for the help of an option.
+#: The accepted forms, for the help of an option.
 MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an offset: the time of this computer"
 
 
 def parse_moment(text: str, option: str) -> str:
     """The date-time that is meant. One without an offset is of this computer's time zone, and gets its offset.
 
-    Raises a Failure that names the option for what is no date-time, and for a local time that the clock shows twice or
-    never, since nobody can know which moment that is.
+    Raises a Failure that names the option for an invalid date-time, and for a local time that the clock shows twice or
+    never, since that is no single moment.
     """
     written = text.strip()
     try:
@@ -223,7 +223,7 @@ def _with_local_offset(written: str, option: str) -> str:
     from datetime import datetime
 
     moment = datetime.fromisoformat(written.upper())
-    # Where summer time begins or ends, both readings (PEP 495) differ.
+    # At the start and end of summer time both readings (PEP 495) differ.
     first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
     if first.utcoffset() != second.utcoffset():
         message = f"The clock of this computer shows {written} twice or never: add the offset, such as +01:00."
@@ -235,11 +235,11 @@ def _invalid_moment(text: str, option: str) -> Failure:
     return wrong_usage(f"{text!r} is no date-time. Give one in {MOMENT_FORMS}.", f"option:{option}")
 
 
-# --- Which messages a command is about: named on the command line, or read from a list that another command wrote ---
+# --- The messages of a command: named on the command line, or read from another command's list ---
 
 
 _MIB = 1024 * 1024
-#: What a list of messages may take, in bytes; ten thousand of them take less.
+#: The largest list of messages, in bytes; ten thousand messages take less.
 _LARGEST_LIST = 64 * _MIB
 #: The most messages that one command is about.
 MAX_MESSAGES = 10_000
@@ -248,7 +248,7 @@ _MESSAGE_ID = re.compile(rb"(?!(?:null|true|false)$)[\w.~-]{1,200}", re.ASCII)
 
 @dataclass(frozen=True)
 class ListedMessage:
-    """A message, and the mailbox that the list says it is in; None where it says nothing."""
+    """A message, and its mailbox according to the list; None if the list does not say."""
 
     message_id: str
     account_id: str | None = None
@@ -311,7 +311,7 @@ def _no_message_failure() -> Failure:
     return wrong_usage("The list has something in it that is no message: an id, or an object with one.", _INPUT)
 
 
-# --- Which member a command means ---
+# --- The member of a command, by ID or email ---
 
 
 def resolve_member(client: "ApiClient", wanted: str) -> str:

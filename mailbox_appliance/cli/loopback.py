@@ -1,7 +1,7 @@
-"""Where a browser on this computer comes back to after a sign-in that a terminal began (RFC 8252 7.3).
+"""The loopback listener, to which a browser on this computer returns after a sign-in from a terminal (RFC 8252 7.3).
 
-It listens on loopback addresses alone, at a port that is free, for one request with the right `state`; everything
-else is told that nothing is here. Loaded late: its server takes longer than all the rest of a help page.
+It listens on loopback addresses alone, at a free port, for one request with the right `state`; other requests get 404.
+Loaded late: its server takes longer to import than all the rest of a help page.
 """
 
 import socket
@@ -25,7 +25,7 @@ _POLICY = (
 
 
 class LoopbackListener:
-    """Listens from entering to leaving. `port`: where."""
+    """Listens while it is entered. `port`: where."""
 
     def __init__(self) -> None:
         #: The whole address that the browser came back to; None until then.
@@ -55,7 +55,7 @@ class LoopbackListener:
         self._state = state
 
     def wait(self, seconds: float) -> str | None:
-        """The address that the browser came back to; None where it did not within so long."""
+        """The address that the browser returned to; None if it did not in time."""
         self._is_back.wait(seconds)
         return self._address
 
@@ -69,7 +69,7 @@ class LoopbackListener:
         return True
 
     def finish(self) -> None:
-        """The browser has its page: whoever waits may go on, and end this process."""
+        """The browser has its page: the waiting thread may go on, and end this process."""
         self._is_back.set()
 
 
@@ -120,4 +120,4 @@ class _RedirectHandler(BaseHTTPRequestHandler):
         self.wfile.write(page)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base has it
-        """Nothing: what a browser brings is a secret."""
+        """Log nothing: the browser's request is secret."""

@@ -1,4 +1,4 @@
-"""The command line: one table of commands, and one place where everything that goes wrong becomes an exit code."""
+"""The command line: the table of commands, and the one place where every failure becomes an exit code."""
 
 import os
 import sys
@@ -73,12 +73,12 @@ ENTRIES: dict[str, tuple[str, str]] = {
 }
 
 _HELP = "Your mailboxes in one encrypted file on your own machine, for people, scripts and assistants."
-#: How shells ask what could be typed next (`completion`); the word before the `_` is the shell.
+#: The variable by which shells ask for completions; the word before the `_` is the shell.
 COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
 
 def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal: Terminal | None = None) -> int:
-    """Run one command line and return its exit code. `services` names what floors above offer, as `module:function`."""
+    """Run one command line and return its exit code. `services`: functions of higher layers, as `module:function`."""
     invocation = Invocation(terminal or Terminal.of_process(), services or {}, format=_requested_format(argv))
     if instruction := invocation.terminal.environment.get(COMPLETE):
         from mailbox_appliance.cli.groups import answer_completion
@@ -129,7 +129,7 @@ def _version_option() -> click.Option:
 
 
 def _requested_format(argv: Sequence[str]) -> str:
-    """The format that seems to be asked for: what errors are written in that come before the options are read."""
+    """The probable output format, for errors that occur before the options are read."""
     found = "json"
     for place, word in enumerate(argv):
         value = argv[place + 1] if word == "--format" and place + 1 < len(argv) else word.removeprefix("--format=")
@@ -180,13 +180,13 @@ def _failure_from_exception(error: Exception) -> Failure:
 
 
 def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:
-    """Tell why a command ends, below the help where that is what is wanting."""
+    """Report why a command ends, below the help if a subcommand is missing."""
     from mailbox_appliance.cli.output import error_text
 
     try:
         invocation.terminal.write_error(help_text + error_text(failure.error, invocation.format))
     except BrokenPipeError:
-        pass  # Nobody listens; the exit code still tells.
+        pass  # Nobody reads the output; the exit code still counts.
     return failure.exit_code
 
 
@@ -198,7 +198,7 @@ def _end_on_closed_output(of_process: bool) -> int:
 
 
 def _discard_unwritable_output() -> None:
-    """Python tries again at the end, and would complain in words of its own beside the error that is told."""
+    """Discard what cannot be written: Python would retry at exit and print a second error."""
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()

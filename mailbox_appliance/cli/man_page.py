@@ -10,8 +10,7 @@ from mailbox_appliance.cli.context import ENVIRONMENT_PREFIX
 from mailbox_appliance.cli.groups import Root, walk
 from mailbox_appliance.version import __version__
 
-# ---
-# What the help and the manual page tell about the whole: environment variables and exit codes, each in one place.
+# --- Shared by the help and the manual page: environment variables, exit codes, files, examples ---
 
 
 DESCRIPTION = """
@@ -23,7 +22,7 @@ Output is the API's JSON on stdout; errors are JSON on stderr (plain text with `
 `--format ndjson`, warnings and the nextCursor of a list that goes on are lines of JSON on stderr. Secrets come from a
 prompt, from the standard input or from the environment, never from an argument.
 """
-#: Names without their prefix, with a value where only one counts -> what they are for.
+#: Names without their prefix, with a value if only one counts -> their purpose.
 VARIABLES: tuple[tuple[str, str], ...] = (
     ("INSTANCE, DATA_DIR", "stand for the options"),
     ("TOKEN", "a session or an API key, instead of a log-in"),
@@ -48,7 +47,7 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
     (4, "access"),
     (5, "network or mail server, a failed delivery"),
 )
-#: File -> what it holds. DATA_DIR and CONFIG_DIR: those of the environment, or of the options.
+#: File -> contents. DATA_DIR and CONFIG_DIR: those of the environment, or of the options.
 FILES: tuple[tuple[str, str], ...] = (
     ("~/.local/share/mailbox-appliance", "DATA_DIR, where nothing else is said: everything the appliance keeps."),
     ("DATA_DIR/mailbox.db", "The store: one encrypted file."),
@@ -63,7 +62,7 @@ FILES: tuple[tuple[str, str], ...] = (
     ("CONFIG_DIR/instances.json", "The appliances that were logged in to, and the fingerprints of their certificates."),
     ("CONFIG_DIR/tokens.json", "Tokens of log-ins, where there is no keychain."),
 )
-#: What somebody wants -> the command lines for it.
+#: Task -> the command lines for it.
 EXAMPLES: tuple[tuple[str, str], ...] = (
     ("Try everything, without a mailbox of your own:", "mailbox-appliance demo"),
     (
@@ -91,7 +90,7 @@ mailbox-appliance setup --name Ada --email ada@example.org""",
 
 
 def help_epilog() -> str:
-    """What stands below the help of the whole program; click keeps the lines after a backspace."""
+    """The text below the help of the whole program; click keeps the lines after a backspace."""
     width = max(len(name) for name, _ in VARIABLES) + 2
     variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)
     codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
@@ -102,7 +101,10 @@ def help_epilog() -> str:
     )
 
 
-#: What roff would take for a command of its own, or for another character than the one that is meant.
+# --- The manual page ---
+
+
+#: Characters that roff would take for a command, or for another character.
 _ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
 _CODE = re.compile(r"`([^`]+)`")
 #: Columns of the source, so that its lines can be compared.
@@ -137,7 +139,7 @@ def _page_lines(root: Root) -> Iterator[str]:
 
 
 def _command(words: tuple[str, ...], command: click.Command, parent: click.Context) -> Iterator[str]:
-    """A group is a heading; a command its usage, what it does, and its options."""
+    """A group is a heading; a command its usage, its description, and its options."""
     if isinstance(command, click.Group):
         yield from (f'.SS "{to_roff(" ".join(words))}"', *_paragraphs(command.help or ""))
         return
@@ -157,7 +159,7 @@ def _command(words: tuple[str, ...], command: click.Command, parent: click.Conte
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """What the help says of each option that it shows; of `--help` only at the top."""
+    """The help of each option that is shown; of `--help` only at the top."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         is_help = "--help" in parameter.opts and context.parent is not None
@@ -196,13 +198,13 @@ def _lower_first(sentence: str) -> str:
 
 
 def _fill_prose(value: str) -> list[str]:
-    """Sentences as lines that fit; how they are filled is up to whoever shows them."""
+    """Sentences wrapped into lines; the viewer fills them again."""
     lines = textwrap.wrap(to_roff(value), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return [rf"\&{one}" if one.startswith(".") else one for one in lines]
 
 
 def to_roff(value: str) -> str:
-    """Text as roff: nothing in it is a command; what stands in backticks is bold."""
+    """Text as roff: nothing in it is a command; text in backticks is bold."""
     parts = _CODE.split(value)
     plain = "".join(rf"\fB{_escape(part)}\fR" if number % 2 else _escape(part) for number, part in enumerate(parts))
     return rf"\&{plain}" if plain.startswith(".") else plain

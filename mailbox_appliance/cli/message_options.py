@@ -1,4 +1,4 @@
-"""A message from options: the bodies that send, preview and forward a message, and that keep a draft."""
+"""A message from options: the bodies of send, preview and forward, and of drafts."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 Given = dict[str, Any]
 
-#: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); what the address itself may look like is the server's to say.
+#: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); the server checks the address itself.
 _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-#: What a name has only where it is more than that, and an address where it is two; neither counts in quotation marks.
+#: Signs of a second address, outside quotation marks: in a name, and in an address without one.
 _MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
 _BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
 
-#: What a message is made of, for a send and for a draft.
+#: The options of a message, for a send and for a draft.
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--to"], multiple=True, metavar="ADDRESS", help="A recipient, a@b or 'Name <a@b>' (repeatable)."),
     click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="A recipient of a copy (repeatable)."),
@@ -47,7 +47,7 @@ MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
 SEND_AT = click.Option(
     ["--send-at"], metavar="TIME", help=f"Send it at this time, at most 366 days ahead: {inputs.MOMENT_FORMS}."
 )
-#: Where a message goes, what is said above it, and what goes along.
+#: Recipients, the text above a forward, and attachments.
 FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
     *MESSAGE_OPTIONS[:2],
     click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
@@ -58,9 +58,9 @@ FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def parse_address(text: str, option: str = "--to") -> dict[str, str]:
-    """An address as the API takes it, from `a@b` or `Name <a@b>`; a name may stand in quotation marks.
+    """An address for the API, from `a@b` or `Name <a@b>`; the name may be in quotation marks.
 
-    Raises Failure where there is more than one: whoever stands in another's name would never get the message.
+    Raises Failure for several addresses: all but one would be taken for a name and never get the message.
     """
     named = _NAMED.fullmatch(text)
     name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
@@ -80,7 +80,7 @@ def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
 
 
 def _parse_sender(given: Given) -> str | None:
-    """The sender as it was given; what it may look like is the server's to say, but it is one."""
+    """The given sender, as one address; the server checks it."""
     if given["from_"] is not None:
         parse_address(given["from_"], "--from")
     written: str | None = given["from_"]
@@ -88,7 +88,7 @@ def _parse_sender(given: Given) -> str | None:
 
 
 def message_body(terminal: "Terminal", given: Given) -> Any:
-    """What is sent: the input as it stands, a saved draft, or a message made of the options."""
+    """The body to send: the unchanged input, a saved draft, or a message from the options."""
     if given["input_"] is not None:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
@@ -104,7 +104,7 @@ def draft_body(draft_id: str, given: Given) -> dict[str, Any]:
 
 
 def forward_body(terminal: "Terminal", given: Given) -> Any:
-    """The body that forwards a message: the input as it stands, or one made of the options."""
+    """The body that forwards a message: the unchanged input, or one from the options."""
     if given["input_"] is not None:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
@@ -171,7 +171,7 @@ def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
 
 
 def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The files as the API takes them; all together they stay under the limit of one message."""
+    """The files as attachments for the API; together they stay under the limit of one message."""
     import mimetypes
     from base64 import b64encode
     from pathlib import Path
@@ -189,7 +189,7 @@ def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
         found.append(
             {
                 "filename": Path(name).name,
-                # A compressed file is sent as what it is, not as what is inside it.
+                # A compressed file is sent as the archive, not as the type of its contents.
                 "mimeType": kind if kind and not encoding else "application/octet-stream",
                 "content": b64encode(content).decode("ascii"),
             }

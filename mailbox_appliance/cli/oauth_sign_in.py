@@ -1,12 +1,12 @@
 """Sign-in at Google or Microsoft from a terminal.
 
-    browser   it opens on this computer and comes back to a port of ours, where nobody else listens
-    paste     it is opened anywhere; the address where it ended is pasted here
+    browser   opens on this computer and returns to a port of ours on the loopback interface
+    paste     opens anywhere; the address where it ended is pasted here
     code      a code is typed on any device (Microsoft)
 
-`begin_sign_in` and `finish_sign_in` are the two halves for whoever cannot wait in between, such as a script.
+`begin_sign_in` and `finish_sign_in` are its two halves for callers that cannot wait in between, such as scripts.
 
-Nothing secret is shown: the addresses and the code are good for this sign-in alone, and only together with our session.
+Nothing secret is shown: the addresses and the code are valid for this sign-in alone, and only with our session.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def begin_sign_in(invocation: Invocation, provider: str, body: Mapping[str, Any]
 
 
 def finish_sign_in(invocation: Invocation, provider: str) -> Any:
-    """The answer of the appliance to what the input brings: the address of where a browser ended, or a state alone."""
+    """Finish with the given input, the address where a browser ended or a state; return the response."""
     terminal = invocation.terminal
     if terminal.stdin.isatty():
         terminal.write_error("Address of the page where the sign-in ended, or the state of one by a code:")
@@ -137,7 +137,7 @@ def _by_code(invocation: Invocation, client: "ApiClient", provider: str, body: M
 
 
 def _has_browser(invocation: Invocation) -> bool:
-    """Whether this computer may have one: it has a desktop, or somebody named one."""
+    """Whether this computer may have a browser: it has a desktop, or the environment names one."""
     import sys
 
     environment = invocation.terminal.environment

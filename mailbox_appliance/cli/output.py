@@ -1,6 +1,6 @@
 """Output of commands: JSON, lines of JSON, tables and texts for people.
 
-Mail is written by strangers: characters that steer a terminal or turn the reading direction never reach it as they are.
+Strangers write mail: characters that control a terminal or turn the reading direction are never printed unchanged.
 """
 
 import re
@@ -17,12 +17,12 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _GAP = 2
 #: What a column keeps: as long as that does, and at the least.
 _COMFORTABLE, _NARROWEST = 12, 8
-#: A time as the API writes it, and how much of it is shown where room is short: to the minute, then the day.
+#: A time as the API writes it, and the shorter forms for narrow tables: to the minute, then the day.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _WHOLE_TIME, _TO_THE_MINUTE, _THE_DAY = 24, 16, 10
-#: Columns that a column of a table takes at most, where the output is no terminal.
+#: The widest column of a table if the output is not a terminal.
 _WIDEST = 60
-#: Characters for each column, on average: accents take none, and nobody needs hundreds of them on a letter.
+#: Characters for each column, on average: accents take no column, and nobody needs hundreds of them on a letter.
 _MOST_MARKS = 8
 
 
@@ -35,7 +35,7 @@ def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) ->
 
 
 def plain_text(text: str) -> str:
-    """Text for a terminal, lines kept: what could steer it becomes U+FFFD."""
+    """Text for a terminal, with its lines: what could control the terminal becomes U+FFFD."""
     return _RISKY.sub("\ufffd", _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n")))
 
 
@@ -50,18 +50,18 @@ def error_text(error: dict[str, Any], form: str) -> str:
         return json_text({"error": error}, unicode=False)
     message = one_line(error["message"])
     lines = [f"Error: {message} ({one_line(error['code'])})"]
-    # A single detail mostly says what the message says already.
+    # A single detail mostly repeats the message.
     details = [one for one in error.get("details") or () if one_line(one["message"]).rstrip(".") not in message]
     lines += [f"  {one_line(detail['path'])}: {one_line(detail['message'])}" for detail in details]
     return "\n".join(lines)
 
 
-#: Fields where nothing means something: what null and the empty list say.
+#: Fields whose empty values mean something: the texts for null and the empty list.
 _NOTHING = {"accountIds": ("all", "none")}
 
 
 def field_text(name: str, value: Any) -> str:
-    """The value of a field in one line: as `cell`, but for fields where null is everything."""
+    """The value of a field in one line: as `cell`, but for fields where null means everything."""
     if name in _NOTHING and not value:
         everything, none = _NOTHING[name]
         return everything if value is None else none
@@ -89,7 +89,7 @@ def _object_text(value: dict[str, Any]) -> str:
 
 
 def look_up(item: Any, path: str) -> Any:
-    """The value under a dotted path; None where a part of the path is missing."""
+    """The value at a dotted path; None if a part of the path is missing."""
     for name in path.split("."):
         item = item.get(name) if isinstance(item, dict) else None
     return item
@@ -98,9 +98,9 @@ def look_up(item: Any, path: str) -> Any:
 def render_table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
     """Aligned columns with their names above.
 
-    Where the terminal is narrow, times are told to the minute, the widest columns give way, and times to the day; ids
-    and fingerprints never do.
-    Without a terminal no column is wider than 60: what a stranger writes into one row does not pad all the others.
+    In a narrow terminal times are cut to the minute, then the widest columns shrink, then times are cut to the day; IDs
+    and fingerprints are never cut. Without a terminal no column is wider than 60: a long value from a stranger does not
+    pad all the other rows.
     """
     if not items:
         return "Nothing.\n"
@@ -127,7 +127,7 @@ def _fit_columns(
     """The rows with their times in so many characters, and widths of columns of which none gives up its least."""
     times = {place for place, column in enumerate(columns) if _is_time(column)}
     shown = [[_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
-    # What stands above a time gives way as the time does.
+    # The heading of a time shrinks with it.
     widths = [
         min(length, one) if place in times else one for place, one in enumerate(_widths(shown, may_shrink, width))
     ]
@@ -197,7 +197,7 @@ def _is_wide(character: str) -> bool:
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """The beginning of the text that fits, with an ellipsis where something is missing."""
+    """The beginning of a text that fits, with an ellipsis if something was cut."""
     fitting, used = 0, 0
     for place, character in enumerate(text, 1):
         used += display_width(character)
@@ -209,7 +209,7 @@ def cut_to_width(text: str, width: int) -> str:
 
 
 def render_record(value: Any, prefix: str = "") -> str:
-    """One object as a line for each value; what is inside another object is indented below its name."""
+    """One object as a line for each value; an inner object is indented below its name."""
     if not isinstance(value, dict):
         return f"{prefix}{cell_text(value)}\n"
     lines = []
@@ -225,7 +225,7 @@ def render_record(value: Any, prefix: str = "") -> str:
 
 
 def render_body_page(value: Any) -> str:
-    """A page of a body as it stands, and how to go on."""
+    """A page of a body, unchanged, and how to continue."""
     content, more = plain_text(value["content"]), value.get("nextOffset")
     end = "" if content.endswith("\n") else "\n"
     go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; go on with --offset {more}]\n"
@@ -233,7 +233,7 @@ def render_body_page(value: Any) -> str:
 
 
 def render_message(value: Any) -> str:
-    """A message as one reads it: who, what, when, the text (of one in a list: its beginning), the attachments."""
+    """A message for reading: sender, recipients, date, the text (in a list: its beginning), the attachments."""
     names = ("id", "from", "to", "cc", "bcc", "replyTo", "date", "subject", "labels")
     lines = [f"{name[0].upper()}{name[1:]}: {cell_text(value[name])}\n" for name in names if value.get(name)]
     body = value.get("body") or {}
@@ -248,16 +248,16 @@ def render_message(value: Any) -> str:
     return "".join([*lines, "\n", plain_text(text).rstrip("\n"), "\n", *(["\n"] if files else []), *files])
 
 
-# --- Puts an answer on the terminal in the format that was asked for ---
+# --- Printing a response in the requested format ---
 
 
 View = Callable[[Any], str]
-#: What a person is told below an answer, made of the whole of it; scripts read the answer.
+#: A text for people below a response, made of all of it; scripts read the response.
 Remark = Callable[[Any], str]
 
 
 def empty_remark(_answer: Any) -> str:
-    """Where an answer speaks for itself."""
+    """No remark: the response is clear by itself."""
     return ""
 
 
@@ -271,14 +271,14 @@ def items_of(answer: Any) -> list[Any] | None:
 
 
 def page_of(answer: Any) -> Any:
-    """The page that an answer is, or that is part of it: the messages of a thread. None where there is none."""
+    """The page of a response, or within it (the messages of a thread). None if it has none."""
     places = ("data", "data.messages")
     pages = (look_up(answer, place) for place in places)
     return next((page for page in pages if isinstance(page, dict) and isinstance(page.get("items"), list)), None)
 
 
 def report_beside_items(invocation: Invocation, answer: Any) -> None:
-    """Tell on the error output, line by line, what is none of the items: warnings, and where the list goes on."""
+    """Report on stderr, line by line, what is not an item: warnings, and how to continue a list."""
     page, told = page_of(answer), []
     if warnings := answer.get("warnings"):
         told.append({"warnings": warnings})
@@ -307,7 +307,7 @@ def show_answer(
 
 
 def _to_json_types(value: Any) -> Any:
-    """The same as JSON has it: what was made on the files has tuples where an answer of the API has lists."""
+    """The same value as JSON has it: output made on the files has tuples, and the API's has lists."""
     if isinstance(value, dict):
         return {name: _to_json_types(one) for name, one in value.items()}
     return [_to_json_types(one) for one in value] if isinstance(value, list | tuple) else value
@@ -346,10 +346,10 @@ def _show_table(invocation: Invocation, answer: Any, columns: Sequence[str], vie
         terminal.write_error(f"There is more: --cursor {one_line(str(cursor))}")
 
 
-# --- What a delivery operation means to whoever sent: an exit code for scripts, and plain sentences for people ---
+# --- The status of deliveries: an exit code for scripts, and plain sentences for people ---
 
 
-#: Columns of a list of operations; what became of a single one is shown whole.
+#: Columns of a list of deliveries; a single one is shown whole.
 DELIVERY_COLUMNS = ("operationId", "kind", "status", "error.code")
 _PROGRAM = "mailbox-appliance"
 #: Commands that look at an operation, and that decide it.
@@ -364,7 +364,7 @@ def delivery_exit_code(answer: Any) -> int:
 
 
 def delivery_remark(answer: Any) -> str:
-    """What a person is told below an operation, or a list of them: doubt above all. Empty where there is nothing."""
+    """The text below a delivery, or a list of them: mostly about uncertain ones. Empty if there is nothing to say."""
     items = items_of(answer)
     if items is None:
         operation = look_up(answer, "data")

@@ -1,4 +1,4 @@
-"""Where a command reads and writes: streams and environment, passed in, so that only this knows the process's own."""
+"""Where a command reads and writes: streams and environment, passed in; only this module knows the process's own."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from typing import BinaryIO, TextIO
 from mailbox_appliance.client.errors import wrong_usage
 from mailbox_appliance.system import stdio
 
-#: Longest line that is read as a secret, in bytes: 16,384 characters of UTF-8 fit, as the longest that the API takes.
+#: The longest line that is read as a secret, in bytes: 16,384 characters of UTF-8, the API's limit, fit.
 _LONGEST_SECRET = 65536
 #: Characters, or bytes, that are written at once.
 _PIECE = 32 * 1024
@@ -28,7 +28,7 @@ class Terminal:
     stdout: TextIO
     stderr: TextIO
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: Whether whoever started this process gave it no output: what a command answers cannot be told.
+    #: Whether this process was started without an output, so that nothing can be printed.
     is_output_closed: bool = False
 
     @classmethod
@@ -40,10 +40,10 @@ class Terminal:
     def write(self, text: str) -> None:
         """Put text on the output at once, so that a closed pipe is noticed here.
 
-        Raises BrokenPipeError where nobody reads any more, and OSError where nothing can be written.
+        Raises BrokenPipeError if nobody reads any more, and OSError if nothing can be written.
         """
         self._require_open_output()
-        # In pieces: of a long text Python would let go unnoticed what a reader that goes away has not read.
+        # In pieces: with one long text Python would not notice that a reader left before the end.
         for begin in range(0, len(text), _PIECE):
             self.stdout.write(text[begin : begin + _PIECE])
             self.stdout.flush()
@@ -63,7 +63,7 @@ class Terminal:
             output.flush()
 
     def write_error(self, text: str) -> None:
-        """Put one line on the error output; where that is full, it is let go. Raises BrokenPipeError."""
+        """Print one line on stderr; if that is full, drop it. Raises BrokenPipeError."""
         try:
             self.stderr.write(text + "\n")
             self.stderr.flush()
@@ -74,12 +74,12 @@ class Terminal:
 
     @property
     def writes_unicode(self) -> bool:
-        """Whether the output takes every character."""
+        """Whether the output can encode every character."""
         encoding = getattr(self.stdout, "encoding", None) or "utf-8"
         return encoding.lower().replace("-", "").startswith("utf")
 
     def width(self) -> int | None:
-        """Columns of the terminal, or None where the output is no terminal and nothing need be cut."""
+        """Columns of the terminal, or None if the output is not a terminal and nothing need be cut."""
         if not self.stdout.isatty():
             return None
         import shutil
@@ -88,9 +88,9 @@ class Terminal:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str, int, int], None]]:
-        """Say on a terminal what is being waited for, and wipe it away afterwards.
+        """Show a text on a terminal while waiting, and erase it afterwards.
 
-        Who knows more meanwhile tells it as with `bar`; after the last of it the text stands there again.
+        Callers report progress as with `progress_bar`; after its end the text is shown again.
         """
         if not self.stderr.isatty():
             yield lambda *_: None
@@ -101,7 +101,7 @@ class Terminal:
 
     @contextmanager
     def progress_bar(self) -> Iterator[Callable[[str, int, int], None]]:
-        """What long work tells of (step, done, total), drawn as a bar on a terminal and wiped away afterwards."""
+        """Draw the progress of long work (step, done, total) as a bar on a terminal, and erase it afterwards."""
         shown, shown_at = "", 0.0
 
         def tell(step: str, done: int, total: int) -> None:
@@ -118,7 +118,7 @@ class Terminal:
 
     @contextmanager
     def progress_steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """As `bar`; where nobody looks at a terminal, a line for each step, for the log of whatever started us."""
+        """As `progress_bar`; if stderr is not a terminal, print a line for each step, for a log."""
         if self.stderr.isatty():
             with self.progress_bar() as tell:
                 yield tell
@@ -156,7 +156,7 @@ class Terminal:
     ) -> str:
         """A secret: from the input when asked so, else from the environment, else typed at a prompt.
 
-        `what` it is called; asking for the input is the option of that name, such as `--password-stdin`.
+        `what`: its name in messages; the option that selects stdin has that name, such as `--password-stdin`.
         """
         if from_stdin:
             return self.secret_line(what)
@@ -171,7 +171,7 @@ class Terminal:
         return typed
 
     def line(self, prompt: str, what: str) -> str:
-        """A line that somebody types at the terminal."""
+        """A line typed at the terminal."""
         self.stderr.write(f"{prompt}: ")
         self.stderr.flush()
         typed = self.stdin.readline(_LONGEST_SECRET).decode("utf-8", "replace").strip()
@@ -180,7 +180,7 @@ class Terminal:
         return typed
 
     def confirm(self, question: str) -> bool:
-        """Whether somebody at the terminal says yes to a question."""
+        """Whether somebody at the terminal answers a question with yes."""
         self.stderr.write(f"{question} [y/N] ")
         self.stderr.flush()
         return self.stdin.readline(100).strip().lower() in (b"y", b"yes")
@@ -199,7 +199,7 @@ class Terminal:
 
 
 def _draw_bar(step: str, done: int, total: int) -> str:
-    """`copying [#####-----]  50 %`; without a bar where nobody knows how much there is to do."""
+    """`copying [#####-----]  50 %`; without a bar if the total is unknown."""
     if total <= 0:
         return f"{step}…"
     share = min(1.0, max(0.0, done / total))

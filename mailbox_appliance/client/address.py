@@ -1,4 +1,4 @@
-"""The address of an appliance, taken apart and in one form."""
+"""The address of an appliance, parsed and in one form."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from urllib.parse import urlsplit
 
 from mailbox_appliance.client.errors import Failure, wrong_usage
 
-#: What stands before the path of every operation.
+#: The prefix of the path of every operation.
 API = "/api/v1"
 
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A server's address, taken apart. `prefix`: what stands before `/api/v1`."""
+    """A server's address, parsed. `prefix`: what precedes `/api/v1`."""
 
     secure: bool
     host: str

@@ -21,12 +21,12 @@ _EXIT_CODE_BY_CODE = {"backup_wrong_passphrase": ACCESS}
 
 
 def exit_code_for_status(status: int) -> int:
-    """The exit code that stands for an HTTP error status."""
+    """The exit code for an HTTP error status."""
     return _EXIT_CODE_BY_STATUS.get(status, INTERNAL)
 
 
 class Failure(Exception):
-    """A command cannot do what it was asked: an error object of the API's shape, and an exit code."""
+    """A command failed: an error object of the API's shape, and an exit code."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Failure(Exception):
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error object. One that no server made gets an id of its own, so that the shape is always the same."""
+        """The error object. One that no server made gets an ID of its own, so that the shape is always the same."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -60,12 +60,12 @@ def wrong_usage(message: str, path: str | None = None) -> Failure:
 
 
 def unreachable(message: str) -> Failure:
-    """No appliance answers. The code differs from `provider_unavailable`, which says that a mail server is down."""
+    """No appliance answers. The code differs from `provider_unavailable`, which means that a mail server is down."""
     return Failure("appliance_unreachable", message, NETWORK)
 
 
 def failure_from_answer(status: int, answer: object, retry_after: str | None = None) -> Failure:
-    """The failure that an error answer of the API stands for; its Retry-After, in seconds, stands in the message."""
+    """The failure for an error response of the API; its Retry-After, in seconds, is part of the message."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if 300 <= status < 400:
         moved = (
@@ -96,7 +96,7 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
 
 
 def failure_from_problem(problem: Exception) -> Failure | None:
-    """The failure that an exception of our own lower floors stands for, or None when it is none of theirs."""
+    """The failure for an exception of lower layers, or None if it is not one of theirs."""
     from mailbox_appliance import errors, settings
 
     if isinstance(problem, settings.BadSetting):

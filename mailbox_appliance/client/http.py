@@ -1,8 +1,8 @@
-"""One HTTP request to an appliance and its answer, with a deadline and bounds. Redirects are not followed.
+"""One HTTP request to an appliance and its response, with a deadline and bounds. Redirects are not followed.
 
-What is tried again: a connection that could not be made (nothing was sent yet), once, for every method, but not after
-silence; and a GET whose connection dropped, once. Nothing else: a send whose answer is lost is repeated by whoever
-holds its idempotency key.
+Two things are retried, once: a connection that could not be made (nothing was sent yet), for every method, but not
+after silence; and a GET whose connection dropped. Nothing else: the holder of the idempotency key repeats a send whose
+response was lost.
 """
 
 import json
@@ -17,11 +17,11 @@ from mailbox_appliance.client.errors import INTERNAL, Failure, failure_from_answ
 from mailbox_appliance.version import __version__
 
 if TYPE_CHECKING:
-    # `http.client` and TLS take longer than all the rest of a start, and help and completion ask nobody.
+    # `http.client` and TLS load more slowly than all the rest, and help and completion send no request.
     from http.client import HTTPConnection
 
 TellProgress = Callable[[str, int, int], None]
-#: Bytes of a body that are handed over at once, and then told of.
+#: Bytes of a body that are sent at once, and then reported.
 _PIECE = 256 * 1024
 #: Answers larger than this are refused, in bytes.
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ _CONNECT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """What to ask. The path is already quoted; a body is a JSON value, or bytes that go as they are."""
+    """A request. The path is already quoted; a body is a JSON value, or bytes that are sent as they are."""
 
     method: str
     path: str
@@ -41,11 +41,11 @@ class ApiRequest:
     headers: dict[str, str] = field(default_factory=dict)
     #: Seconds to wait for the server, each time it is silent.
     timeout: float = 60.0
-    #: Is told how far a large body is: what is done, so many bytes, of so many.
+    #: Called with the progress of a large body: what is done, bytes sent, bytes in all.
     telling: TellProgress | None = None
-    #: What stands before the path.
+    #: The prefix of the path.
     base: str = API
-    #: What to do where the answer is lost; empty: what is right for a command.
+    #: What to do if the response is lost; empty: the usual advice for a command.
     advice: str = ""
 
 
@@ -69,7 +69,7 @@ class ApiClient:
         return status, payload
 
     def encode_request(self, request: ApiRequest) -> tuple[str, bytes | None, dict[str, str]]:
-        """What goes over the wire: the target, the body, the header fields."""
+        """The encoded request: the target, the body, the header fields."""
         headers = {"Accept": "application/json", "User-Agent": f"mailbox-appliance/{__version__}", **request.headers}
         body = request.body
         try:
@@ -154,7 +154,7 @@ def _send_and_read(
             sized = headers | {"Content-Length": str(len(body))}
             connection.request(request.method, target, _report_progress(body, request.telling), sized)
     except (BrokenPipeError, ConnectionResetError, SSLEOFError):
-        # A server that refuses a large body answers before it has read it all: the answer is already there.
+        # A server that refuses a large body answers before it has read it all: the response is already here.
         if body is None:
             raise
     answer = connection.getresponse()
@@ -165,7 +165,7 @@ def _send_and_read(
 
 
 def _report_progress(body: bytes, tell: TellProgress) -> Iterator[bytes]:
-    """The body in pieces, while it is told how far it is."""
+    """The body in pieces, reporting progress."""
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
         done = min(start + _PIECE, len(body))
@@ -183,7 +183,7 @@ def decode_answer(status: int, payload: bytes) -> Any:
 
 
 def timeout_message(request: ApiRequest) -> str:
-    """That the server is silent, and what to do about it."""
+    """That the server does not answer, and what to do about it."""
     return f"The appliance did not answer within {request.timeout:.0f} seconds.{_advice(request)}"
 
 

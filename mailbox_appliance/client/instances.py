@@ -1,8 +1,8 @@
-"""The appliances that this user can reach, and the private JSON file in which they are remembered.
+"""The appliances that this user can reach, and the private JSON file that remembers them.
 
 `--instance` decides; then `--data-dir`, which means the appliance of that directory; then the environment's instance;
-then the one that `instances use` or `login URL` chose; else it is `local`, the one of the data directory. The choice
-belongs to the data directory in which it was made: under another one, as that of a demo, commands never reach it.
+then the one chosen by `instances use` or `login URL`; else `local`, the one of the data directory. The choice belongs
+to the data directory in which it was made: under another one, such as a demo's, commands never reach it.
 """
 
 import json
@@ -21,7 +21,7 @@ from mailbox_appliance.client.errors import ACCESS, INPUT, INTERNAL, Failure, un
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file
 
-# --- Small JSON files that only their owner may read, replaced whole: a reader sees the old one or the new one ---
+# --- Small JSON files that only their owner may read, replaced whole ---
 
 
 _LARGEST = 1024 * 1024
@@ -42,11 +42,11 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def write_json(file: Path, value: dict[str, Any]) -> None:
-    """Replace the file, readable by its owner alone (0600; folders that are made here 0700)."""
+    """Replace the file, readable by its owner alone (0600; folders that are created here 0700)."""
     ownership.make_folder(file.parent)
     import tempfile
 
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # made with 0600
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # created with 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             json.dump(value, stream, indent=2)
@@ -62,14 +62,17 @@ def _damaged_file(file: Path) -> Failure:
     return Failure("local_file_damaged", f"{file} is damaged. Mend it, or delete it and log in again.", INTERNAL)
 
 
+# --- Instances ---
+
+
 LOCAL = "local"
-#: What the keys of tokens begin with that belong to an address, and not to a data directory.
+#: The prefix of keys of tokens that belong to an address, and not to a data directory.
 REMOTE = "url:"
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An appliance that can be asked. `key` is what its token is kept under."""
+    """An appliance that can be reached. Its token is stored under `key`."""
 
     name: str
     url: str
@@ -128,7 +131,7 @@ class Instances:
         self._save(self._load_instances(), name)
 
     def remove(self, name: str) -> Instance:
-        """Forget an instance. What was in use falls back to the local one."""
+        """Forget an instance. If it was in use, the local one is used instead."""
         if name == LOCAL:
             raise wrong_usage("`local` is the appliance of the data directory; it cannot be removed, only others can.")
         removed, known = self.get(name), self._load_instances()
@@ -158,7 +161,7 @@ def _to_fingerprint(value: object) -> str | None:
 
 
 def local_key(data_dir: Path) -> str:
-    """What the token of a data directory's appliance is kept under."""
+    """The key of the token of a data directory's appliance."""
     return f"dir:{data_dir.resolve()}"
 
 
@@ -184,7 +187,7 @@ def get_local(data_dir: Path) -> Instance:
 
 def _serve_command(data_dir: Path) -> str:
     """The command that starts the appliance of this directory, which is named where it is not this user's own."""
-    with suppress(Failure):  # somebody without a home
+    with suppress(Failure):  # somebody without a home directory
         if data_dir == local.default_data_dir():
             return "mailbox-appliance serve"
     path = str(data_dir)

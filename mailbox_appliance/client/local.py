@@ -1,8 +1,8 @@
 """The appliance of a data directory, as far as a client may know it: whether one runs, and where it listens.
 
 DIR/lock        held by the process that owns the directory
-DIR/run.json    {pid, url, secret}, new at each start; believed only while the lock is held
-DIR/setup-code  the code that lets the first administrator in
+DIR/run.json    {pid, url, secret}, new at each start; valid only while the lock is held
+DIR/setup-code  the code with which the first administrator is set up
 """
 
 import json
@@ -29,7 +29,7 @@ class RunningAppliance:
 
 
 def default_data_dir() -> Path:
-    """Where this user's appliance keeps its data when nobody says otherwise. Raises Failure where there is no home."""
+    """The default data directory of this user's appliance. Raises Failure if there is no home directory."""
     import platformdirs
 
     try:
@@ -39,7 +39,7 @@ def default_data_dir() -> Path:
 
 
 def default_config_dir() -> Path:
-    """Where this user's log-ins are remembered when nobody says otherwise. Raises Failure where there is no home."""
+    """The default directory of this user's instances and tokens. Raises Failure if there is no home directory."""
     import platformdirs
 
     try:
@@ -55,8 +55,8 @@ def _no_home_failure(otherwise: str) -> Failure:
 def find_running(data_dir: Path) -> RunningAppliance | None:
     """The process that owns the directory and has said where it listens, if there is one.
 
-    Who is found may be given a token, so what a process that was killed has left in `run.json` counts for nothing: the
-    next owner has the lock, with its pid, for a while before it writes that anew.
+    The result may be sent a token, so the `run.json` of a killed process does not count: the next owner holds the
+    lock, with its PID, for a while before it writes the file again.
     """
     file, lock = data_dir / "run.json", data_dir / "lock"
     try:

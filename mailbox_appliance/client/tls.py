@@ -1,6 +1,6 @@
 """HTTPS to appliances: pinned by fingerprint, or verified by system CAs.
 
-Nothing of a request, and so no password and no token, is sent before the certificate has been looked at.
+Nothing of a request, and so no password and no token, is sent before the certificate has been checked.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ _WITHOUT_LOGIN = (
     " the certificate (`tls/cert.pem` there) and let SSL_CERT_FILE name the file."
 )
 _HTTP_PORT = "is it its HTTP port?"
-#: What OpenSSL calls an answer that is no record of TLS, by release.
+#: OpenSSL's words, by release, for a response that is not a TLS record.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
 
 # fmt: off
-#: OpenSSL's verdict on a certificate -> our code, and what is so
+#: OpenSSL's verdict on a certificate -> our code, and the reason in words
 _VERDICTS: dict[int, tuple[str, str]] = {
     9:  ("certificate_not_yet_valid", "is not valid yet: is the clock of this computer right?"),
     10: ("certificate_expired",       "has expired, and should be renewed there"),
@@ -43,7 +43,7 @@ class HandshakeFailed(OSError):
 
 
 class HandshakeTimedOut(HandshakeFailed, TimeoutError):
-    """Something listens there and answers nothing."""
+    """A server accepts the connection and does not answer."""
 
 
 def certificate_fingerprint(der: bytes) -> str:
@@ -67,7 +67,7 @@ class PinnedConnection(http.client.HTTPSConnection):
 
     def __init__(self, address: ServerAddress, *, timeout: float, fingerprint: str | None) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # The pin takes the place of the chain, the name and the dates.
+        # The pin replaces checks of the chain, the name and the dates.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         super().__init__(address.host, address.port, timeout=timeout, context=_harden(context))
         self._address, self._fingerprint = address, fingerprint
@@ -136,7 +136,7 @@ def _fingerprint_changed(address: ServerAddress, pinned: str, seen: str) -> Fail
 
 
 def _certificate_refused(address: ServerAddress, error: ssl.SSLCertVerificationError, timeout: float) -> Failure:
-    """Say what is wrong with a certificate, and which it is. It is looked at once more for that; nothing is sent."""
+    """Say what is wrong with a certificate, and which it is. One more connection reads it; nothing is sent."""
     code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is refused: {error.verify_message}"))
     probe = PinnedConnection(address, timeout=timeout, fingerprint=None)
     try:

@@ -1,6 +1,6 @@
-"""The tokens of log-ins: in the keychain of the operating system, or in a 0600 file where there is none.
+"""The tokens of sessions: in the keychain of the operating system, or in a 0600 file if there is none.
 
-`tokens.json` holds `{"file": {KEY: TOKEN}, "keychain": [KEY]}`, so that the keychain is asked only for what lies in it.
+`tokens.json` holds `{"file": {KEY: TOKEN}, "keychain": [KEY]}`, so the keychain is asked only for what it contains.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 from mailbox_appliance.client import instances
 from mailbox_appliance.client.errors import ACCESS, Failure
 
-#: How many seconds the keychain has to take a token, before the file is taken.
+#: Seconds that the keychain has to store a token, before the file is used.
 _PROBED_WITHIN = 5.0
 
 
@@ -27,7 +27,7 @@ class TokenStore:
 
     @property
     def version(self) -> tuple[int, int] | None:
-        """Another value once a token has been put or removed; None: nobody has ever logged in."""
+        """A value that changes when a token is stored or removed; None: nobody has ever signed in."""
         try:
             now = self._file.stat()
         except OSError:
@@ -77,7 +77,7 @@ class TokenStore:
             try:
                 keyring.remove(key, environment=self._environment)
             except keyring.KeyringUnavailable:
-                pass  # What stays behind is a token that has been logged out, or that nothing asks for any more.
+                pass  # What remains is a token that has been revoked, or that nothing uses any more.
         if key in in_file or key in in_keychain:
             in_file.pop(key, None)
             in_keychain.discard(key)

@@ -25,7 +25,7 @@ class ServersReady:
 
 @dataclass(frozen=True)
 class CleanupOrder:
-    """What is done when whoever started the servers vanished without a word. Both empty: nothing."""
+    """What is cleaned up if the parent was killed. Both empty: nothing."""
 
     stop: int = 0
     remove: str = ""

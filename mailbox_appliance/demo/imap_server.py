@@ -1,7 +1,7 @@
-"""The embedded IMAP server of the demo (pymap), and the Maildir++ folders that it serves.
+"""The embedded IMAP server of the demo (pymap). It serves the folders of `maildir`.
 
-As it comes it hashes passwords half a million times, looks for new mail once a second, serves messages rewritten and
-with bare LF, sends answers in small pieces, asks DNS for its own name, and blocks a thread for each client that idles.
+By itself pymap hashes passwords half a million times, looks for new mail once a second, serves messages rewritten and
+with bare LF, sends responses in small pieces, asks DNS for its own name, and blocks a thread for each client in IDLE.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _BufferedWriter:
-    """A writer that sends an answer in one go. Seen in practice: a client that idles takes half a line for a fault."""
+    """A writer that sends a response in one piece. Seen in practice: a client in IDLE takes half a line for a fault."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer, self._pending = writer, bytearray()
@@ -114,7 +114,7 @@ class _Maildir(Maildir):
 
 
 class _StoredMessage:
-    """A message as it lies on disk; all that is asked of it are its bytes."""
+    """A message on disk; only its bytes are ever needed."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from mailbox_appliance.demo import maildir
 
-# ---
-# What the sample mail is made of: the shape of a letter, invented people in example domains, and what they attach.
+# --- What the sample mail consists of: letters, invented people in example domains, attachments ---
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ NOTE = LetterFile("Maße der Tür.txt", "text/plain", _NOTE)
 FORWARDED = LetterFile("photographs.eml", "message/rfc822", _FORWARDED)
 
 
-# --- The sample mail in the inbox, about the newest first: threads, lists, newsletters, receipts and many scripts ---
+# --- The inbox, about the newest first: threads, lists, newsletters, receipts and many scripts ---
 
 
 _LIST_HEADERS = (
@@ -414,7 +413,7 @@ INBOX = (
 )
 
 
-# --- The sample mail that was sent, filed, thrown away, or never asked for ---
+# --- Sent, filed, deleted, and unsolicited mail ---
 
 
 LIGHTHOUSE = "Projects/Lighthouse"
@@ -517,7 +516,7 @@ FILED = (
 )
 
 
-#: Every letter of the owner's mailbox, with the folder that it lies in.
+#: Every letter of the owner's mailbox, with its folder.
 LETTERS: tuple[tuple[str, Letter], ...] = (
     *((letter.folder, letter) for letter in (*INBOX, *FILED)),
     *(("Sent", letter) for letter in SENT),

@@ -26,12 +26,11 @@ from mailbox_appliance.demo import mail as demo_mail
 from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 from mailbox_appliance.system import processes
 
-# ---
-# The processes of the demo: in sessions of their own, listened to with a deadline, and always brought to an end.
+# --- The processes of the demo: in sessions of their own, read with a deadline, and always ended ---
 
 
 class DemoStopped(Exception):
-    """Somebody asked the demo to stop."""
+    """Somebody stopped the demo."""
 
 
 class DemoFailed(Exception):
@@ -62,7 +61,7 @@ class DemoProcess:
         return self._process.pid
 
     def require_running(self) -> None:
-        """Raise Failed when the process has ended."""
+        """Raise DemoFailed if the process has ended."""
         code = self._process.poll()
         if code is not None:
             # Once it is ready, its last words are about other things.
@@ -71,7 +70,7 @@ class DemoProcess:
             raise DemoFailed(f"The {self._name} ended unexpectedly (exit code {code}){reason}")
 
     def first_line(self, stopping: threading.Event, seconds: float) -> bytes:
-        """What it says when it is ready; raises Failed when it ends first or takes longer, Stopped when asked to."""
+        """The line that it prints when ready; raises DemoFailed if it ends first or is late, DemoStopped if stopped."""
         output, line = self._process.stdout, b""
         assert output is not None  # noqa: S101 - it is a pipe
         end = time.monotonic() + seconds
@@ -116,8 +115,7 @@ class DemoProcess:
             process.wait()
 
 
-# ---
-# The demo as a client of the appliance's own API: set up, connect the mailbox, and wait until its mail is there.
+# --- The demo as a client of the appliance's API: setup, connecting the mailbox, waiting for its mail ---
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class DemoLogin:
 
 
 class DemoClient:
-    """Asks the appliance; an error answer raises Failed."""
+    """Asks the appliance; an error answer raises DemoFailed."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
@@ -180,6 +178,9 @@ class DemoClient:
         return content["data"]
 
 
+# --- The command ---
+
+
 _PREFIX = "MAILBOX_APPLIANCE_"
 _START_WITHIN = 30.0
 #: The folders that a list of messages leaves out unless they are named.
@@ -204,7 +205,7 @@ Ctrl-C stops everything and leaves nothing behind.
 
 
 def main(port: int = 0) -> int:
-    """Run the demo on a free port, or the one that is given, until it is told to stop. Returns the exit code."""
+    """Run the demo on a free port, or the given one, until it is stopped. Returns the exit code."""
     if obstacle := _why_impossible():
         _print_error(obstacle)
         return 2
@@ -221,7 +222,7 @@ def main(port: int = 0) -> int:
 
 
 def _why_impossible() -> str | None:
-    """Why there can be no demo here, and what to do."""
+    """Why the demo cannot run here, and what to do."""
     if sys.platform == "win32":  # Maildir's file names hold a colon, and the demo's command is a shell script
         return (
             "The demo needs Linux or macOS. On Windows start `mailbox-appliance serve` and connect a mailbox of yours."
@@ -233,7 +234,7 @@ def _why_impossible() -> str | None:
 
 
 class Demo:
-    """One demo in its scratch folder. What it starts is put on the stack, which ends it in reverse order."""
+    """One demo in its scratch folder. Whatever it starts is put on the stack, which ends it in reverse order."""
 
     def __init__(self, folder: Path, stopping: threading.Event, stack: ExitStack) -> None:
         self._folder, self._stopping, self._stack = folder, stopping, stack
@@ -304,7 +305,7 @@ class Demo:
         lines = [
             "#!/bin/sh",
             f"unset {_PREFIX}INSTANCE",
-            # A session is likely to be of another appliance; who gives a key means it, and what it may do.
+            # A session is likely another appliance's; somebody who gives a key means it, and its permissions.
             f'case "${{{_PREFIX}TOKEN-}}" in mbxk_*) ;; *) unset {_PREFIX}TOKEN ;; esac',
             *(f"export {_PREFIX}{name}={shlex.quote(str(value))}" for name, value in settings.items()),
             f'exec {shlex.join(processes.own_command())} "$@"',
@@ -317,7 +318,7 @@ class Demo:
         )
         if done.returncode != 0:
             raise DemoFailed(f"The command line could not log in: {done.stderr.strip()}")
-        # A temporary folder may lie where nothing can be run.
+        # A temporary folder may be on a disk from which nothing can run.
         return shlex.quote(str(file)) if os.access(file, os.X_OK) else f"sh {shlex.quote(str(file))}"
 
 
@@ -349,7 +350,7 @@ def _print(text: str, end: str = "\n") -> None:
         sys.stdout.write(text + end)
         sys.stdout.flush()
     except OSError:
-        pass  # The terminal is gone; what has to be done is done all the same.
+        pass  # The terminal is gone; the cleanup is done all the same.
 
 
 def _print_error(text: str) -> None:

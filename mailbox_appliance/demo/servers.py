@@ -1,7 +1,7 @@
 """Both mail servers of the demo in a process of their own: the command `demo-servers FOLDER`.
 
-It prints one line of JSON when they answer, and ends when its input ends: so it dies with whoever started it, however
-that happens. The last line of its input may be a will: what to stop and to remove at that end.
+It prints one line of JSON when they answer, and ends when its input ends: so it ends with its parent, however that
+ends. The last line of its input may be a cleanup order: what to stop and to remove at that end.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ async def start_servers(folder: Path) -> tuple[ServersReady, tuple[asyncio.Serve
 
 
 async def serve_until_end(folder: Path) -> str:
-    """Serve until the input ends; returns what was written there."""
+    """Serve until the input ends; return what was written there."""
     ready, _servers = await start_servers(folder)
     print(json.dumps(asdict(ready)), flush=True)  # noqa: T201 - whoever started this process reads it
     return await asyncio.to_thread(sys.stdin.read)

@@ -1,4 +1,4 @@
-"""The embedded SMTP server: takes mail from users who log in and puts it into their maildirs; nothing leaves here."""
+"""The embedded SMTP server: accepts mail from users who sign in and puts it into their maildirs; nothing leaves."""
 
 import asyncio
 import hmac
@@ -12,7 +12,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from mailbox_appliance.demo import maildir
 
-#: Mail to this name is taken, the others get theirs, and the line goes dead instead of an answer: delivered or not?
+#: Mail to this name is accepted, the other recipients get theirs, and the connection drops without a reply.
 LOST = "lost"
 LARGEST_MESSAGE = 40 * 1024 * 1024
 
@@ -35,7 +35,7 @@ async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _DeliveryRules:
-    """Who may send (RFC 6409 6.1: only under their own address), to whom, and what is done with it."""
+    """Who may send (RFC 6409 6.1: only under their own address), to whom, and what is done with the message."""
 
     def __init__(self, folder: Path, passwords: Mapping[str, str]) -> None:
         self._folder, self._passwords = folder, passwords
@@ -86,7 +86,7 @@ class _DeliveryRules:
 
 
 def _trace_fields(envelope: Envelope, recipient: str) -> bytes:
-    """What a server that delivers puts before a message (RFC 5321 4.4)."""
+    """The trace fields that a delivering server adds (RFC 5321 4.4)."""
     now = format_datetime(datetime.now(UTC))
     return (
         f"Return-Path: <{envelope.mail_from}>\r\n"

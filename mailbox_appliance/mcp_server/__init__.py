@@ -1,6 +1,18 @@
-"""The door for assistants: tools of the Model Context Protocol (MCP), each a row that stands for an operation.
+"""Tools for AI agents, over the Model Context Protocol (MCP): each tool is a row that names an operation.
 
-Here: which operation is offered as which tool, how arguments become a request, how an answer becomes a bounded text in
-which a sender's words are fenced, and what carries all this (Streamable HTTP, stdio). Not here: what an operation does,
-and who may ask for it. The MCP SDK is imported by `catalogue`, `bridge` and `stdio` alone, and only when they are used.
+What an operation does and who may call it is decided in `operations`. The MCP SDK is imported by `protocol`, `bridge`
+and `stdio` alone, and only when they are used.
+
+tools            the table of tools: names, operations, titles, texts
+tool             what a tool is; texts that every tool shares
+read_tools       how tools read: mailboxes, messages, bodies, threads, attachments
+write_tools      how tools write: drafts, sends, bulk actions; the status of both in words
+arguments        a tool's arguments to an operation's request; JSON schemas
+call             calling a tool by its name; every failure becomes a result
+render           a response as text, structured content and notes; errors
+limits           sizes, truncation, and fences around what senders wrote
+protocol         messages checked before the SDK sees them; the SDK's server of the tools
+bridge           between worker threads and the SDK's event loop
+http             MCP over HTTP
+stdio            MCP on standard input and output, for a running appliance
 """

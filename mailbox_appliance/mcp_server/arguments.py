@@ -1,7 +1,7 @@
-"""What tools take and give: arguments read into the request of an operation, and JSON schemas.
+"""What tools take and return: arguments read into the request of an operation, and JSON schemas.
 
-The names are those of the REST call, whether they stand there in the path, the query, a header or the body. What is
-found wrong goes into the request as its faults, so that it is told after who asks and what may be reached.
+Arguments have the names of the REST call, whether they are in its path, query, header or body. Faults found here become
+faults of the request, so that they are reported after the checks of the caller and the mailbox.
 """
 
 import re
@@ -29,13 +29,10 @@ from mailbox_appliance.operations.decoding import (
 )
 from mailbox_appliance.operations.operation import JSON_LIMIT, Operation, Request
 
-# --- From a tool's arguments, one flat object, to the request that its operation takes ---
-#
-# The names are those of the REST call, whether they stand there in the path, the query, a header or the body. What is
-# found wrong here goes into the request as its faults, so that it is told after who asks and what may be reached.
+# --- Arguments: one flat object, read into the request of an operation ---
 
 
-#: What stands in the path of the REST call: never empty there, and never longer than a request line.
+#: A value in the path of the REST call: never empty, and never longer than a request line.
 PathValue = Annotated[str, Meta(min_length=1, max_length=1000)]
 ACCOUNT_ARGUMENT = Parameter("accountId", "account_id", PathValue)
 LIST_OFFSET = Parameter(
@@ -59,8 +56,8 @@ _INVALID_TEXT = "This is no text: half of a surrogate pair stands in it alone (R
 class ToolInput:
     """What a tool takes: the values and body fields of its operation, and arguments of its own.
 
-    `everywhere`: the operation that is meant where `accountId` is left out. `without`: values of the operation that are
-    not offered. `defaults`: as text, for values of the operation that are left out.
+    `all_accounts_operation`: called if `accountId` is left out. `omitted`: values of the operation that the tool does
+    not offer. `defaults`: as text, for values of the operation that are left out.
     """
 
     operation: Operation[Any, Any]
@@ -120,7 +117,7 @@ class ToolInput:
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """What a tool was given: the request to its operation, and the arguments that are its own."""
+    """A tool's input: the request to its operation, and the tool's own arguments."""
 
     operation: Operation[Any, Any]
     request: Request
@@ -138,7 +135,7 @@ class ToolRequest:
     def call_other(
         self, asked: CallContext, operation: Operation[Any, Any], names: str, **values: str
     ) -> OperationResult[Any]:
-        """The answer of another operation about what was named: of the values given those in `names`, and `values`."""
+        """Return the response of another operation to the values in `names` and to `values`."""
         kept = {name: self.request.values[name] for name in names.split()}
         return operation.call(asked.appliance, asked.origin, asked.token, Request(values=kept | values))
 
@@ -148,7 +145,7 @@ class ToolRequest:
 
 
 def rename_places(problem: Problem) -> None:
-    """Say where a fault lies as tools have it: in the one object of arguments, whatever the place in the REST call."""
+    """Name the places of faults as tools have them: in the one object of arguments, whatever their place in REST."""
     problem.details = tuple(Detail(_to_argument_place(one.path), one.message) for one in problem.details)
 
 
@@ -160,7 +157,7 @@ def _to_argument_place(place: str) -> str:
 def _read_values(
     offered: Mapping[str, Parameter], arguments: Mapping[str, Any], faults: list[Detail]
 ) -> Iterator[tuple[str, Any]]:
-    """The values that were given and are as they should be; what is wrong with the others is added to `faults`.
+    """The given values that are valid; the faults of the others are added to `faults`.
 
     Null for a value that may be left out is one that is left out, as many clients write it.
     """
@@ -176,7 +173,7 @@ def _read_values(
 
 
 def _find_fault(value: Any, annotation: Any) -> str | None:
-    """What is wrong with a single value. JSON has types, so that 5 is no text and `"5"` no number."""
+    """The fault of a single value. JSON has types, so 5 is not a text and `"5"` is not a number."""
     if is_whole_number(annotation) and type(value) is not int:
         return "This must be a whole number."
     if not _is_valid_text(value):
@@ -189,7 +186,7 @@ def _find_fault(value: Any, annotation: Any) -> str | None:
 
 
 def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
-    """What is first found wrong with a body, which is told with what else is wrong."""
+    """The first fault of a body, reported together with the other faults."""
     try:
         convert_body(body, annotation)
     except Invalid as problem:
@@ -198,7 +195,7 @@ def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Deta
 
 
 def _to_text(value: Any) -> str:
-    """A single value as it stands in a query."""
+    """A single value as it is written in a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -222,7 +219,7 @@ def _is_valid_text(value: Any) -> bool:
 def _json_size(body: Mapping[str, Any]) -> int:
     try:
         return len(msgspec.json.encode(body))
-    except (TypeError, ValueError, RecursionError):  # what is no JSON is refused for what it is
+    except (TypeError, ValueError, RecursionError):  # the operation reports what is not JSON
         return 0
 
 
@@ -231,10 +228,10 @@ def _argument_pointer(name: str) -> str:
     return "/" + cut.encode("utf-8", "replace").decode().replace("~", "~0").replace("/", "~1")
 
 
-# --- JSON schemas (2020-12) of what tools take and give, made from the types of their operations ---
+# --- JSON schemas (2020-12) of what tools take and return, generated from the types of their operations ---
 #
-# Input is one flat object without references, so that every client understands it. Output is what `structuredContent`
-# holds; its `data` is the answer of the REST call, less what tools leave out.
+# Input is one flat object without references, so that every client understands it. Output is `structuredContent`; its
+# `data` is the response of the REST call, without what tools leave out.
 
 
 _REFERENCE = "#/$defs/"
@@ -245,7 +242,7 @@ _OMITTED_OUTPUT_KEYS = ("title", "description")
 
 
 def input_schema(form: ToolInput) -> dict[str, Any]:
-    """What a tool takes."""
+    """The schema of a tool's input."""
     values = {name: one for name, one in form.values.items() if name not in _header_names(form)}
     properties = {name: _parameter_schema(one, form) for name, one in values.items()}
     properties |= {one.wire: _parameter_schema(one, form) for one in form.own_arguments}
@@ -262,7 +259,7 @@ def input_schema(form: ToolInput) -> dict[str, Any]:
 
 
 def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False) -> dict[str, Any]:
-    """What the structured content of a tool is whose operation answers with `result`.
+    """The schema of the structured content of a tool whose operation returns `result`.
 
     `more`: schemas of fields that the tool adds to the data, an object. `is_cut`: the tool itself gives a whole list
     page by page.
@@ -290,7 +287,7 @@ def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut:
 
 
 def _header_names(form: ToolInput) -> list[str]:
-    """What stands in a header of the REST call."""
+    """The names of parameters that are a header of the REST call."""
     return [name for name, one in form.values.items() if one.place == "header"]
 
 
@@ -306,7 +303,7 @@ def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
     """The fields of a body, those of every shape that it may have, and which of them every shape needs."""
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
     fields: dict[str, Any] = {}
-    for shape in reversed(shapes):  # a message first, then what may stand in place of one
+    for shape in reversed(shapes):  # a message first, then the alternatives to one
         fields = {name: _add_description(name, schema) for name, schema in shape["properties"].items()} | fields
     if len(shapes) > 1 and "draftId" in fields:
         fields["draftId"]["description"] = tool.SAVED_DRAFT_HELP
@@ -315,7 +312,7 @@ def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _add_description(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """What is said of it here where its type says nothing; of a key, what counts for whoever chooses one."""
+    """Add a description that the type lacks; for an idempotency key, what matters to whoever chooses one."""
     known = tool.ARGUMENT_HELP.get(name)
     is_silent = "description" not in schema or name in HEADERS
     return schema | {"description": known} if is_silent and known is not None else schema
@@ -357,7 +354,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shorten_schema(schema: Any) -> Any:
-    """What a client needs to check an answer, and no more: every assistant reads it before it does anything."""
+    """What a client needs to check a response, and no more: every AI agent reads it before it does anything."""
     if isinstance(schema, list):
         return [_shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):

@@ -1,11 +1,10 @@
-"""From a thread that answers an HTTP request to the SDK, which speaks ASGI: one event loop in one thread of its own.
+"""From the thread that serves an HTTP request to the SDK, which speaks ASGI: one event loop in a thread of its own.
 
-    worker thread: message -> the loop: the SDK's session manager -> a tool is called -> worker thread: does it
-                -> the loop: the SDK writes the result -> worker thread: the answer
+    worker thread: message -> the loop: the SDK's session manager -> a tool call -> worker thread: runs the tool
+                -> the loop: the SDK writes the result -> worker thread: the response
 
-Each POST stands for itself (stateless, answers in JSON), so nothing is kept between two of them, and no stream is
-ever open. Both ways of speaking are the SDK's to tell apart: with `initialize` (until 2025-11-25) and without
-(2026-07-28).
+Each POST is independent (stateless, answered in JSON), so nothing is kept between two of them, and no stream is ever
+open. The SDK tells the two protocol versions apart: with `initialize` (until 2025-11-25) and without (2026-07-28).
 """
 
 import asyncio
@@ -33,7 +32,7 @@ _AsgiApp = Callable[..., Coroutine[Any, Any, None]]
 #: Seconds without a word of the loop, while no tool is at work, after which a request is given up.
 _PATIENCE = 30.0
 _STARTS_WITHIN, _ENDS_WITHIN = 10.0, 2.0
-#: Characters of what the SDK finds wrong with a message, and of a version that is quoted.
+#: Characters of an SDK error, and of a version, that are quoted.
 _MAX_FAULT, _MAX_VERSION = 300, 100
 _VERSION = "mcp-protocol-version"
 _UNSUPPORTED_VERSION = (
@@ -91,7 +90,7 @@ class SdkBridge:
         self._is_ready, self._end = threading.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager = StreamableHTTPSessionManager(create_server(), json_response=True, stateless=True)
-        # What the SDK puts round it copies the body twice to count it, which is done already.
+        # The SDK's own middleware copies the body twice to count it; its size has been checked already.
         self._answer: _AsgiApp = self._manager.asgi_app.app  # type: ignore[assignment]  # it is one
         self._thread = threading.Thread(target=self._run, name="mcp", daemon=True)
         self._thread.start()
@@ -138,7 +137,7 @@ class SdkBridge:
         )
 
     def close(self) -> None:
-        """End the loop; who waits for an answer is told that it ends."""
+        """End the loop; waiting requests are informed."""
         if (loop := self._loop) is not None and self._thread.is_alive():
             loop.call_soon_threadsafe(self._end.set)
         self._thread.join(_ENDS_WITHIN)
@@ -158,7 +157,7 @@ class SdkBridge:
             try:
                 await self._end.wait()
             finally:
-                self._loop = None  # what is handed over from now on is never taken up
+                self._loop = None  # work passed on from now on is never started
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -166,7 +165,7 @@ def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
 
 
 def _check_message(body: bytes, version: str | None) -> None:
-    """Raises Refused for what is no message, or of a version that is not spoken, which the SDK would not name."""
+    """Raises Refused for an invalid message, or an unsupported version, which the SDK would not name."""
     message = protocol.read_message(body)
     if version is not None and version not in KNOWN_PROTOCOL_VERSIONS:
         told = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": version[:_MAX_VERSION]}
@@ -181,12 +180,12 @@ def _rpc_status(refused: RpcError, version: str | None) -> int:
 
 
 def _shorten_refusal(status: int, body: bytes) -> bytes:
-    """A refusal of the SDK in few words: it quotes what was sent, or pydantic."""
+    """Shorten an error of the SDK: it quotes the message, or pydantic."""
     if status < 400 or not body:
         return body
     told = json.loads(body)
     fault = told["error"]
-    if fault["code"] == protocol.PARSE_ERROR:  # what is no UTF-8, or nested deeper than it goes
+    if fault["code"] == protocol.PARSE_ERROR:  # it is not UTF-8, or nested too deep
         return RpcError(protocol.PARSE_ERROR, protocol.UNREADABLE).to_json()
     if str(fault["message"]).startswith(_PYDANTIC_PREFIXES):
         return RpcError(protocol.INVALID_REQUEST, f"{protocol.NOT_A_MESSAGE}.", told.get("id")).to_json()

@@ -1,4 +1,4 @@
-"""Calling a tool by its name: whatever goes wrong comes back as an answer that says so."""
+"""Call a tool by its name; every failure becomes a result that explains it."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> To
 
 @contextmanager
 def _request_id() -> Iterator[str]:
-    """The id of the request that carries the call, by which the log has it; a new one where a door set none."""
+    """The ID of the request with the call, as the log has it; a new one if the interface set none."""
     given = logs.request_id.get()
     if given is not None:
         yield given

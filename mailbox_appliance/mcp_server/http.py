@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class McpEndpoint:
-    """Answers messages for whoever has been identified. It keeps no appliance: a restore replaces that."""
+    """Answers messages of identified callers. It keeps no appliance: a restore replaces that."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class McpEndpoint:
         return bridge.answer(Exchange(CallContext(appliance, origin, token)), headers, body)
 
     def close(self) -> None:
-        """End; whoever waits for an answer is told so."""
+        """End; waiting requests are informed."""
         self._is_closed = True
         if (bridge := self._bridge) is not None:
             bridge.close()

@@ -1,4 +1,4 @@
-"""The protocol: messages checked before the SDK sees them, its server of the tools, and threads."""
+"""The protocol: messages checked before the SDK sees them, the SDK's server of the tools, and its threads."""
 
 import asyncio
 import logging
@@ -78,7 +78,7 @@ def read_message(body: bytes) -> RpcMessage:
         raise RpcError(INVALID_REQUEST, fault, message.short_id)
     if bytes(memoryview(message.params)[:1]) not in (b"", b"{", b"n"):  # n: null
         raise RpcError(INVALID_PARAMS, _WRONG_PARAMS, message.short_id)
-    if message.id is not UNSET and len(message.method) > _MAX_METHOD:  # what is not found is echoed by the SDK
+    if message.id is not UNSET and len(message.method) > _MAX_METHOD:  # the SDK echoes an unknown method
         raise RpcError(METHOD_NOT_FOUND, _NO_METHOD, message.short_id)
     return message
 
@@ -106,14 +106,14 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, str) or (type(value) is int and -_MAX_ID <= value < _MAX_ID)
 
 
-# --- From an event loop to a thread and back ---
+# --- Between an event loop and a thread ---
 
 
 T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], to: Callable[[Callable[[], None]], None]) -> T:
-    """What this gives or raises, done by whichever thread `to` brings it to. Who gives up does not end it."""
+    """Run `work` on the thread that `to` passes it to; return or raise what it does. Giving up does not end it."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -139,25 +139,25 @@ def _set_outcome(outcome: "Future[T]", result: "asyncio.Future[T]") -> None:
         result.set_result(outcome.result())
 
 
-# --- One POST on its way: the thread that waits for its answer does the work of its tools meanwhile ---
+# --- One POST in progress: the thread that waits for its response runs its tools meanwhile ---
 #
-# So tools run in as many threads as requests do, under the id of their request, and none is left behind; the loop of
+# So tools run in as many threads as requests do, under the ID of their request, and none is left running; the loop of
 # the SDK never waits for a store or a server.
 
 
 class Exchange:
-    """Who asks, and what the loop wants to have done for them."""
+    """The caller of a POST, and the work that the loop passes to its thread."""
 
     def __init__(self, asked: CallContext) -> None:
         self.context = asked
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """What this gives, done by the thread that waits. For coroutines."""
+        """Run `work` on the waiting thread. For coroutines."""
         return await run_in_thread(work, self._work.put)
 
     def wait_for_answer(self, awaited: "Future[T]", patience: float) -> T:
-        """Wait for the answer, and do what is asked for meanwhile.
+        """Wait for the response, and run the tools meanwhile.
 
         Raises Empty where nothing is heard of the loop for so many seconds, and whatever the answer ends with.
         """
@@ -167,7 +167,7 @@ class Exchange:
         return awaited.result()
 
 
-# --- The tools in the words of the SDK: its server, which lists and calls them, whatever carries its messages ---
+# --- The SDK's server, which lists and calls the tools, over any transport ---
 
 
 log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ async def _list_tools(context: Any, params: types.PaginatedRequestParams | None)
     exchange = _get_exchange(context)
     try:
         return types.ListToolsResult(tools=await exchange.run_in_thread(lambda: _list_for_caller(exchange)))
-    except Exception as error:  # the SDK would tell its text
+    except Exception as error:  # the SDK would show its text
         log.exception("tools were not listed")
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
 
@@ -213,7 +213,7 @@ async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types
         )
     except call.UnknownTool:
         raise MCPError(code=types.INVALID_PARAMS, message=_UNKNOWN_TOOL) from None
-    except Exception as error:  # the SDK would tell its text
+    except Exception as error:  # the SDK would show its text
         log.exception("a tool gave no result")
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
 

@@ -29,7 +29,7 @@ from mailbox_appliance.operations.decoding import Parameter
 from mailbox_appliance.operations.operation import Cursor, Limit
 
 _SMALLER_PAGE = {"limit": "20"}
-#: As many messages as fit into most answers, so that they are asked for once.
+#: As many messages as fit into most responses, so that one read is enough.
 _FITTING_PAGE = {"limit": "10"}
 _MAX_MAILBOXES = 25
 _TROUBLED = ("reauth_required", "error")
@@ -110,7 +110,7 @@ def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 
 def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Those first that need somebody, where there are more than can be shown, and how to see the others."""
+    """The mailboxes that need attention first, if not all fit, and how to see the others."""
     found = data["accounts"]
     if len(found) <= _MAX_MAILBOXES:
         return data, []
@@ -155,16 +155,16 @@ def _count_text(items: Sequence[Any], one: str, many: str) -> str:
     return f"{len(items)} {one if len(items) == 1 else many}"
 
 
-# --- Acts that read: messages, bodies part by part, conversations, attachments ---
+# --- Reading messages: bodies part by part, conversations, attachments ---
 
 
 #: Characters of a body that are asked for at once: more never fits into an answer, which has them twice.
 _MAX_BODY, _MAX_BODY_IN_THREAD, _MIN_BODY_IN_THREAD = 9_000, 2_000, 300
-#: Characters that a message takes beside its body.
+#: Characters of a message without its body.
 _ROOM_BESIDE_BODY = 500
 #: Bytes of a file that goes into an answer.
 _MAX_INLINE_FILE = 5_120
-#: A body, and what is to be told of it.
+#: A body, and its warnings.
 _BodyAndNotes = tuple[BodyPart, tuple[str, ...]]
 
 FORMAT_OR_NONE = Parameter(
@@ -263,7 +263,7 @@ class _ThreadReader:
     share: int = 0
 
     def read_page(self, limit: int) -> tuple[Any, Sequence[str]]:
-        """At most so many messages, or as many as have bodies that can fit, with what is to be told of them."""
+        """At most so many messages, or as many as have bodies that can fit, with warnings."""
         answer = self.request.call(self.context, limit=str(limit))
         data = to_json_data(answer.data)
         items = [drop_headers(item) for item in data["messages"]["items"]]
@@ -286,7 +286,7 @@ class _ThreadReader:
 
 
 def _body_share(count: int) -> int:
-    """Characters of each of so many bodies that leave room for the others and for what else is said of a message."""
+    """Characters of each of so many bodies that leave room for the others and for the rest of the messages."""
     return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
 
 
@@ -333,7 +333,7 @@ def _present_message(asked: CallContext, given: ToolRequest, tool: str, id_name:
 
 
 def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: str, limit: int) -> _BodyAndNotes:
-    """The beginning of a message's body, and what is to be told of it."""
+    """The beginning of a message's body, and its warnings."""
     answer = given.call_other(
         asked, contents.get_body, "accountId", messageId=message_id, limit=str(limit), **_format_values(form)
     )
@@ -341,7 +341,7 @@ def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: st
 
 
 def _format_values(form: str) -> dict[str, str]:
-    """HTML without what is not seen; of the other forms that is always gone."""
+    """HTML without hidden content; the other forms never have it."""
     return {"format": form} | ({"visibleOnly": "true"} if form == "html" else {})
 
 

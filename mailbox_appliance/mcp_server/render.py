@@ -1,9 +1,9 @@
-"""An answer as an assistant sees it: text, structured content, notes on what was cut, errors.
+"""A response as an AI agent sees it: readable text with fences, structured content with pointers, notes, errors.
 
     truncate (limits) -> render_text -> does it fit? -> else the next tighter limits
 
-`present` fits whatever it is given. Where one can ask again there are `present_page`, for lists that go on, and
-`present_list`, for those that are given at once. Bodies are cut to what fits, wherever they stand.
+`present` fits whatever it is given. If the tool can be called again for the rest, `present_page` serves lists with
+cursors, and `present_list` lists that come whole. Bodies are cut to what fits. Data is plain JSON values.
 """
 
 import json
@@ -43,11 +43,10 @@ from mailbox_appliance.mcp_server.limits import (
 )
 from mailbox_appliance.mcp_server.tool import FileLink, ToolResult
 
-# ---
-# An answer's data as text for a model: what is ours on lines of ours, what a sender wrote in a fence, item by item.
+# --- Text for a model: our values on our own lines, what a sender wrote in a fence, item by item ---
 
 
-#: As in a mail. What is not named here comes after these; bodies are last.
+#: As in a mail. Fields that are not listed come after these; bodies are last.
 _ORDER = {name: number for number, name in enumerate(("from", "to", "cc", "bcc", "replyTo", "subject"))}
 _BARE = re.compile(r"[A-Za-z0-9_.:+@/-]+")
 _BARE_EMAIL = re.compile(r"""[^\s<>"'(),;]+""")
@@ -93,14 +92,14 @@ def render_text(
 
 
 def render_block(block: ItemBlock, number: str) -> list[str]:
-    """An item: its facts on one line, what else is ours, and its fence."""
+    """An item: its facts on one line, our other values, and its fence."""
     lines = [" ".join(block.facts)] if block.facts else []
     lines = _defuse_lines(lines + block.own_lines)
     return lines + limits.fence_lines(block.untrusted_lines, number) if block.untrusted_lines else lines
 
 
 def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
-    """The items of the data: what stands around a list first, then each entry of the list."""
+    """The items of the data: what surrounds a list first, then each entry of the list."""
     if isinstance(data, list):
         return _item_blocks(data, place)
     if not isinstance(data, dict):
@@ -148,7 +147,7 @@ def _defuse_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _item_blocks(items: Sequence[Any], place: FieldTree | None) -> list[ItemBlock]:
-    """A block for each entry; before them one with what is the same in all of them, which is said once."""
+    """A block for each entry; before them one with the values that all of them share."""
     inner = subtree(place, 0)
     found = [_item_block(item, inner) if isinstance(item, dict) else _value_block(item, inner) for item in items]
     same = set[str].intersection(*(set(block.facts) for block in found)) if len(found) > 1 else set[str]()
@@ -236,7 +235,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _render_address(value: Mapping[str, str]) -> str:
-    """`"Name" <email>`; an address with characters in it that could be taken for something else stands in quotes."""
+    """`"Name" <email>`; an address with characters that could be misread is quoted."""
     email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else quote_text(value["email"])
     return f"{quote_text(value['name'])} <{email}>" if value.get("name") else email
 
@@ -264,12 +263,12 @@ def _escape_invisible(character: re.Match[str]) -> str:
     return character[0] if character[0].isprintable() else json.dumps(character[0])[1:-1]
 
 
-# --- What is said about an answer: what was cut and left out, and how to go on ---
+# --- Notes: what was cut or left out, and how to continue ---
 
 
 _MAX_NAMED = 3
 _MAX_LISTS = 10
-#: Tools that show recipients of what is no message yet.
+#: Tools that show recipients of what is not a message yet.
 _TOOLS_WITHOUT_MESSAGES = frozenset({"list_scheduled_emails", "cancel_scheduled_email"})
 #: Tools that act, so that asking again acts again, and those that take nothing to ask for less with.
 _TOOLS_CALLED_ONCE = frozenset(
@@ -279,7 +278,7 @@ _TOOLS_CALLED_ONCE = frozenset(
 
 
 def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[str]:
-    """Sentences about what a copy lacks. `list_offset`: where its lists begin, None where the tool has no such say."""
+    """Sentences about what was cut. `list_offset`: where its lists begin; None if the tool has no such argument."""
     notes = [*made.hidden.warnings()]
     notes += _list_notes(made.lists, tool, list_offset)
     if made.shortened:
@@ -342,7 +341,7 @@ def _name_some(pointers: list[str]) -> str:
 
 
 def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Records of bodies, each with the message it belongs to, where that stands beside it."""
+    """Records of bodies, each with its message if both are in the same object."""
     if isinstance(data, list):
         for number, entry in enumerate(data):
             yield from _find_bodies(made, entry, extend_pointer(at, number))
@@ -371,7 +370,7 @@ def _body_note(whose: str | None, body: dict[str, Any]) -> str:
     )
 
 
-# --- What went wrong, as a tool tells it: the API's error object as text ---
+# --- Errors: the API's error object as text ---
 
 
 INTERNAL_ERROR_TEXT = "Something went wrong here. The log has it under this request id."
@@ -384,8 +383,8 @@ def is_internal_error(problem: Problem) -> bool:
 
 
 def error_text(problem: Problem, request_id: str, ours: str = INTERNAL_ERROR_TEXT) -> str:
-    """At most 4,000 characters; `ours`: what is said of a fault of ours. When to try again, which REST says in a header
-    field, stands in the message.
+    """At most 4,000 characters; `ours`: the text for an internal error. The message says when to retry, which REST says
+    in a header field.
     """
     is_fault = is_internal_error(problem)
     code, message = (Problem.code, ours) if is_fault else (problem.code, problem.message)
@@ -414,27 +413,20 @@ def _detail_json(detail: Detail) -> dict[str, str]:
 
 
 def _shorten_line(text: str, most: int) -> str:
-    """On one line, and without what is not seen: it may echo what the caller sent."""
+    """One line without invisible characters: it may echo what the caller sent."""
     return shorten("".join(c if c.isprintable() else " " for c in as_unicode(text[: 2 * most])), most)
 
 
-# ---
-# An answer's data as it is shown to an assistant: readable text with fences, structure with pointers, both bounded.
-#
-# cutting (a bounded, cleaned copy) -> rendering (its text) -> bounds (does it fit?) -> else the next tighter limits
-#
-# `shown` fits whatever it is given. There are nicer ways where one can ask again: `page` for lists that go on,
-# `whole` for those that are given at once. Bodies are cut to what fits, wherever they stand. Data is plain: what JSON
-# has.
+# --- Presenting: text and structure, cut until they fit ---
 
 
-#: The first line of the text, in our words; or what makes it of the data as it is shown in the end. Never a sender's.
+#: The first line of the text, in our words; or a function that makes it of the data as finally shown.
 FirstLine = str | Callable[[Any], str]
 #: Gives at most so many entries of a list: data and warnings.
 PageReader = Callable[[int], tuple[Any, Sequence[str]]]
 
 _MAX_NOTE_LENGTH, _MAX_QUOTE_READ = 500, 2_000
-#: A body that is cut shorter than this is worth less than what else could be cut.
+#: A body cut shorter than this is worth less than what else could be cut.
 _SHORT_BODY = 1_000
 #: How often a list is asked for before one entry is settled for; it may change meanwhile.
 _MAX_PAGE_READS = 4
@@ -442,7 +434,7 @@ _MAX_PAGE_READS = 4
 _NOTE_ROOM = 400
 #: More entries of a list than ever fit.
 _MAX_ITEMS = 28
-#: Room for the digits of the offset at which a body goes on, wherever it is told.
+#: Room for the digits of the offset at which a body continues, wherever it is mentioned.
 _OFFSETS_ROOM = 50
 _CURSOR = re.compile(r"from-(\d{1,9})-([0-9a-f]{8})")
 _MORE_NOTE = " There are more."
@@ -450,7 +442,7 @@ _MORE_NOTE = " There are more."
 
 @dataclass(frozen=True)
 class _PresentedAnswer:
-    """What is to be shown, before it is cut."""
+    """A response before it is cut."""
 
     data: Any
     tool: str
@@ -478,8 +470,8 @@ def present(
 ) -> ToolResult:
     """Data within the bound, whatever it is: recipients and attachments from `list_offset` on, long strings cut.
 
-    `tool` is named where it is told how to go on. `content`: a small file as base64, which is added to the data (an
-    object) as `content`. `list_offset` is None where the tool has no such argument. `quoting`: warnings that may quote
+    `tool` is named in the notes on how to continue. `content`: a small file as base64, which is added to the data (an
+    object) as `content`. `list_offset` is None if the tool has no such argument. `quoting`: warnings that may quote
     a sender, such as a refused address.
     """
     answer = _PresentedAnswer(
@@ -548,7 +540,7 @@ def present_list(
 
 
 def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERROR_TEXT) -> ToolResult:
-    """The API's error object as text, at most 4,000 characters; for a fault of ours, `Problem()` and what to say."""
+    """The API's error object as text, at most 4,000 characters; for an internal error, `Problem()` and a text."""
     return ToolResult(error_text(problem, request_id, told), is_error=True)
 
 
@@ -634,7 +626,7 @@ def _structured_content(
 
 
 def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
-    """Without the file where it does not fit beside what is said about it."""
+    """Leave the file out if it does not fit beside the notes."""
     if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
         return answer
     told = "The file is too large to be given inline; the link gives it."

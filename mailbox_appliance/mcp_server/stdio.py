@@ -1,6 +1,6 @@
 """`mailbox-appliance mcp`: MCP on standard input and output; a running appliance does the work.
 
-    assistant <-> lines <-> the SDK's server, in either way of speaking <-> POST /mcp <-> the appliance
+    AI agent <-> lines <-> the SDK's server, in either protocol version <-> POST /mcp <-> the appliance
 
 No tool runs in this process, and it knows no secret but the token that `post` sends.
 """
@@ -28,9 +28,9 @@ from mailbox_appliance.mcp_server import protocol, tool
 from mailbox_appliance.mcp_server.protocol import RpcError, run_in_thread
 from mailbox_appliance.version import __version__
 
-# --- Standard input and output as a wire for lines, with nothing else on it ---
+# --- Lines on standard input and output, which nothing else may use ---
 #
-# The SDK's own reads in a thread that nothing ends while the input stays open; so a signal could not end the process.
+# The SDK's own transport reads in a thread that nothing ends while the input stays open; a signal could not end it.
 
 
 _CHUNK = 64 * 1024
@@ -42,7 +42,7 @@ TOO_LONG = b"!"
 
 @contextmanager
 def claim_stdio() -> Iterator[tuple[int, int]]:
-    """Input and output, for the wire alone: whoever else reads finds nothing, and what they print goes to stderr."""
+    """Take input and output for the protocol alone: others read nothing, and what they print goes to stderr."""
     private = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -59,7 +59,7 @@ def claim_stdio() -> Iterator[tuple[int, int]]:
 
 
 async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
-    """The lines of a file, which are read in a thread of its own: a few at most before they are taken."""
+    """The lines of a file, read in a thread of its own, at most a few ahead."""
     loop, places = asyncio.get_running_loop(), threading.Semaphore(_LINES_AHEAD)
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -77,7 +77,7 @@ async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
 
 
 def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
-    """The lines in what is read, also the last one without an end; TOO_LONG for those of more than `longest` bytes."""
+    """The lines of what is read, also a last one without an end; TOO_LONG for those of more than `longest` bytes."""
     kept: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -95,7 +95,7 @@ def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
 
 
 class LineWriter:
-    """Writes lines in a thread of its own, so that who does not read holds up nothing but what is said to them."""
+    """Writes lines in a thread of its own, so that a client that does not read delays only its own responses."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -103,7 +103,7 @@ class LineWriter:
         threading.Thread(target=self._write, name="mcp-output", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
-        """Write a line. Raises OSError where nobody reads any more."""
+        """Write a line. Raises OSError if nobody reads any more."""
         await run_in_thread(lambda: _write_all(self._fd, line + b"\n"), self._work.put)
 
     def _write(self) -> None:
@@ -130,21 +130,17 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-# --- `mailbox-appliance mcp`: the protocol on standard input and output, its tools asked of a running appliance ---
-#
-# assistant <-> lines <-> the SDK's server, in either way of speaking <-> POST /mcp <-> the appliance
-#
-# Nothing of the catalogue is in this process, and no secret but the token that `post` shows.
+# --- The session: the SDK's server between the lines and a running appliance ---
 
 
-#: Sends a message to the appliance, with these header fields; status and body. The last is what to do where the answer
-#: is lost. Where there is no answer, the status is 0 and the body an error object that says why.
+#: Sends a message to the appliance with these header fields; returns status and body. The last argument is the advice
+#: for a lost response. Without a response the status is 0, and the body an error object with the reason.
 Post = Callable[[bytes, dict[str, str], str], tuple[int, bytes]]
 
 _HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
 _MAX_CONCURRENT = 16
-_MAX_LINE = 40 << 20  # bytes; the appliance takes 36 MiB
-#: Seconds in which what was asked is answered after the input has ended.
+_MAX_LINE = 40 << 20  # bytes; the appliance accepts 36 MiB
+#: Seconds for open requests to be answered after the input has ended.
 _FINISH_WITHIN = 30.0
 _POLL_SECONDS = 0.02
 _REPEAT_ADVICE = (
@@ -187,7 +183,7 @@ async def _run_until_signal(speaking: Coroutine[Any, Any, None]) -> signal.Signa
 
 @dataclass
 class _StdioSession:
-    """One assistant."""
+    """The session of one client."""
 
     post: Post
     source: int
@@ -196,7 +192,7 @@ class _StdioSession:
     pending: set[types.RequestId] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Raises BrokenPipeError where nobody reads."""
+        """Run until the input ends. Raises BrokenPipeError if nobody reads the output."""
         self._writer, self._call_slots = LineWriter(self.sink), asyncio.Semaphore(_MAX_CONCURRENT)
         come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
@@ -211,14 +207,14 @@ class _StdioSession:
                 await writing
                 await serving
             finally:
-                # What is still to be answered is told that it ends, so the writer goes last.
+                # Open requests are informed of the end, so the writer ends last.
                 for tasks in ((reading, serving), (writing,)):
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Hand on what the assistant says; at the end what was asked is answered first."""
+        """Pass on the client's messages; at the end, open requests are answered first."""
         async with come:
             async with aclosing(read_lines(self.source, _MAX_LINE)) as lines:
                 async for line in lines:
@@ -257,7 +253,7 @@ class _StdioSession:
                     self.pending.discard(message.id)
 
     async def _write_error(self, refused: RpcError) -> None:
-        with suppress(OSError):  # the next answer will tell
+        with suppress(OSError):  # the next response reports it
             await self._writer.write(refused.to_json())
 
     def _create_server(self) -> "Server[Any]":
@@ -316,7 +312,7 @@ def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
 
 
 def _add_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
-    """Where nothing was sent at all, what to do is told here."""
+    """Add advice to an error that occurred before anything was sent."""
     message = str(error.get("message", ""))
     if error.get("code") != "appliance_unreachable" or advice in message:
         return error

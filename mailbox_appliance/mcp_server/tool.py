@@ -1,4 +1,4 @@
-"""What a tool is: a name for an operation, what a model is told about it, and how its answer is shown."""
+"""What a tool is: a name for an operation, its text for models, and how its response is shown."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from mailbox_appliance.operations.operation import Caller, Operation, Origin
 
 @dataclass(frozen=True)
 class CallContext:
-    """Who calls a tool, and of whom: checked by the operation, each time anew."""
+    """The caller of a tool, and the appliance; each operation checks the caller again."""
 
     appliance: Appliance
     origin: Origin
@@ -43,15 +43,15 @@ class ToolResult:
 
 #: Seconds after which a client may ask an appliance that was stopping.
 RETRY_AFTER = 10
-#: Calls operations and gives what is to be shown; raises Problem.
+#: Calls operations and returns what is to be shown; raises Problem.
 ToolHandler = Callable[[CallContext, Mapping[str, Any]], ToolResult]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One row. `stands_for` is the REST call, as the table of routes writes it; `operation` decides who may.
+    """One row. `rest_call` is the REST call, as the route table writes it; `operation` decides who may call it.
 
-    `also`: operations that it calls as well. `input` and `output` are JSON schemas, made when they are first asked for.
+    `other_operations`: those it calls as well. `input` and `output`: JSON schemas, generated when first needed.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Tool:
     other_operations: Sequence[Operation[Any, Any]] = field(default=())
 
     def may_be_used_by(self, caller: Caller) -> bool:
-        """Whether the caller holds what the operation needs; whether they reach a mailbox is not looked at."""
+        """Whether the caller has the operation's capability; access to a mailbox is not checked."""
         needed = self.operation.rights.needs
         return not needed or any(capability in caller.capabilities for capability in needed)
 
 
-# --- What an assistant is told about all tools at once, and about arguments of many of them ---
+# --- Texts about all tools at once, and about arguments that many of them take ---
 
 
 _INSTRUCTIONS_TEXT = """

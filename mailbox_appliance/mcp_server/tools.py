@@ -1,4 +1,4 @@
-"""The tools: which operation is offered to assistants, under which name, and what is said about it. One row a tool."""
+"""The table of tools: which operation AI agents can call, under which name, and its text. One row a tool."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from mailbox_appliance.mcp_server.tool import Tool, ToolHandler
 from mailbox_appliance.operations import contents
 from mailbox_appliance.operations.operation import Operation
 
-#: What a call does: reads; adds something; writes what a repetition writes again; takes something away; reaches people.
+#: The effect of a call: reads; adds; writes the same on repetition; removes; affects other people.
 Kind = Literal["reads", "adds", "cancels", "takes", "sends"]
 _KIND_HINTS: Mapping[Kind, Mapping[str, bool]] = {
     "reads": {"reads_only": True, "idempotent": True},

@@ -42,7 +42,7 @@ def delete_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
 
 
 def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """What a send would hand over, and to whom."""
+    """The message that a send would submit, and its recipients."""
     given = PREVIEW_INPUT.read(arguments)
     answer = given.call(asked)
     ours, quoting = split_warnings(answer.warnings)
@@ -61,13 +61,13 @@ def _present_draft(asked: CallContext, given: ToolRequest, about: str) -> ToolRe
     answer = given.call(asked)
     data = drop_headers(to_json_data(answer.data))
     ours, quoting = split_warnings(answer.warnings)
-    # What is cut here is read on with get_draft.
+    # get_draft reads what is cut here.
     return render.present(
         data, tool="get_draft", about=about, senders=UNTRUSTED_MESSAGE, warnings=ours, quoting=quoting
     )
 
 
-# --- What has become of a send or a bulk action, and what to do next: one line of ours, for whoever asked ---
+# --- Status: the state of a send or a bulk action and the next step, in one line ---
 
 
 #: Of a delivery that failed for good: why, and whether to try it again.
@@ -106,7 +106,7 @@ _OTHER_FAILURE_ADVICE = "Ask the person before you send it again, with a new ide
 
 
 def delivery_status_text(data: Any) -> str:
-    """What became of a request to send."""
+    """The state of a delivery, and the next step."""
     status = data.get("status")
     if status is None:  # an answer of an earlier release, given again
         return "Sent: this idempotencyKey was used before, and its message went out then. Nothing was sent now."
@@ -129,7 +129,7 @@ def delivery_status_text(data: Any) -> str:
 
 
 def action_status_text(data: Any) -> str:
-    """What became of the messages of a bulk action."""
+    """The result of a bulk action for its messages."""
     done, failed, open_ = (len(data[name]) for name in ("succeededIds", "failed", "uncertainIds"))
     told = [f"Action {data['action']}: done for {done}, failed for {failed}, uncertain for {open_}."]
     if failed:
@@ -148,8 +148,7 @@ def _queued_status_text(data: Any) -> str:
     return f"Queued: it waits for its time and goes out by itself; do not send it anew.{cancel}"
 
 
-# ---
-# Acts that other people, or whole lists of messages, get to feel: sending, forwarding, canceling, bulk actions.
+# --- Acts that affect other people, or many messages: sending, forwarding, canceling, bulk actions ---
 
 
 SEND_INPUT = ToolInput(sending.send, "POST /accounts/{accountId}/send")
@@ -179,7 +178,7 @@ def forward_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResul
 
 
 def get_delivery_operation(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """What became of a send."""
+    """Return the state of a delivery."""
     return _present_delivery(asked, DELIVERY_INPUT.read(arguments), "get_delivery_operation")
 
 

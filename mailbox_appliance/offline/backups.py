@@ -1,4 +1,4 @@
-"""Backups where nothing is serving: made of the files, listed, verified. Answers are the API's envelopes."""
+"""Backups while no service runs: create, list, verify."""
 
 import os
 from contextlib import suppress
@@ -43,7 +43,7 @@ def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Pro
 
 
 def verify_file(file: Path, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
-    """The same of a file that may lie anywhere. Raises BackupUnusable."""
+    """The same for a file anywhere. Raises BackupUnusable."""
     return to_envelope(backups.verify_file(file, passphrase, None, progress))
 
 

@@ -1,4 +1,4 @@
-"""HTTPS where nothing is serving: switched on for the next start, and its certificate. Answers are as the API's."""
+"""HTTPS while no service runs: switched on or off for the next start, and its certificate."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
     """Let HTTPS be offered from the next start on, or not. Raises StoreUnusable, Conflict, Invalid.
 
-    A store is made where there is none; but none to switch off what is off.
+    A store is created if there is none; but not to switch off what is off.
     """
     request = convert_body(dict(given), https.ChangedHttps)
     if not request.enabled:
@@ -46,7 +46,7 @@ def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = No
 def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
     """Let a certificate of the operator's take the place of the present one. Raises StoreUnusable, Conflict, Invalid.
 
-    A store is made where there is none, since its audit log tells of it.
+    A store is created if there is none, since its audit log records it.
     """
     request = convert_body(dict(given), https.NewCertificate)
     with _open_appliance(data_dir, passphrase) as appliance:
@@ -60,9 +60,9 @@ def rotate_certificate(data_dir: Path, passphrase: str | None = None) -> dict[st
 
 
 def fingerprint(data_dir: Path) -> dict[str, Any]:
-    """What the certificate says. One is made where there is none, and that is told.
+    """Return the certificate's fingerprint. If there is no certificate, one is created, with a warning.
 
-    Neither what the store holds nor its key is looked at, and it does not matter whether something is serving. Raises
+    Neither the store nor its key is read, and a service may be running. Raises
     CertificateUnusable, BadSetting.
     """
     files, now = CertificateFiles(data_dir), datetime.now(UTC)
@@ -73,7 +73,7 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
 
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:
-    """Who mistypes the directory must not hand out a fingerprint that no server has."""
+    """Warn about a new certificate: somebody who mistyped the directory has a fingerprint that no server uses."""
     made = f"This certificate was made now in {files.folder}, since there was none."
     if os.path.lexists(data_dir / DATABASE_FILE):
         return f"{made} Clients that pinned one from before, if there was one, refuse this one."

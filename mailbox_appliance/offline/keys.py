@@ -1,7 +1,7 @@
-"""The slots of the store's key, shown and changed where nothing is serving.
+"""The slots of the store's key while no service runs: shown and changed.
 
-Every change opens the store with the key first, so that no key file is ever written that does not open it, and tries
-each slot that it has made before the file is replaced. The file and the row of the audit log are written together.
+Every change first opens the store with the key, so that no key file is written that does not open it, and tests each
+new slot before the file is replaced. The file and the row of the audit log are written together.
 """
 
 import os
@@ -46,7 +46,7 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 
 
 def show_key(data_dir: Path) -> dict[str, Any]:
-    """Which slots the key has and where it lies, unlocking nothing; no key material. Raises StoreUnusable."""
+    """Show the key's slots and its location, unlocking nothing; no key material. Raises StoreUnusable."""
     file = find_key_file(data_dir, os.environ)
     require_store(data_dir)
     lock = DirectoryLock(data_dir)
@@ -77,9 +77,9 @@ def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, o
 
 
 def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Let the keychain hold what opens the store, instead of the file; a passphrase opens it where that fails.
+    """Let the keychain open the store, instead of the file; a recovery passphrase opens it if that fails.
 
-    Where there is none yet, one is made up: `recoveryPassphrase`, told this once. Raises KeychainLocked.
+    If there is none, one is generated: `recoveryPassphrase`, shown this once. Raises KeychainLocked.
     """
     recovery: list[str] = []
     with _store_with_own_key(data_dir, passphrase) as store:
@@ -116,7 +116,7 @@ def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Stor
 
 
 def _change_slots(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dict[str, Any]:
-    """Write the key file with other slots, and say so in the audit log; what the file says then."""
+    """Write the key file with other slots, record it in the audit log, and return the new status."""
     there = _read_key_file(store)
     key = there.find_key(store.key.master)
     if key is None:
@@ -145,7 +145,7 @@ def _read_key_file(store: Store) -> KeyFile:
 
 
 def _put_back(file: Path, before: bytes) -> str:
-    """Let the key file be as it was before a change that failed, and what is said then."""
+    """Restore the key file after a change that failed, and return the error to report."""
     with suppress(OSError):
         if file.read_bytes() != before:
             replace_key_file(file, before)

@@ -1,6 +1,6 @@
 """Restore while no service runs: over the present store, or into an empty directory.
 
-Answers are the API's envelopes: what the backup holds, and as warnings what becomes of sends and rights.
+The output says what the backup contains and, as warnings, what happens to sends and rights.
 """
 
 import os
@@ -53,7 +53,7 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system import ownership
 
-# --- What became of sends and rights by a restore, in plain words: a sentence each ---
+# --- What happens to sends and rights: a sentence each ---
 
 
 _NOT_KNOWN = (
@@ -76,7 +76,7 @@ _OTHER_LOG = (
 
 
 def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
-    """What became of sends and rights; `why` nothing is known of what happened since, where that is so."""
+    """What happens to sends and rights; `why` the time since the backup is unknown, if so."""
     sends, rights = carried.sends, carried.rights
     if not carried.is_known:
         yield _NOT_KNOWN.format(why=why or f"The store that is there tells nothing: {carried.why}.")
@@ -103,8 +103,11 @@ def _count_sentence(count: int, noun: str, one: str, many: str) -> Iterator[str]
         yield f"1 {noun} {one}." if count == 1 else f"{count:,} {noun}s {many}."
 
 
+# --- The restore ---
+
+
 _ACTOR = Actor("local")
-#: What no patience puts right: then nothing of the present store is known. Anything else is to be put right first.
+#: Causes that waiting does not mend: the present store stays unknown. Others must be resolved first.
 _LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
 _OLDER = (
     "The store that is there has format {}: it is upgraded first, and what happened since the backup is carried over."
@@ -125,7 +128,7 @@ _RAW = (
 
 @dataclass(frozen=True)
 class _PresentStore:
-    """The store that is there: what opens it, or why nothing does; or that it is to be upgraded first."""
+    """The present store: what opens it, or why nothing does; or that it must be upgraded first."""
 
     key: PresentKey | None
     why: str = ""
@@ -143,7 +146,7 @@ def restore(
     progress: Progress | None = None,
     give_up: Callable[[str], bool] | None = None,
 ) -> dict[str, Any]:
-    """Put a backup, an id or a file, in the place of the store of a data directory; `dry_run`: only tell what would be.
+    """Replace the store of a data directory by a backup, an ID or a file; `dry_run`: only report what would happen.
 
     `give_up` is asked whether a store may be replaced of which only the key is missing; None: it may.
     Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the store is as it was.
@@ -188,7 +191,7 @@ def unpack(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
-    release or was replaced by a restore, byte for byte what it was. `dry_run`: only tell what would be.
+    release or was replaced by a restore, byte for byte what it was. `dry_run`: only report what would happen.
 
     Raises as `restore`.
     """
@@ -225,12 +228,12 @@ def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
 
 
 def _find_file(data_dir: Path, backup: str | Path) -> Path:
-    """Where a backup lies. Raises NotFound."""
+    """The file of a backup. Raises NotFound."""
     return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
 
 
 def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
-    """What is said of files that nothing opens."""
+    """The summary of files that nothing opens."""
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
 
@@ -282,7 +285,7 @@ def _inspect_present(
 
 
 def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
-    """What comes of opening the present store: by its own passphrase, else by that of the backup, which may be it."""
+    """Try to open the present store, with its own passphrase, else with the backup's, which may be the same."""
     own = load_passphrase(os.environ)
     try:
         try:
@@ -303,7 +306,7 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
 
 
 def _reason(error: Problem) -> str:
-    """What is wrong, without what is said of a command that changes nothing then."""
+    """The error, without its words about a command that changes nothing."""
     sentences = re.split(r"(?<=\.) ", error.message)
     return " ".join(one for one in sentences if "nothing was changed" not in one.lower())
 
@@ -311,7 +314,7 @@ def _reason(error: Problem) -> str:
 def _verify_restored_opens(
     prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
 ) -> None:
-    """Move the restored store into its place and open it; where it does not, what was there comes back."""
+    """Move the restored store into place and open it; if that fails, move the old one back."""
     folder, clock = prepared.folder, SystemClock()
 
     def opened(given: str | None) -> None:
@@ -325,7 +328,7 @@ def _verify_restored_opens(
             if passphrase is not None and passphrase != own:
                 opened(passphrase)
     except (PassphraseNeeded, PassphraseWrong, KeychainLocked):
-        return  # it opens with what somebody has, on the computer where it is needed
+        return  # somebody has what opens it, on the computer that needs it
     except Exception:
         if kept is not None:
             undo_restore(prepared, kept)
@@ -334,7 +337,7 @@ def _verify_restored_opens(
 
 
 def _restore_warnings(carried: MergeResult, present: _PresentStore) -> tuple[str, ...]:
-    """What becomes of sends and rights, a sentence each."""
+    """What happens to sends and rights, a sentence each."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
     return (*upgrade_warnings(present.upgraded), *restore_sentences(carried, present.why))

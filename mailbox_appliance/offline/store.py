@@ -1,7 +1,4 @@
-"""The store while no service runs: status, check, compact, rekey, upgrade, setup, audit check.
-
-Answers are the API's envelopes.
-"""
+"""The store while no service runs: status, check, compact, rekey, upgrade, setup, audit check."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -42,7 +39,7 @@ def open_existing_store(
 ) -> Iterator[Store]:
     """The store that is there; one of an older format is upgraded. Raises StoreUnusable, also where there is none.
 
-    `passphrase`: of its key, where that does not stand in the environment.
+    `passphrase`: the key's, if it is not in the environment.
     """
     require_store(data_dir)
     passphrase = passphrase or load_passphrase(os.environ)
@@ -56,7 +53,7 @@ def open_existing_store(
 
 
 def upgrade_warnings(upgraded: UpgradeResult | None) -> tuple[str, ...]:
-    """What is to be told of an upgrade that a command did on its way."""
+    """Warnings about an upgrade that a command did on its way."""
     return () if upgraded is None else upgraded.sentences
 
 
@@ -72,9 +69,12 @@ def require_store(data_dir: Path) -> None:
 
 
 def require_backups(data_dir: Path) -> None:
-    """The same for what is about backups, which are there also where the store has been lost."""
+    """The same for commands about backups, which also work if the store has been lost."""
     if not (data_dir / BACKUPS_FOLDER).is_dir():
         require_store(data_dir)
+
+
+# --- Status, check, compact, rekey ---
 
 
 _OLDER = "It has the format of an older release: `mailbox-appliance store migrate` upgrades it, as `serve` does."
@@ -121,7 +121,7 @@ def check(
 
 
 def compact(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """Write the database anew without the room that deleted rows left. Raises StoreUnusable, NotEnoughRoom."""
+    """Rewrite the database without the space of deleted rows. Raises StoreUnusable, NotEnoughRoom."""
     require_store(data_dir)
     key_file, passphrase = _read_store_key(data_dir, passphrase)
     done = compact_closed_store(data_dir, key_file, passphrase=passphrase, progress=progress)
@@ -141,7 +141,7 @@ def rekey(data_dir: Path, passphrase: str | None = None, progress: Progress | No
 
 
 def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[int | None, str | None]:
-    """The format of what lies there, None where it is no store; and why it would not open, as far as that is seen."""
+    """The format of the present file, None if it is not a store; and why it would not open, as far as is visible."""
     file, number = data_dir / DATABASE_FILE, None
     try:
         with failures_as_unusable(data_dir):
@@ -156,7 +156,7 @@ def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[i
 
 
 def _opens_without_asking(key_file: Path) -> bool:
-    """Whether the key is had without a question to a keychain or somebody. What is wrong with it is told elsewhere."""
+    """Whether the key opens without asking a keychain or a person. Other faults are reported elsewhere."""
     try:
         there = read_key_file(key_file)
     except (KeyUnusable, OSError):
@@ -178,13 +178,13 @@ def _read_store_key(data_dir: Path, passphrase: str | None) -> tuple[Path, str |
     return find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ)
 
 
-# --- The upgrade of a store of an older release, for its own sake: done, or only looked at ---
+# --- Upgrade of a store of an older release: done, or only tried ---
 
 
 def upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Upgrade the store; one that is of this format stays as it is. Raises StoreUnusable, Conflict.
 
-    Answers `upgradedFrom`, and the name of the migration backup that was made; both null where nothing was done.
+    Returns `upgradedFrom`, and the name of the migration backup; both null if nothing was done.
     """
     with open_existing_store(data_dir, passphrase, progress) as store:
         done = store.upgraded
@@ -195,7 +195,7 @@ def upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | 
 
 
 def dry_run_upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """What an upgrade would do, and what stands in its way; nothing is changed. Raises StoreUnusable."""
+    """What an upgrade would do, and what prevents it; nothing is changed. Raises StoreUnusable."""
     require_store(data_dir)
     passphrase = passphrase or load_passphrase(os.environ)
     with failures_as_unusable(data_dir):
@@ -205,14 +205,14 @@ def dry_run_upgrade(data_dir: Path, passphrase: str | None = None, progress: Pro
     return to_envelope({**told, "ready": not found.problems, "problems": list(found.problems)}, found.warnings)
 
 
-# --- The first administrator, and whether the audit log is whole, where nothing is serving ---
+# --- Setup of the first administrator, and verifying the audit log ---
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
-    """Make the first administrator; whoever may write the files needs no code. A store is made where there is none.
+    """Add the first administrator; whoever can write the files needs no code. Creates a store if there is none.
 
     Answers token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
-    Invalid for what cannot be taken.
+    Invalid for values that are not accepted.
     """
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
     options, key_file = settings.load(data_dir / "config.toml"), find_key_file(data_dir, os.environ)
@@ -227,6 +227,6 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
 
 
 def verify_audit_on_files(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Look through the audit log; answers what the API does. Raises StoreUnusable."""
+    """Verify the audit log; returns what the API does. Raises StoreUnusable."""
     with open_existing_store(data_dir, passphrase) as store:
         return to_envelope(verify_audit_log(store), upgrade_warnings(store.upgraded))

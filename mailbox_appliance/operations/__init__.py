@@ -1,1 +1,29 @@
-"""Everything one may ask for, written once, with what it needs. No HTTP, no flags, no tools: those are the doors'."""
+"""Everything that an interface can ask for, written once: what each operation needs, takes, does and returns.
+
+No HTTP, no flags, no tools: the interfaces (`web`, `mcp_server`, `cli`) offer an operation with one row of a table.
+
+operation        what an operation is; who asks, and what they must come with
+decoding         request values and bodies to typed values; canonical JSON; cursors of lists
+message_input    what a request gives of a message: types, the time to send at, rules for texts
+prepare          a message checked, composed and locked, to send or preview; forwards
+sending          send, forward, preview; at most one delivery for each idempotency key
+deliveries       the status of deliveries, resolving uncertain ones; scheduled messages
+drafts           drafts in the mailbox's drafts folder
+messages         lists and search, messages, threads, labels
+contents         bodies page by page, attachments and links to them, raw messages
+actions          one action on many messages
+folders          the roles of folders, the addresses that a mailbox may send as
+accounts         mailboxes: connect, change, share, remove; find servers from an address
+oauth            the OAuth applications, and mailboxes connected by a provider's sign-in
+sessions         sign in and out, sessions, one's own name and password, limits of failed attempts
+enrolment        single-use tokens: first setup, invitations, password resets, console links
+members          members for administrators: invite, change, suspend, remove; their sessions
+api_keys         API keys and what they may do
+audit            the audit log: read and verified; what others did to a member
+settings         the configuration, the settings that can change while running, the HTTPS certificate
+https            whether HTTPS is on, where, and with which certificate
+licence          the limits of a licence, where an operator sells or hosts the appliance
+backups          backups: create, list, verify, download, restore
+status           version, health, warnings, the numbers of the charts
+store            the store's key, size and progress; its integrity check
+"""

@@ -1,6 +1,6 @@
 """Mailboxes: finding servers, connecting, naming, sharing, reconnecting, removing.
 
-Administrators see every mailbox: its settings, and never its mail.
+Administrators see the settings of every mailbox, and never its mail.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from mailbox_appliance.remote.discovery import autoconfig, discovery
 from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
 from mailbox_appliance.settings import BY_NAME, Settings
 
-# Faults that the one who typed the settings can mend; the others lie with the server or the network.
+# Errors that the person who typed the settings can mend; others are due to the server or the network.
 _FIELD_OF_FAULT = {"login_refused": "username", "tls": "security", "forbidden_address": "host", "malformed": "port"}
 
 _Host = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -110,9 +110,9 @@ def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Ac
 def connect_account(
     appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount, *needed: Capability
 ) -> Account:
-    """Connect a mailbox of a member, who is there. Raises what tells of the settings, the servers, or a second one.
+    """Connect a mailbox for an existing member. Raises errors of the settings or the servers, and AccountExists.
 
-    Much may change while the servers are asked: whether the caller still may (`needed`), and the owner still can.
+    Rights and owner are checked again after the servers have answered: the caller's `needed`, and the owner's status.
     """
     _check_name(request)
     store = appliance.store
@@ -168,7 +168,7 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
     _require_safe_passwords(before, request)
     after = Connection(before.email, _merge_change(before.imap, request.imap), _merge_change(before.smtp, request.smtp))
     checked = _check_connection(appliance, caller, after)
-    appliance.sync.remove(account.id)  # what it still learns is of the server of before
+    appliance.sync.remove(account.id)  # what it is still reading comes from the previous server
     try:
         _save_connection(appliance, caller, account.id, before, after, checked)
     except NotFound:  # removed meanwhile
@@ -200,7 +200,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
 
 
 def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
-    """Raises Conflict where the owner-to-be was suspended, or deleted, while the servers were asked."""
+    """Raises Conflict if the new owner was suspended or deleted while the servers were asked."""
     try:
         is_active = appliance.store.members.get(owner_id).status == "active"
     except NotFound:
@@ -231,7 +231,7 @@ def _save_connection(
 
 
 def _require_safe_passwords(before: Connection, request: Reconnection) -> None:
-    """Raises Invalid where a stored password would be shown to another host than it was given for, or unprotected."""
+    """Raises Invalid if a stored password would be sent to a host other than its own, or without protection."""
     servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
     for name, (known, change) in servers.items():
         if not isinstance(change, ServerChange) or change.password is not UNSET:
@@ -243,7 +243,7 @@ def _require_safe_passwords(before: Connection, request: Reconnection) -> None:
 
 
 def _mailbox_identity(imap: Endpoint) -> tuple[str, int, str]:
-    """What may be another mailbox where it differs: UIDs are not to be trusted then."""
+    """What identifies the mailbox at its server; if it differs, stored UIDs cannot be trusted."""
     return imap.host.lower(), imap.port, imap.username
 
 
@@ -293,7 +293,7 @@ def _check_security(imap: Server | ServerChange, smtp: Server | ServerChange) ->
             refuse_control_characters(f"/{name}/{field}", text or "")
 
 
-# --- Every mailbox as administrators see it: its settings, and never its mail ---
+# --- Every mailbox, for administrators ---
 
 
 class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):
@@ -317,7 +317,11 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
 
 
 @operation(
-    needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, asks_servers=True, tag="admin_accounts"
+    needs=Capability.ADMIN_ACCOUNTS,
+    https=True,
+    check_request=_require_unlimited,
+    asks_servers=True,
+    tag="admin_accounts",
 )
 def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAccountOfMember) -> Account:
     """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved.
@@ -330,15 +334,15 @@ def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAcco
     return connect_account(appliance, caller, owner.id, request, Capability.ADMIN_ACCOUNTS)
 
 
-# --- Who besides its owner reaches a mailbox. The owner decides; an administrator can only take access away ---
+# --- Access: who besides its owner can use a mailbox ---
 #
-#     the owner, with a session ........ gives and takes
-#     who holds admin.accounts ......... takes, also from all but some; from elsewhere only by HTTPS (administration)
-#     whom the mailbox is granted to ... nothing
+#     the owner, in a session ............ grants and removes
+#     whoever holds admin.accounts ....... removes only, also when all members had access; remotely only over HTTPS
+#     those who were granted access ...... nothing
 #
-# It holds with the next request of everybody, under every credential, and for what they scheduled when it is due.
+# A change takes effect with everybody's next request, under every credential, and for their scheduled messages.
 #
-# Which of these a caller is shows only after the mailbox is reached, so `https_required` comes after 404 here.
+# The caller's relation to the mailbox is known only once the mailbox is found, so 404 comes before `https_required`.
 
 
 _MAX_SHARED_WITH = 1000
@@ -354,7 +358,7 @@ class AccessList(Input, frozen=True, kw_only=True):
     ]
 
 
-def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `Allows`
+def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `AccountCheck`
     """Raises Denied, or HttpsRequired for remote administration."""
     if _acts_as_owner(caller, account):
         return
@@ -365,7 +369,7 @@ def _require_may_change_access(appliance: Appliance, caller: Caller, account: Ac
         raise HttpsRequired
 
 
-@operation(anywhere=Capability.ADMIN_ACCOUNTS, allows=_require_may_change_access, tag="sharing")
+@operation(any_mailbox_with=Capability.ADMIN_ACCOUNTS, check_account=_require_may_change_access, tag="sharing")
 def set_access(appliance: Appliance, caller: Caller, account: Account, request: AccessList) -> Account:
     """Say who reaches a mailbox besides its owner. It holds with everybody's next request.
 
@@ -394,7 +398,7 @@ def _acts_as_owner(caller: Caller, account: Account) -> bool:
 
 
 def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
-    """Raises Denied where anybody would be given access: none of them is, where all had it and some keep it."""
+    """Raises Denied if anybody would gain access; an administrator who keeps some of all gives nobody anything new."""
     if now.shared_with_all and not shared_with_all:
         return
     if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):
@@ -402,7 +406,7 @@ def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[st
         raise Denied(reason=reason, details=(Detail("owner", now.owner_member_id),))
 
 
-# --- Finding the servers of a mailbox from its address, before it is connected ---
+# --- Discovery: the servers of a mailbox, found from its address before it is connected ---
 
 
 DiscoverySource = Annotated[
@@ -465,13 +469,13 @@ class Discovered(Wire, frozen=True, kw_only=True):
 @operation(access=Access.SESSION, asks_servers=True, tag="discovery")
 def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovered:  # noqa: ARG001 - for every session
     """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
-    found = discovery.discover(request.email, _discovery_means(appliance, appliance.settings))
+    found = discovery.discover(request.email, _discovery_options(appliance, appliance.settings))
     said = (Said(source=one.source, found=one.servers is not None, outcome=one.message) for one in found.results)
     candidates = tuple(map(_to_candidate, found.candidates))
     return Discovered(email=request.email, candidates=candidates, sources=tuple(said))
 
 
-def _discovery_means(appliance: Appliance, settings: Settings) -> discovery.DiscoveryOptions:
+def _discovery_options(appliance: Appliance, settings: Settings) -> discovery.DiscoveryOptions:
     directory = settings.text(_DIRECTORY_SETTING)
     return discovery.DiscoveryOptions(
         appliance.calls,

@@ -1,4 +1,4 @@
-"""Bulk actions: one thing done to many messages, at their server first."""
+"""Bulk actions: one action on many messages, at their server first."""
 
 from typing import Annotated, get_args
 

@@ -1,4 +1,4 @@
-"""API keys: members' own, everybody's for administrators, and what a key may do."""
+"""API keys: members' own, every key for administrators, and what a key may do."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
-# --- What a key is to be allowed: how what a request gives combines with what the key stores. Values to values ---
+# --- Permissions: how a request combines with what the key stores. Values to values ---
 
 
 AdminCapability = Literal["admin.accounts", "admin.members", "admin.api_keys", "admin.license", "admin.audit"]
@@ -65,7 +65,7 @@ class KeyChange(Input, frozen=True, kw_only=True):
 
 
 def grants_administration(body: object) -> bool:
-    """Whether a decoded body gives a key a capability of administration, whatever else is right or wrong with it."""
+    """Whether a decoded body gives a key an administrative capability; the rest of the body may be invalid."""
     asked = body if isinstance(body, dict) else {}
     lists = (asked.get(name) for name in ("supplementalCapabilities", "customCapabilities"))
     given = (one for each in lists if isinstance(each, list) for one in each)
@@ -73,17 +73,17 @@ def grants_administration(body: object) -> bool:
 
 
 def first_permissions(given: KeyChange) -> KeyPermissions:
-    """What a new key stores. Raises Invalid unless a profile or custom capabilities are given, and not both."""
+    """The permissions of a new key. Raises Invalid unless it gives a profile or custom capabilities, and not both."""
     if given.custom_capabilities is UNSET and given.permission_profile is UNSET:
         raise Invalid.at("/permissionProfile", "Give `permissionProfile` or `customCapabilities`.")
     return changed_permissions(KeyPermissions("read-only", ()), given)
 
 
 def changed_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
-    """What a key stores that stored `before`. Raises Invalid where a request says two things at once.
+    """The permissions of a key that stored `before`. Raises Invalid if the request contradicts itself.
 
-    Custom capabilities replace everything. A profile keeps the supplemental capabilities unless they are given, also
-    those of a key that was custom.
+    Custom capabilities replace everything. A profile keeps the supplemental capabilities unless the request gives
+    them; this also holds for a key that had custom ones.
     """
     _refuse_contradictions(before, given)
     after = before
@@ -116,7 +116,7 @@ def _custom_permissions(capabilities: Iterable[Capability]) -> KeyPermissions:
 
 
 def _profile_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
-    # A lone supplemental set on a custom key has been refused.
+    # A custom key that gets only supplemental capabilities has been refused already.
     profile = before.profile if given.permission_profile is UNSET else given.permission_profile
     added = before.supplemental if given.supplemental_capabilities is UNSET else given.supplemental_capabilities
     supplemental = _unique_capabilities(map(Capability, added))
@@ -131,8 +131,11 @@ def _merge_account_ids(before: KeyPermissions, given: KeyChange) -> tuple[str, .
 
 
 def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Each once, in the order that was given."""
+    """Each capability once, in the given order."""
     return tuple(dict.fromkeys(capabilities))
+
+
+# --- The operations ---
 
 
 _MAX_KEY_ID = 200
@@ -164,7 +167,7 @@ class IssuedKey(Wire, frozen=True, kw_only=True):
 
 def _require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
     key_id = values.get("keyId", "")
-    if len(key_id) <= _MAX_KEY_ID:  # a longer one is a fault of the request
+    if len(key_id) <= _MAX_KEY_ID:  # a longer one is an invalid request
         appliance.store.api_keys.get(key_id)
 
 
@@ -208,7 +211,7 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Op
     return _create(appliance, caller, request.member_id, request, Capability.ADMIN_API_KEYS)
 
 
-@operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_require_key_exists)
+@operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
 def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> OperationResult[ApiKey]:
     """Change what an API key may do, or the mailboxes it is limited to; what is left out stays.
 
@@ -232,7 +235,7 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
         return OperationResult(store.api_keys.set_permissions(key_id, after), _capability_warnings(added))
 
 
-@operation(needs=Capability.ADMIN_API_KEYS, https=True, permits=_require_key_exists)
+@operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
 def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deleted:
     """Revoke anybody's API key: from now on nothing can be asked with it."""
     return _revoke(appliance, caller, key_id, None, Capability.ADMIN_API_KEYS)
@@ -250,7 +253,7 @@ def _create(
         permissions.require_grantable(found, held, owner_id=owner_id, before=None, after=after)
         refuse_control_characters("/name", request.name)
         owner = get_named_member(store, owner_id, "/memberId")
-        if owner_id != found.member.id:  # what it did would be told of the other one
+        if owner_id != found.member.id:  # what this key does would be reported as the member's own acts
             permissions.require_may_change_admins(found, owner.role)
         _require_reachable_accounts(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
@@ -259,12 +262,12 @@ def _create(
 
 
 def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
-    """What capabilities amount to that one does not see from their names."""
+    """Warnings about capabilities that allow more than their names show."""
     return (_ALL_MAIL_WARNING,) if Capability.ADMIN_MEMBERS in granted else ()
 
 
 def _responsible_member(store: Store, found: FoundCredential) -> str:
-    """The member who may be the one that asks: of a key that somebody else made for its owner, its maker."""
+    """The member accountable for the request: for a key that somebody else made for its owner, the maker."""
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
 
@@ -290,7 +293,7 @@ def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after:
 
 
 def _require_reachable_accounts(store: Store, owner_id: str, request: KeyChange) -> None:
-    """Raises Invalid where the key's owner does not reach one of the mailboxes that are given; names all of these."""
+    """Raises Invalid, naming every given mailbox that the key's owner cannot access."""
     if not request.accounts:
         return
     reached = {account.id for account in store.accounts.list_reachable(owner_id)}

@@ -1,4 +1,4 @@
-"""The audit log: read, checked, and what others did to a member told to that member."""
+"""The audit log: read and verified; and what others did to a member, reported to that member."""
 
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -20,7 +20,7 @@ Action = Annotated[
 ]
 Outcome = Annotated[Literal["success", "failure", "denied"], Meta(description="Only what ended so.")]
 _AUDIT_LIST, _OWN_AUDIT_LIST = "audit", "own audit"
-#: How long a member is told of what others did to them.
+#: How long a member is warned of what others did to them.
 WARN_FOR = timedelta(days=7)
 _WARNING_TEXTS = {
     "password_reset.create": "{who} issued a password reset for you",
@@ -33,7 +33,7 @@ _WARNING_TEXTS = {
     "api_key.create": "{who} made an API key for you",
     "api_key.update": "{who} changed an API key of yours",
     "api_key.revoke": "{who} revoked an API key of yours",
-    # Whoever made it was shown its token, and may be the one who uses it.
+    # The maker of a key was shown its token, and may be the one who uses it.
     "api_key.use": "An API key that an administrator made for you did something in your name",
     "account.create": "{who} connected a mailbox for you",
     "account.access": "{who} changed who has access to a mailbox of yours",
@@ -99,7 +99,7 @@ def verify_events(appliance: Appliance, caller: Caller) -> AuditVerdict:  # noqa
 
 
 def verify_audit_log(store: Store) -> AuditVerdict:
-    """What looking through the audit log of a store finds."""
+    """The result of verifying the audit log of a store."""
     check = store.audit.verify()
     broken = check.broken
     fault = None if broken is None else AuditFault(number=broken.number, id=broken.id, reason=broken.reason)
@@ -107,8 +107,8 @@ def verify_audit_log(store: Store) -> AuditVerdict:
 
 
 def security_warnings(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
-    """What others did to a member in the last days that they should know of: a sentence for each kind and day."""
-    # To the hour, so that what was found serves many requests.
+    """Warnings about what others did to a member in the last days: a sentence for each kind and day."""
+    # Rounded to the hour, so that one lookup serves many requests.
     since = to_timestamp(clock.now() - WARN_FOR)[:13]
     return tuple(
         _warning_text(deed)

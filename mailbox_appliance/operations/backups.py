@@ -1,7 +1,4 @@
-"""Backups: made, listed, verified, downloaded and restored.
-
-What lies in them is encrypted; see `store/backup/container.py`.
-"""
+"""Backups: create, list, verify, download, restore. Their contents are encrypted: see `store/backup/container.py`."""
 
 import os
 import zlib
@@ -30,7 +27,7 @@ from mailbox_appliance.store.restore.unpack import PresentKey
 _BACKUP_LIST = "backups"
 _READ_SIZE = 128 * 1024
 _MEDIA_TYPE = "application/octet-stream"
-#: Told with a backup that needs no passphrase.
+#: Shown with a backup that needs no passphrase.
 UNSEALED_WARNING = (
     "Whoever has this file can open it: the store's key lies in it in plain. Keep it as safe as the store itself, or "
     "make one with a passphrase."
@@ -149,26 +146,26 @@ def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> 
 
 
 def stray_warnings(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
-    """What is to be told of files in `backups/` that are not listed."""
+    """Warnings about files in `backups/` that are not listed."""
     return tuple(_STRAY_TEXTS[one.why].format(one=one) for one in strays)
 
 
 def backup_warnings(backup: Backup) -> tuple[str, ...]:
-    """What is to be told with a backup."""
+    """Warnings about a backup."""
     return () if backup.passphrase_protected else (UNSEALED_WARNING,)
 
 
 def _sort_key(backup: Backup) -> int:
-    """Where a backup stands among others: by its time, in milliseconds; of one moment by something that stays."""
+    """The order of a backup in the list: its time in milliseconds, then something that never changes."""
     try:
         made = to_millis(from_timestamp(backup.created_at))
-    except ValueError:  # nobody has looked yet whether its manifest is true
+    except ValueError:  # the manifest has not been verified yet
         made = 0
     return made << 16 | zlib.crc32(backup.id.encode()) & 0xFFFF
 
 
 def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
-    """A backup and its file. Raises NotFound, and for one that is damaged what is wrong with it."""
+    """A backup and its file. Raises NotFound, and for a damaged backup an error that says what is damaged."""
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
     if found is None:
@@ -178,7 +175,7 @@ def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
 
 
 class FileChunks(Iterator[bytes]):
-    """A file as it is at this moment, piece by piece; what becomes of its name meanwhile changes nothing. Close it."""
+    """The pieces of a file as it is when opened; renaming or deleting it later changes nothing. Close it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.size = file, os.fstat(file.fileno()).st_size
@@ -191,11 +188,11 @@ class FileChunks(Iterator[bytes]):
         return piece
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
-# --- Restoring a backup: verified and unpacked while serving; then the service starts again on what was restored ---
+# --- Restore: verified and unpacked while serving; then the service starts again on what was restored ---
 
 
 class Restoration(Input, frozen=True, kw_only=True):
@@ -227,7 +224,7 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Opera
             raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
         prepared = _prepare_restore(appliance, caller, file, request, progress)
         appliance.start_restore(prepared, caller.actor)
-        appliance.exclusive_job.never_release()  # until this appliance is no more
+        appliance.exclusive_job.never_release()  # until this appliance has stopped
     return OperationResult(prepared.summary, status=202)
 
 

@@ -1,6 +1,6 @@
-"""What is in a message: its body page by page, attachments and links to them, its source.
+"""What a message contains: its body page by page, attachments and links to them, its raw message.
 
-From the store; fetched from the server where it is missing.
+Read from the store; fetched from the server if it is missing there.
 """
 
 import hashlib
@@ -33,10 +33,10 @@ from mailbox_appliance.store.audit import Mac
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
-# --- A body as it is read, with warnings of what was left out, or could not be told ---
+# --- A body in the requested form, with warnings about what was left out or could not be decided ---
 
 
-_LARGE_TEXT = 500_000  # characters from which on a text is kept till the next one: it is asked for page after page
+_LARGE_TEXT = 500_000  # characters from which on the last text is kept, since its next page is likely to be asked for
 
 _cache_lock = threading.Lock()
 _cached_text: dict[bytes, tuple[str, HiddenText]] = {}
@@ -45,7 +45,7 @@ _cached_text: dict[bytes, tuple[str, HiddenText]] = {}
 def body_in_form(
     stored: StoredBody, form: BodyFormat, readers: HtmlReaders, *, visible_only: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a body in the form that is wanted, made from another one if the message lacks it, and warnings.
+    """Return a body in the requested form, made from another one if the message lacks it, and warnings.
 
     HTML that cannot be analyzed in time is replaced by the plain part, or by the text of its tags.
     """
@@ -69,7 +69,7 @@ def body_in_form(
 
 
 def readable_text(text: str) -> tuple[str, HiddenText]:
-    """Return what is seen of a text, and what was left out."""
+    """Return the visible text, and what was left out."""
     if len(text) < _LARGE_TEXT:
         return visible_text(text)
     key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -89,6 +89,9 @@ def _difference_warnings(differs: bool | None) -> tuple[str, ...]:
 
 def _text_to_html(text: str) -> str:
     return f"<pre>{escape(text, quote=False)}</pre>" if text else ""
+
+
+# --- Bodies, raw messages and attachments ---
 
 
 BodyOffset = Annotated[int, Meta(ge=0, le=1 << 31, description="Where to begin: `nextOffset` of the page before.")]
@@ -157,14 +160,14 @@ def get_body(
 
 
 def fetch_body(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
-    """Have the body of a message fetched, of which only the header is here; warnings where that cannot be done now."""
+    """Fetch the body of a message of which only the header is stored; return warnings if that is not possible now."""
     with appliance.io_slot() as has_place:
         if has_place:
             try:
                 appliance.body_fetcher.ensure_body(account.id, message_id)
                 return ()
             except (SyncRequired, Throttled, Unavailable, Unsupported):
-                pass  # what is here is better than nothing
+                pass  # what is stored is better than nothing
     return (_NOT_YET,)
 
 
@@ -188,13 +191,13 @@ def _get_file(appliance: Appliance, wanted: PartRequest) -> Download:
         return appliance.attachment_fetcher.fetch(wanted)
 
 
-# --- The whole source of a message for what is made of it here: from the store, else fetched once from its server ---
+# --- Raw messages, for operations that work on one: from the store, else fetched once from the server ---
 
 
 def read_source(appliance: Appliance, account: Account, message_id: str) -> bytes:
-    """The source of a message. Waits for the server where it is not here: have a waiting place, and no transaction.
+    """The raw message. Waits for the server if it is not stored: hold an I/O slot, and no transaction.
 
-    Raises NotFound, SyncRequired, and what stands for a fault of the server's.
+    Raises NotFound, SyncRequired, and the error that stands for a server's failure.
     """
     wanted: PartRequest = appliance.attachment_fetcher.request_source(account.id, message_id)
     found = appliance.attachment_fetcher.find(wanted) or appliance.attachment_fetcher.fetch(wanted)
@@ -206,21 +209,20 @@ def read_source(appliance: Appliance, account: Account, message_id: str) -> byte
             close()
 
 
-# ---
-# Links to attachments for programs that hold no credential, such as one that an assistant tells to fetch a file.
+# --- Links to attachments, for programs that hold no credential, such as one that an AI agent has fetch a file ---
 #
-# A link holds what it is for and when it ends, signed with a key of the store's: nothing is stored for it, it
-# survives a restart, and it is as good as the credential that asked for it, at the moment when somebody follows it.
+# A link contains its target and its end, signed with a key of the store. Nothing is stored for it, it survives a
+# restart, and following it needs the credential that asked for it to be valid and permitted at that moment.
 
 
 _LINK_LIFETIME = timedelta(minutes=5)
 _DOWNLOAD_PATH = "/api/v1/downloads/"
-_MAC_SIZE = 16  # bytes of the authentication code: 2^128 are not tried in 5 minutes
-_MAX_LINK_TOKEN = 1000  # characters; ids of earlier releases are longer than ours
+_MAC_SIZE = 16  # bytes of the authentication code: nobody tries 2^128 values in 5 minutes
+_MAX_LINK_TOKEN = 1000  # characters; IDs of earlier releases are longer than today's
 
 
 class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a link is for, on behalf of whom, and until when (milliseconds since 1970)."""
+    """The target of a link, the member it is for, and when it ends (milliseconds since 1970)."""
 
     kind: Literal["session", "api_key"]
     credential_id: str
@@ -283,21 +285,21 @@ def _encode_token(token: bytes) -> str:
 
 
 def _verify_link(store: Store, token: str) -> _LinkTarget | None:
-    """What a token says; None for one that is not of this store."""
+    """What a token contains; None for one that this store did not sign."""
     if len(token) > _MAX_LINK_TOKEN or not token.isascii():
         return None
     try:
         raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except NotBase64:
         return None
-    if _encode_token(raw) != token:  # padding, or what decoding passes over: one link is one text
+    if _encode_token(raw) != token:  # padding, or characters that decoding ignores: one link has one spelling
         return None
     seal, content = raw[:_MAC_SIZE], raw[_MAC_SIZE:]
     if not hmac.compare_digest(seal, _link_mac(store, content)):
         return None
     try:
         return decode_msgpack(content, _LinkTarget)
-    except msgspec.ValidationError:  # of another release, just before an update
+    except msgspec.ValidationError:  # made by another release, just before an update
         return None
 
 

@@ -1,6 +1,6 @@
-"""From what a door hands over to typed values; a fault names its place in the request.
+"""Decode what an interface passes on into typed values; an error names the place of the value in the request.
 
-Also canonical JSON (by which a retry is told from another request), bodies too large to hold, and cursors of lists.
+Also: bodies too large for memory, canonical JSON (which tells a retry from another request), and cursors of lists.
 """
 
 import base64
@@ -24,8 +24,7 @@ from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 from mailbox_appliance.model.content import Base64Text, Content
 from mailbox_appliance.model.decoding import convert, decode_untyped_json
 
-# ---
-# What a value must be, in words for people: the sentences of msgspec (0.19 to 0.22) are written for programmers.
+# --- What a value must be, in words for people: msgspec (0.19 to 0.22) writes its messages for programmers ---
 
 
 _KIND_NAMES = {
@@ -68,7 +67,7 @@ def _length_text(found: re.Match[str]) -> str:
     return f"This must {'be' if what == 'character' else 'have'} {bound}."
 
 
-#: What msgspec says, and what people are told. The first that fits counts; of anything else only that it is wrong.
+#: msgspec's messages and ours. The first pattern that fits counts; any other message only becomes "not valid".
 _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern, re.DOTALL), told)
     for pattern, told in (
@@ -94,7 +93,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] =
 
 
 def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()) -> str:
-    """What a person is told where msgspec says `sentence` of what lies at `steps` in a value of this type."""
+    """The message for people when msgspec reports `sentence` about the value at `steps` of this type."""
     if pattern := _PATTERN.fullmatch(sentence):
         return _expectations(annotation).get(pattern[1], "This has a character that is not allowed here.")
     if _CHOICE.fullmatch(sentence):
@@ -105,14 +104,14 @@ def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()
 
 @cache
 def is_whole_number(annotation: Any) -> bool:
-    """Whether values of this type are whole numbers and nothing else, but for None."""
+    """Whether values of this type are whole numbers only, apart from None."""
     return all(
         isinstance(kind, inspect.IntType | inspect.NoneType) for kind in _flatten_kinds([inspect.type_info(annotation)])
     )
 
 
 def _flatten_kinds(kinds: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    """The kinds themselves: out of unions, without what is noted beside them."""
+    """The single kinds: unions are taken apart, and what annotates them is dropped."""
     for kind in kinds:
         if isinstance(kind, inspect.Metadata):
             yield from _flatten_kinds([kind.type])
@@ -130,7 +129,7 @@ def _kinds_at(kinds: Iterable[inspect.Type], steps: Iterable[str]) -> list[inspe
 
 
 def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
-    """What may lie in a value of this kind under a field's name, a place in a list, or a key (`...`)."""
+    """The kinds of what is in a value of this kind under a field's name, an index, or a key (`...`)."""
     if isinstance(kind, inspect.StructType):
         yield from (field.type for field in kind.fields if field.encode_name == step)
     elif isinstance(kind, inspect.CollectionType):
@@ -171,10 +170,10 @@ def _parts(one: inspect.Type | inspect.Field) -> Iterator[object]:
         yield from value if isinstance(value, tuple) else (value,)
 
 
-# --- One value that an operation takes: its names, its type, and where it stands in a REST call ---
+# --- Parameters: single values of an operation, their names and types, and their place in a REST call ---
 
 
-#: Parameters that travel in a header of a REST call.
+#: Parameters that are a header of a REST call.
 HEADERS = {"idempotencyKey": "Idempotency-Key"}
 
 
@@ -189,17 +188,17 @@ class Parameter:
 
     @property
     def place(self) -> str:
-        """Where it stands in a REST call, unless it is part of the path: in a header or in the query."""
+        """Its place in a REST call, unless it is part of the path: a header or the query."""
         return "header" if self.wire in HEADERS else "query"
 
     @property
     def pointer(self) -> str:
-        """How a fault names it: `header:Idempotency-Key`, `query:limit`."""
+        """Its name in errors: `header:Idempotency-Key`, `query:limit`."""
         return value_pointer(self.place, self.wire)
 
     @property
     def is_required(self) -> bool:
-        """Whether it must be given."""
+        """Whether a request must give it."""
         return self.default is PythonParameter.empty
 
 
@@ -209,14 +208,14 @@ def wire_name(name: str) -> str:
 
 
 def value_pointer(place: str, wire: str) -> str:
-    """How a fault names a value: `header:Idempotency-Key`, `query:limit`."""
+    """The name of a value in errors: `header:Idempotency-Key`, `query:limit`."""
     return f"{place}:{HEADERS.get(wire, wire) if place == 'header' else wire}"
 
 
-# --- JSON bodies that are too large to hold: long base64 texts stay where they are, and only the rest is decoded ---
+# --- JSON bodies too large for memory: long base64 texts stay on disk, and only the rest is decoded ---
 #
 # A body with files is a small object around long texts. Each long text is replaced by a short one before the JSON is
-# decoded. Afterwards the contents of attachments become `LargeText`; any other long text is put back as it was.
+# decoded. Afterwards the contents of attachments become `LargeText`; every other long text is put back unchanged.
 
 
 _MIN_LONG = 4000
@@ -225,20 +224,20 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
 class LargeText:
-    """A long text of the characters of base64, still in the body that it came in."""
+    """A long text of base64 characters, still inside the body that it came in."""
 
     def __init__(self, text: Content) -> None:
         self.text = text
 
     def decode(self) -> Content:
-        """The bytes that it stands for. Raises ValueError where it is not base64."""
+        """The bytes that it encodes. Raises ValueError if it is not base64."""
         return Base64Text(self.text)
 
 
 def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
-    """The value that a JSON text stands for, with `LargeText` as `content` of attachments.
+    """The value of a JSON text, with `LargeText` as `content` of attachments.
 
-    `decode` reads the small text that is left. Raises InvalidJson.
+    `decode` reads the small text that remains. Raises InvalidJson.
     """
     texts: dict[str, LargeText] = {}
     small = b"".join(_LongTextExtractor(body, texts).pieces())
@@ -251,7 +250,7 @@ def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
 
 
 class _LongTextExtractor:
-    """Reads a body once. `texts` gets what is replaced, by what stands for it."""
+    """Reads a body once. `texts` maps each replacement to the text it replaced."""
 
     def __init__(self, body: Content, texts: dict[str, LargeText]) -> None:
         self._body, self._texts = body, texts
@@ -259,7 +258,7 @@ class _LongTextExtractor:
 
     def pieces(self) -> Iterator[bytes]:
         """The small text."""
-        held, start, place = b"", None, 0  # `start`: of the long text we are in; `place`: of the first byte of `held`
+        held, start, place = b"", None, 0  # `start`: of the long text being read; `place`: of the first byte of `held`
         for piece in self._body.pieces():
             held += piece
             while held:
@@ -293,7 +292,7 @@ class _LongTextExtractor:
 
 
 def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
-    """Put the texts where files are expected; answers which."""
+    """Put the long texts where files are expected; return the names of those used."""
     attachments = value.get("attachments") if isinstance(value, dict) else None
     placed = set[str]()
     for attachment in attachments if isinstance(attachments, list) else ():
@@ -305,7 +304,7 @@ def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
 
 
 def _restore_texts(value: Any, texts: dict[str, Content]) -> Any:
-    """The value with every other text as it was, wherever it stands."""
+    """The value with every remaining text put back, wherever it is."""
     if isinstance(value, str):
         for mark, text in texts.items():
             if mark in value:
@@ -318,7 +317,10 @@ def _restore_texts(value: Any, texts: dict[str, Content]) -> Any:
     return value
 
 
-# Names in messages may be anything a client sent; the place of a fault is ours and has no backtick.
+# --- Bodies and single values, decoded to their types ---
+
+
+# Names in messages may be anything that a client sent; our own pointers contain no backtick.
 _AT_PLACE = re.compile(r" - at `(?:key in )?\$?([^`]*)`$")
 _STEP = re.compile(r"\.|\[(\d+|\.\.\.)\]")
 _NAMED_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
@@ -326,28 +328,28 @@ _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _LONG_BASE64_TEXT = re.compile(rb'"[A-Za-z0-9+/=]{4000}')
 _COLON = re.compile(rb"\s*:")
 _BASE64_PIECE = 1 << 20
-_GOT_STRING = ", got `str`"  # what stands in a query or a path is always a text
+_GOT_STRING = ", got `str`"  # a value in a query or a path is always a text
 _MAX_QUOTE = 200
 
 
 def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
-    """The structs that a body may be: one, or those of a union; nothing where the annotation is no body."""
+    """The structs that a body may be: one, or those of a union; none if the annotation is not a body."""
     choices = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     structs = tuple(choice for choice in choices if isinstance(choice, type) and issubclass(choice, msgspec.Struct))
     return structs if len(structs) == len(choices) else ()
 
 
 def decode_json(body: bytes | Content) -> object:
-    """The value that a JSON text stands for, with `LargeText` where a file is large. Raises InvalidJson.
+    """The value of a JSON text, with `LargeText` for each large file. Raises InvalidJson.
 
-    RFC 8259, without NaN and lone surrogates; RFC 7493 2.3: of a name that stands twice in an object, one program takes
-    the first value and another the last.
+    RFC 8259, without NaN and lone surrogates. RFC 7493 2.3 refuses duplicate names: one program would read the first
+    value and another the last.
     """
     if isinstance(body, Content):
         return decode_large(body, decode_json)
     try:
         found = decode_untyped_json(body)
-        # What was found well-formed is read once more for its names; files (base64) have none.
+        # Well-formed JSON is read once more to find duplicate names; files (base64) contain none.
         small = _without_files(body)
         json.loads(small, object_pairs_hook=_require_unique, parse_int=bool, parse_float=bool)
         return found
@@ -361,9 +363,9 @@ def decode_json(body: bytes | Content) -> object:
 
 
 def _without_files(body: bytes) -> bytes:
-    """The JSON text with an empty text in place of each long one that is base64 and no name.
+    """The JSON text with an empty text in place of each long base64 text that is not a name.
 
-    Never in one step over all of it: others would wait for that.
+    It never works on the whole text in one step: other threads would have to wait for that.
     """
     kept, start, place = [], 0, 0
     while (found := _LONG_BASE64_TEXT.search(body, place)) is not None:
@@ -381,7 +383,7 @@ def _is_base64(body: bytes, start: int, end: int) -> bool:
 
 
 def convert_body(raw: object, annotation: Any) -> Any:
-    """A decoded body as its struct. Of a choice it is the first whose required fields are there, else the last.
+    """Convert a decoded body to its struct; of a union, the first whose required fields are there, else the last.
 
     Raises Invalid, with a JSON pointer to the fault.
     """
@@ -397,7 +399,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
 
 
 def _convert_file(kind: type, value: object) -> object:
-    """A file from its base64 text. Raises ValueError with the sentences that msgspec has for `bytes`."""
+    """A file from its base64 text. Raises ValueError with the messages that msgspec has for `bytes`."""
     if kind is not Content:
         raise NotImplementedError
     if isinstance(value, LargeText):
@@ -412,10 +414,10 @@ def _convert_file(kind: type, value: object) -> object:
 
 
 def convert_value(text: str, annotation: Any, name: str) -> Any:
-    """A single value from its text, as it stands in a query, a header or a path. Raises Invalid.
+    """A single value from its text in a query, a header or a path. Raises Invalid.
 
-    What may be None may be left out; a text never means that, so that `null` is no yes or no. A whole number is written
-    in digits: msgspec takes 5.0 and 1e1 as well.
+    An optional value is left out, never written as `null`. A whole number consists of digits: msgspec alone would
+    accept 5.0 and 1e1.
     """
     if is_whole_number(annotation) and not _WHOLE_NUMBER.fullmatch(text):
         raise Invalid.at(name, "This must be a whole number, in digits.")
@@ -446,7 +448,7 @@ def _fits_choice(raw: object, choice: type[msgspec.Struct]) -> bool:
 
 
 def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
-    """Raises Invalid where a field is given that belongs to another shape of the body than the one that was chosen."""
+    """Raises Invalid for a field that belongs to another shape of the body than the chosen one."""
     if not _fits_choice(raw, chosen) or not isinstance(raw, dict):
         return
     own, required = _field_names(chosen), _required_fields(chosen)
@@ -488,22 +490,22 @@ def _raise_invalid(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
 
 
 def _shorten_quote(text: str) -> str:
-    """What a client sent is quoted, but not without end."""
+    """Quote what a client sent, shortened."""
     return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
 
 
-# --- Canonical JSON, by which a repeated request is told from another one ---
+# --- Canonical JSON, which tells a repeated request from another one ---
 
 
 _LONG_TEXT, _TEXT_PIECE = 1 << 20, 1 << 18  # characters
-#: Files lie no deeper in a body (`/attachments/0/content`); what is deeper is small, or is written in one step.
+#: Files are no deeper in a body (`/attachments/0/content`); what is deeper is small and written in one step.
 _MAX_DEPTH = 4
 
 
 def canonical_json(value: object) -> Iterator[bytes]:
     """A JSON value with sorted names and no spaces, in UTF-8.
 
-    In pieces, also of a single text that is long: what is done with all of it in one step, others wait for.
+    It comes in pieces, even for one long text: other threads wait while all of it is worked on in one step.
     """
     stand_in, long = secrets.token_hex(16), list[str | LargeText]()
     short = _to_json(_replace_long_texts(value, stand_in, long, _MAX_DEPTH)).split(f'"{stand_in}"')
@@ -520,7 +522,7 @@ def _encode_pieces(text: str) -> Iterator[bytes]:
 
 
 def _replace_long_texts(value: object, stand_in: str, long: list[str | LargeText], depth: int) -> object:
-    """The value with another text in place of each long one; these are added to `long`, as they will be written."""
+    """The value with a stand-in for each long text; the texts are added to `long` in the order of writing."""
     if isinstance(value, LargeText) or (isinstance(value, str) and len(value) > _LONG_TEXT):
         long.append(value)
         return stand_in
@@ -539,7 +541,7 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-# --- Cursors: where a list goes on, as an opaque text that only that list takes ---
+# --- Cursors: the position where a list continues, as an opaque text that only this list accepts ---
 
 
 _INVALID_CURSOR = "This is no cursor of a page; take `nextCursor` as it came."
@@ -547,14 +549,14 @@ _FOREIGN_CURSOR = "This cursor is of another list; take `nextCursor` of this one
 
 
 def encode_cursor(position: int | None, *of: object) -> str | None:
-    """The cursor of a position in the list that `of` names; None stays None, at the end of a list."""
+    """The cursor of a position in the list named by `of`; None, at the end of a list, stays None."""
     if position is None:
         return None
     return base64.urlsafe_b64encode(f"{position}{_list_checksum(of)}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str | None, *of: object) -> int | None:
-    """The position of a cursor. Raises Invalid for one that no list gave out, or another one than `of` names."""
+    """The position of a cursor. Raises Invalid for one that is malformed, or from another list than `of`."""
     if cursor is None:
         return None
     try:
@@ -571,5 +573,5 @@ def decode_cursor(cursor: str | None, *of: object) -> int | None:
 
 
 def _list_checksum(of: tuple[object, ...]) -> str:
-    """What tells a list from others: a checksum against mistakes only, since what is reached is checked anew."""
+    """A checksum that tells lists apart. It only prevents mistakes: access is checked again on every page."""
     return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

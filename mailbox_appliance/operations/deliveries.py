@@ -1,4 +1,4 @@
-"""Deliveries: what became of requests to send, resolved where in doubt; and scheduled sends."""
+"""Deliveries: their status, and resolving uncertain ones; scheduled messages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -100,7 +100,7 @@ def get_timeline(
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
-    """Raises NotFound where the caller does not see the operation, Denied where somebody else has to decide it."""
+    """Raises NotFound if the caller cannot see the operation, and Denied if somebody else has to resolve it."""
     lists, operation_id = appliance.store.delivery_lists, values.get("operationId", "")
     sender = lists.get_sender_id(account.id, operation_id)
     if caller.member.id not in (sender, account.owner_member_id):
@@ -109,7 +109,7 @@ def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Acco
         raise Denied(reason=reason, details=(Detail("owner", account.owner_member_id),))
 
 
-@operation(access=Access.SESSION, allows=_require_sender_or_owner)
+@operation(access=Access.SESSION, check_account=_require_sender_or_owner)
 def resolve_delivery(
     appliance: Appliance, caller: Caller, account: Account, operation_id: str, request: Resolution
 ) -> OperationResult[Delivery]:
@@ -131,15 +131,15 @@ def resolve_delivery(
 
 
 def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
-    """Our copy, to be read at once under `result.id`; None where there is no folder for it yet, or nothing to file."""
+    """The stored copy of the message (`result.id`); None if it has no folder yet, or none is to be filed."""
     try:
         sent = find_sent_folder(appliance.store, work.account_id)
-    except AllMailHidden:  # what somebody knows of the message does not depend on it
+    except AllMailHidden:  # what is known of the message does not depend on it
         return None
     return make_copy(work, sent) if sent is not None and work.status == "uncertain" and len(work.wire) else None
 
 
-# --- Scheduled sends: those that wait for their time, and how one is taken back ---
+# --- Scheduled messages: listed, changed in time, canceled ---
 
 
 _SCHEDULED_LIST = "scheduled"

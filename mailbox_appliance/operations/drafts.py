@@ -99,7 +99,7 @@ def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_i
 
 @contextmanager
 def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterator[None]:
-    """Change a draft that nobody sends, and that nobody begins to send meanwhile. Raises DraftInUse, BeingDecided."""
+    """Lock a draft against changes and sends of others. Raises DraftInUse and BeingDecided."""
     with decision_lock(appliance, draft_id):
         appliance.store.delivery_lists.require_free_draft(account.id, draft_id)
         try:
@@ -109,7 +109,7 @@ def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterat
 
 
 def _compose_version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
-    """The draft as it is to be kept, and warnings about its plain text."""
+    """The draft in the version to be saved, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = compose_message(outgoing, now, reader)
     version = DraftVersion(with_bcc(made.wire, made.bcc_header), made.message_id, now)

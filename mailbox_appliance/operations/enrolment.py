@@ -1,4 +1,4 @@
-"""Getting in by a token that is good once: set-up, invitation, password reset, console link."""
+"""Single-use tokens: first setup, invitations, password resets, and links into the console."""
 
 import hmac
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.credentials import TokenKind
 
-# --- Tokens that are good once, as those who come with one see it: whom it is for, and how it is used up ---
+# --- Invitations and password resets: looking a token up, and redeeming it ---
 
 
-# Longer than any that there is, so that a wrong one is told as such.
+# Longer than any token, so that a wrong one is reported as an invalid token.
 Token = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 @dataclass(frozen=True)
 class TokenUse:
-    """What a token is for: its kind, the act in the audit log, and what a person calls it."""
+    """The use of a token: its kind, its action in the audit log, and its name for people."""
 
     kind: TokenKind
     action: str
@@ -53,7 +53,7 @@ class TokenUse:
 
 
 def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse, token: str) -> Member:
-    """The member whom a token is for, which stays good. What is wrong counts as a failure.
+    """The member that a token is for; the token stays valid. A wrong token counts as a failed attempt.
 
     Raises InvalidToken, and MemberSuspended for the right token of a suspended member.
     """
@@ -69,9 +69,9 @@ def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse
 
 
 def redeem_token(appliance: Appliance, use: TokenUse, token: str) -> Member:
-    """The member whom a token is for; it is never good again. Inside a transaction.
+    """Redeem a token and return its member. It is not valid afterwards. Call inside a transaction.
 
-    Raises InvalidToken or MemberSuspended where that came about since it was looked up.
+    Raises InvalidToken or MemberSuspended if the token or the member changed since it was looked up.
     """
     member_id = appliance.store.one_time_tokens.redeem(use.kind, hash_token(token))
     if member_id is None:
@@ -108,7 +108,7 @@ def reset_password(appliance: Appliance, caller: Caller, request: Redemption) ->
 
 def _redeem_password_token(appliance: Appliance, caller: Caller, request: Redemption, use: TokenUse) -> LoggedIn:
     refuse_control_characters("/deviceName", request.device_name)
-    # Before the token is looked at: nobody learns by a password that is refused whether a token is good.
+    # Checked before the token: the refusal of a password does not reveal whether a token is valid.
     refuse_weak_password("/password", request.password)
     with begin_attempt(appliance, caller, {address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS}) as attempt:
         member = find_token_member(appliance, attempt, use, request.token)
@@ -120,7 +120,7 @@ def _redeem_password_token(appliance: Appliance, caller: Caller, request: Redemp
 def _set_password_and_log_in(
     appliance: Appliance, caller: Caller, request: Redemption, use: TokenUse, hashed: str
 ) -> LoggedIn:
-    """The token is used up, every other one withdrawn, the password set: what was before lets nobody in any more."""
+    """Redeem the token, revoke all others, set the password: what existed before no longer signs anybody in."""
     store, address = appliance.store, caller.origin.client_address
     with store.database.transaction(durable=True):
         member = redeem_token(appliance, use, request.token)
@@ -132,7 +132,7 @@ def _set_password_and_log_in(
     return answer
 
 
-# --- Setting up: the first administrator, once ---
+# --- First setup: the first administrator, once ---
 
 
 class SetUp(Input, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
     file = appliance.folder / SETUP_CODE
     code = file.read_text("ascii").strip() if file.exists() else ""
     if not code or not hmac.compare_digest(request.setup_code.encode(), code.encode()):
-        # With 96 bits nobody finds it; the limit bounds what guesses write, and keeps out nobody who has the code.
+        # 96 bits cannot be guessed; the limit bounds what guesses write, and never locks out who has the code.
         with begin_attempt(appliance, caller, {"set-up": MAX_FAILURES_OF_SET_UP}) as attempt:
             attempt.record_failure("setup")
         raise InvalidToken(what="set-up code")
@@ -163,14 +163,14 @@ def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
 
 
 def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> LoggedIn:
-    """The first administrator with a session; the code has been checked, or the caller owns the files."""
+    """Add the first administrator with a session. The code has been checked, or the caller owns the files."""
     refuse_control_characters("/name", request.name)
     refuse_control_characters("/deviceName", request.device_name)
     refuse_weak_password("/password", request.password, name=request.name, email=request.email)
     hashed = passwords.hash_password(request.password)
     store = appliance.store
     with store.database.transaction(durable=True):
-        if store.members.has_any():  # asked again inside the transaction: of two at once one is first
+        if store.members.has_any():  # checked again inside the transaction: of two simultaneous requests one is first
             raise _already_set_up()
         member = store.members.add(name=request.name, email=request.email, role="admin", password_hash=hashed)
         store.audit.record(actor, "setup", ("member", member.id))
@@ -181,7 +181,7 @@ def _already_set_up() -> Conflict:
     return Conflict(reason="This appliance is set up already. Log in instead.")
 
 
-# --- Links from a program that is logged in, such as the tray, into the console in a browser ---
+# --- Links from a signed-in program, such as the tray, into the console in a browser ---
 #
 # A link depends on the session that asked for it and ends with it. The session that it gives ends 90 days after the
 # password was typed.
@@ -216,7 +216,7 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
             "console_link", member_id, hash_token(token), _CONSOLE_LINK_LIFETIME, session_id=session_id
         )
         store.audit.record(caller.actor, "console_link.create", ("member", member_id))
-    # No server is sent what stands behind the `#` (RFC 3986 3.5), and no log has it.
+    # Browsers send no server what follows the `#` (RFC 3986 3.5), so no log contains it.
     base = appliance.url_for(is_local=caller.origin.is_local)
     return ConsoleLink(url=f"{base}/#console={token}", expires_at=expires_at)
 
@@ -232,7 +232,7 @@ def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedL
 
 
 def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> LoggedIn:
-    """A session that ends no later than the one it came of may live."""
+    """Begin a session that ends no later than the one it derives from."""
     address = caller.origin.client_address
     return begin_session(
         appliance, member_id, _CONSOLE_DEVICE_NAME, address, by=_CONSOLE_LINK.action, logged_in_at=logged_in_at

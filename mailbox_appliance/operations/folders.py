@@ -1,4 +1,4 @@
-"""The roles of a mailbox's folders, as its owner maps them; and the addresses that it may send as."""
+"""The roles of a mailbox's folders, as its owner assigns them; and the addresses that it may send as."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ def map_folders(
     _refuse_doubles(wanted, store.folders.get_user_mapping(account.id))
     before = store.accounts.get(account.id).folders
     with store.database.transaction(durable=True):
-        recheck_owner(store, caller, account.id)  # it may have taken the server long to answer
+        recheck_owner(store, caller, account.id)  # the server may have taken long to answer
         store.folders.set_user_mapping(account.id, wanted)
         store.folders.add_listed(account.id, listed)
         store.audit.record(caller.actor, "account.folders", ("account", account.id))
@@ -67,7 +67,7 @@ def map_folders(
 
 
 def _lost_role_warnings(before: MappedFolders, after: MappedFolders) -> Iterator[str]:
-    """What to know of each role that had a folder and has none now."""
+    """Warnings about each role that had a folder and has none now."""
     players = {getattr(after, role): role for role in after.__struct_fields__}
     for role in before.__struct_fields__:
         path = getattr(before, role)
@@ -77,7 +77,7 @@ def _lost_role_warnings(before: MappedFolders, after: MappedFolders) -> Iterator
 
 
 def _read_mapping(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
-    """The roles that were given, with the paths they go to. Raises NotFound for an unknown folder."""
+    """The given roles and the paths of their folders. Raises NotFound for an unknown folder."""
     known = {_normalize_path(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
     wanted: dict[FolderRole, str | None] = {}
     for role, given in _given_roles(mapping).items():
@@ -102,7 +102,7 @@ def _given_roles(mapping: FolderMapping) -> dict[FolderRole, str | None]:
 
 
 def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[FolderRole, str]) -> None:
-    """Raises Invalid where one folder is given two roles, Conflict where it has another one by an earlier mapping."""
+    """Raises Invalid if one folder is given two roles, and Conflict if an earlier mapping gives it another one."""
     players: dict[str, FolderRole] = {}
     for role, path in wanted.items():
         if path is not None and players.setdefault(path, role) != role:
@@ -117,7 +117,7 @@ def _normalize_path(path: str) -> str:
     return unicodedata.normalize("NFC", path)
 
 
-# --- What a mailbox may send as ---
+# --- Sender addresses ---
 
 
 @operation(needs=Capability.MAIL_READ, tag="sender_addresses")

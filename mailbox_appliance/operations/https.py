@@ -1,4 +1,4 @@
-"""HTTPS: whether it is offered, where, and with which certificate. For its operator and for administrators."""
+"""HTTPS: whether it is on, where, and with which certificate. For the operator and for administrators."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +22,7 @@ from mailbox_appliance.operations.settings import (
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.inspect import CertificateFacts, certificate_warnings, read_facts
 
-#: Of a certificate with its chain, or of a key, as a text; they have some thousand.
+#: Characters of a certificate with its chain, or of a key; real ones have some thousand.
 MAX_PEM_CHARACTERS = 64 * 1024
 _PINNED_WARNING = (
     "The certificate is another one now: clients that pinned the one before log in again, with"
@@ -33,7 +33,7 @@ _UNTRUSTED_WARNING = (
     " complete (import the file with all of it), or the authority is a private one."
 )
 
-#: What a change names, and the setting.
+#: Each field of a change, and its setting.
 _SETTINGS = {"enabled": "server.https", "port": "server.https_port", "host": "server.https_host"}
 _UNLINKED_WARNING = (
     "The files of the certificate were links, and are copies now: what renews the files that they led to is not"
@@ -101,7 +101,7 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
         was_lost = is_certificate_lost(appliance)
         told = change_settings(appliance, caller, changes)
         if changes and appliance.https is not None and appliance.https.trouble is not None:
-            appliance.https.apply()  # it was asked for before, and could not be done then
+            appliance.https.apply()  # it was requested before and could not be done then
         answer = _https_answer(appliance)
     if was_lost and answer.data.certificate is not None:
         told = (*told, _PINNED_WARNING.format(answer.data.certificate.fingerprint))
@@ -114,7 +114,7 @@ def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificat
 
     It is looked at first: 400 says what is wrong with it.
     """
-    # Each character is a byte, so that what is no PEM can be told from what it is.
+    # Each character becomes a byte, so that a text that is not PEM is reported as such.
     texts = (text.encode("latin-1", "replace") for text in (request.certificate, request.private_key))
     return _replace_certificate(appliance, lambda: import_certificate(appliance, caller.actor, *texts))
 
@@ -134,12 +134,12 @@ def rotate(appliance: Appliance, caller: Caller) -> OperationResult[Https]:
 
 
 def _replace_certificate(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[Https]:
-    with appliance.settings_lock:  # who asks is told of their own certificate, and not of the next one's
+    with appliance.settings_lock:  # the caller is shown the certificate of their own change, not of a later one
         before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
         with _as_conflict():
             told = (*((_UNLINKED_WARNING,) if had_links else ()), *act())
         if appliance.https is not None and appliance.settings.flag("server.https"):
-            with suppress(HttpsNotOffered):  # the certificate was replaced all the same; the answer tells of trouble
+            with suppress(HttpsNotOffered):  # certificate replaced all the same; the response warns
                 appliance.https.apply()
         answer = _https_answer(appliance)
     found = answer.data.certificate
@@ -158,7 +158,7 @@ def _fingerprint(appliance: Appliance) -> str | None:
 def _https_answer(appliance: Appliance) -> OperationResult[Https]:
     listener, settings = appliance.https, appliance.settings
     trouble = None if listener is None else listener.trouble
-    certificate, warnings = _describe_certificate(appliance, told=trouble is not None)
+    certificate, warnings = _describe_certificate(appliance, is_reported=trouble is not None)
     answer = Https(
         enabled=settings.flag("server.https"),
         host=settings.text("server.https_host"),
@@ -169,10 +169,10 @@ def _https_answer(appliance: Appliance) -> OperationResult[Https]:
     return OperationResult(answer, tuple(dict.fromkeys(filter(None, (trouble, *warnings)))))
 
 
-def _describe_certificate(appliance: Appliance, *, told: bool) -> tuple[Certificate | None, tuple[str, ...]]:
-    """What the files hold, and what is to be said of them; while they do not fit, what clients see.
+def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[Certificate | None, tuple[str, ...]]:
+    """Describe the certificate in the files, with warnings; if they cannot be used, the one that clients see.
 
-    `told`: the listener says itself why they do not.
+    `is_reported`: the listener itself reports why they cannot be used.
     """
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
@@ -182,13 +182,13 @@ def _describe_certificate(appliance: Appliance, *, told: bool) -> tuple[Certific
     try:
         found = read_facts(files)
     except CertificateUnusable as problem:
-        return served, () if told else (problem.message,)
+        return served, () if is_reported else (problem.message,)
     untrusted = () if found.trusted or found.self_signed else (_UNTRUSTED_WARNING,)
     return to_certificate(found), (*certificate_warnings(found, appliance.clock.now()), *untrusted)
 
 
 def to_certificate(found: CertificateFacts) -> Certificate:
-    """What a certificate says, as clients see it."""
+    """A certificate, as clients see it."""
     return Certificate(
         fingerprint=found.fingerprint,
         not_before=to_timestamp(found.not_before),
@@ -201,7 +201,7 @@ def to_certificate(found: CertificateFacts) -> Certificate:
 
 @contextmanager
 def _as_conflict() -> Iterator[None]:
-    """What the files do not allow is at odds with what is there; nothing is wrong with the request."""
+    """Turn a refusal of the files into a Conflict: nothing is wrong with the request."""
     try:
         yield
     except CertificateUnusable as problem:

@@ -1,7 +1,7 @@
-"""The licence: none is needed. Where an operator sells or hosts the appliance, a signed one sets limits.
+"""Licenses. None is needed; if an operator sells or hosts the appliance, a signed license sets limits.
 
-Whoever makes a member or connects a mailbox asks `require_room_for_...` inside the transaction; the endpoints that
-list 502 ask `require_verified` first. Reading mail asks nothing of this.
+Operations that add a member or connect a mailbox call `require_room_for_...` inside the transaction. Endpoints that
+list 502 call `require_verified_license` first. Reading mail never depends on a license.
 
 An issuer that refuses and one that does not reply count the same: there are 7 days to fix it.
 """
@@ -76,7 +76,7 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
 
 
 def require_verified_license(appliance: Appliance) -> None:
-    """Raises Unverified where the licence could not be confirmed for days."""
+    """Raises Unverified if the license could not be confirmed for days."""
     if current_license(appliance).status == "unverified":
         raise Unverified(
             reason="for 7 days its issuer did not say that it is good, or it is not of the configured issuer. Set it"
@@ -85,24 +85,24 @@ def require_verified_license(appliance: Appliance) -> None:
 
 
 def require_room_for_member(appliance: Appliance) -> None:
-    """Raises PlanDenied where the licence allows no further member."""
+    """Raises PlanDenied if the license allows no further member."""
     most = _current_limits(appliance).max_members
     if most is not None and appliance.store.members.count() >= most:
         _refuse_by_plan("maxMembers", f"it is for {most} members, and there are as many.")
 
 
 def require_room_for_account(appliance: Appliance) -> None:
-    """Raises PlanDenied where the licence allows no further mailbox."""
+    """Raises PlanDenied if the license allows no further mailbox."""
     most = _current_limits(appliance).max_accounts
     if most is not None and appliance.store.accounts.count() >= most:
         _refuse_by_plan("maxAccounts", f"it is for {most} mailboxes, and there are as many.")
 
 
 def current_license(appliance: Appliance) -> License:
-    """How the appliance is licensed now."""
+    """The current license of the appliance."""
     installed = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
     key = licence.issuer_key(appliance.settings)
-    # Without an issuer nobody is licensed: the limits are those of whoever sells or hosts the appliance.
+    # Without an issuer there is no licensee: the limits are those of whoever sells or hosts the appliance.
     if installed is None or key is None:
         return licence.COMMUNITY
     is_online = bool(licence.verify_url(appliance.settings))
@@ -111,7 +111,7 @@ def current_license(appliance: Appliance) -> License:
 
 
 def _check_license(appliance: Appliance, token: str) -> None:
-    """Raises Invalid, which never quotes the token."""
+    """Raises Invalid; the message never quotes the token."""
     key = licence.issuer_key(appliance.settings)
     if key is None:
         hint = "set `license.issuer_public_key` to the key of who issued it, and start the appliance again."
@@ -125,9 +125,9 @@ def _check_license(appliance: Appliance, token: str) -> None:
 
 
 def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
-    """Why the issuer could not be asked about a licence; None where it says that it is good, or nobody is to be asked.
+    """Why the issuer could not be asked; None if the license is confirmed, or there is no issuer to ask.
 
-    Raises Invalid where it says that it is not, and Unverified where there is no place to wait for it.
+    Raises Invalid if the issuer refuses the license, and Unverified if no I/O slot is free to wait for it.
     """
     settings = appliance.settings
     url, ca_file = licence.verify_url(settings), settings.text("remote.ca_file")
@@ -149,7 +149,7 @@ def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
 
 
 def _to_installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> InstalledLicence:
-    """What is kept of a licence that was asked about now. Raises Unverified where that has failed for too long."""
+    """The license to store after asking the issuer now. Raises Unverified if that has failed for too long."""
     now, installed = appliance.clock.now(), InstalledLicence(token)
     if not licence.verify_url(appliance.settings):
         return installed

@@ -1,7 +1,8 @@
-"""Members, as administrators look after them: invited, changed, suspended; and their sessions.
+"""Members, for administrators: invite, change, suspend, reset the password, remove; and their sessions.
 
-An API key, whatever it holds, touches no administrator and makes none (`permissions.guard_admins`). Who is one is asked
-before the body is read, and again inside the transaction: somebody may be raised in between.
+An API key never changes an administrator and makes nobody one, whatever its capabilities
+(`permissions.require_may_change_admins`). Who is an administrator is checked before the body is read and again inside
+the transaction: somebody may become one in between.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,15 +25,7 @@ from mailbox_appliance.operations.sessions import end_sessions
 from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.store import Store
 
-# ---
-# Members, as administrators look after them: who there is, invited, changed, suspended, given a new password,
-# removed.
-#
-# An API key, whatever it holds, touches no administrator and makes none (`permissions.guard_admins`). Who is one is
-# asked before the body is read, and again inside the transaction: somebody may be raised in between.
-
-
-# What it is called that somebody becomes this.
+#: The action in the audit log when somebody gets this role or status.
 _ACTION_OF_CHANGE: Mapping[Role | MemberStatus, str] = {
     "admin": "member.promote",
     "member": "member.demote",
@@ -71,21 +64,20 @@ class InvitedMember(Wire, frozen=True, kw_only=True):
 
 
 def require_member_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
-    """Raises NotFound unless the member whom a request names is there."""
+    """Raises NotFound unless the member that a request names exists."""
     appliance.store.members.get(values.get("memberId", ""))
 
 
 def require_may_change_member(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raises NotFound as `is_there`, and Denied where an API key is about to touch an administrator."""
+    """Raises NotFound as `require_member_exists`, and Denied if an API key would change an administrator."""
     member = appliance.store.members.get(values.get("memberId", ""))
     permissions.require_may_change_admins(caller.required_credential, member.role)
 
 
 def get_changeable_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:
-    """The member as they are now. Inside a transaction.
+    """The member as stored now. Call inside a transaction.
 
-    Raises NotFound, and Denied where an API key must not touch them; where the caller may not any more, as
-    `require_still` does.
+    Raises NotFound, Denied if an API key must not change them, and the errors of `recheck_caller`.
     """
     recheck_caller(appliance.store, caller, Capability.ADMIN_MEMBERS)
     member = appliance.store.members.get(member_id)
@@ -119,13 +111,13 @@ def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> I
         return InvitedMember(member=store.members.get(member.id), invitation=invitation)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_member_exists)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists)
 def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:  # noqa: ARG001
     """One member. `invitation` tells until when an invitation is good that waits to be taken up."""
     return appliance.store.members.get(member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def update_member(
     appliance: Appliance, caller: Caller, member_id: str, request: MemberChange
 ) -> OperationResult[Member]:
@@ -160,14 +152,14 @@ def update_member(
         if change.get("status") == "suspended":
             end_sessions(appliance, caller.actor, member_id)
         if change.get("role") == "admin":
-            # Whoever holds the key was given these for a member; now they would let somebody in as an administrator.
+            # The key's holder got these for a member; now they would let somebody sign in as an administrator.
             store.one_time_tokens.revoke_shown_to_keys(member_id)
         if change.get("role") == "member":
             _revoke_made_for_others(appliance, caller, member_id)
         return OperationResult(store.members.get(member_id), _last_admin_warnings(appliance))
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
     """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
 
@@ -184,7 +176,7 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
     return Deleted(id=member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     """Invite a member who has not enrolled yet once more: good once, for 7 days; an earlier invitation stops working.
 
@@ -199,7 +191,7 @@ def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> Issue
         return _invite(appliance, caller, member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member)
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
     """Let a member choose a new password: the token is good once, for 24 hours; an earlier reset stops working.
 
@@ -216,7 +208,7 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
 
 
 def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
-    """A key that somebody made for another member is good no more without them: then no list shows it either."""
+    """Revoke the keys that this person made for other members: no list would show them to their maker any more."""
     store = appliance.store
     for key in store.api_keys.list_made_for_others(maker_id):
         store.api_keys.revoke(key.id)
@@ -224,13 +216,13 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
 
 
 def _last_admin_warnings(appliance: Appliance) -> tuple[str, ...]:
-    """Whom everything depends on, where the last administrator with a password has gone with a change."""
+    """Warn if the last administrator with a password is gone after a change."""
     awaited = appliance.store.members.find_awaited_admin()
     return () if awaited is None else (_LAST_ADMIN_WARNING.format(email=awaited[0], until=awaited[1]),)
 
 
 def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the audit log calls a change: one act for the role, one for the status, one for name and email."""
+    """The actions of a change in the audit log: one for the role, one for the status, one for name and email."""
     acts = [_ACTION_OF_CHANGE[change[name]] for name in ("role", "status") if name in change]
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 
@@ -254,26 +246,26 @@ def _by_key(caller: Caller) -> bool:
 
 
 def _to_issued_invitation(appliance: Appliance, what: str, token: str, expires_at: str) -> IssuedInvitation:
-    # In the fragment, which browsers send to no server.
+    # In the fragment, which browsers do not send to servers.
     return IssuedInvitation(token=token, url=f"{appliance.public_url}/#{what}={token}", expires_at=expires_at)
 
 
-# --- Where other members are logged in, as administrators see and end it ---
+# --- Sessions of other members, for administrators ---
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_member_exists, tag="member_sessions")
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists, tag="member_sessions")
 def list_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> tuple[Session, ...]:
     """The sessions of a member, the last used first."""
     return appliance.store.credentials.list_sessions(member_id, caller.required_credential.id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_member_exists, tag="member_sessions")
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists, tag="member_sessions")
 def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Session:
     """One session of a member."""
     return appliance.store.credentials.get_session(member_id, session_id, caller.required_credential.id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member, tag="member_sessions")
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member, tag="member_sessions")
 def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
     """End every session of a member, at once. `id` is the member's."""
     with appliance.store.database.transaction(durable=True):
@@ -282,7 +274,7 @@ def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> 
     return Deleted(id=member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, permits=require_may_change_member, tag="member_sessions")
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member, tag="member_sessions")
 def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Deleted:
     """End a session of a member, at once."""
     store = appliance.store
@@ -293,14 +285,14 @@ def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, sess
     return Deleted(id=session_id)
 
 
-# --- Members that a body names by their ids, and that must be there ---
+# --- Members that a body names by their IDs ---
 
 
 _UNKNOWN_MEMBER = "There is no member with this id."
 
 
 def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
-    """The member with this id. Raises Invalid, with the place where it stands."""
+    """The member with this ID. Raises Invalid, with the place of the ID."""
     try:
         return store.members.get(member_id)
     except NotFound as error:
@@ -308,7 +300,7 @@ def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
 
 
 def require_named_members(store: Store, member_ids: Iterable[tuple[str, str]]) -> None:
-    """Raises Invalid with every place, of (place, id), where somebody is named who is no member."""
+    """Raises Invalid for every (place, ID) that names nobody."""
     unknown = tuple(
         Detail(place, _UNKNOWN_MEMBER) for place, member_id in member_ids if not _member_exists(store, member_id)
     )

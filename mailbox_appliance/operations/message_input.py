@@ -13,7 +13,7 @@ from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.security import passwords
 
-# --- When a message is to be sent: RFC 3339, in the future, not too far ahead ---
+# --- The time to send at: RFC 3339, in the future, not too far ahead ---
 
 
 MAX_SCHEDULE_AHEAD = timedelta(days=366)
@@ -23,9 +23,9 @@ _DATE_TIME = re.compile(  # RFC 3339 5.6
 
 
 def read_send_at(text: str | UnsetType, now: datetime) -> datetime | None:
-    """The time to send at, cut to milliseconds; None where none was given.
+    """The time to send at, cut to milliseconds; None if none was given.
 
-    Raises Invalid where it is no RFC 3339 date-time, is past, or is more than 366 days ahead.
+    Raises Invalid if it is not an RFC 3339 date-time, is past, or is more than 366 days ahead.
     """
     if text is UNSET:
         return None
@@ -40,10 +40,10 @@ def read_send_at(text: str | UnsetType, now: datetime) -> datetime | None:
     return moment
 
 
-# --- Texts that end up in a header or a protocol line: what they must be, and what they must not hold ---
+# --- Texts that end up in a header or a protocol line: what they must and must not contain ---
 
 
-#: `expected` is what a person is told whose value does not match the pattern.
+#: `expected` is shown to people whose value does not match the pattern.
 Email = Annotated[
     str,
     Meta(
@@ -53,8 +53,9 @@ Email = Annotated[
         extra={"expected": "This is no mail address, such as ada@example.org."},
     ),
 ]
-# What turns the direction of the text around it (Unicode TR 9), and what no one can see: white space, controls and what
-# is ignored by default (TR 44). Astral characters stand as themselves: ECMA 262 has no escape for them that Python has.
+# Characters that change the direction of the text around them (Unicode TR 9), and invisible ones: white space, controls
+# and what is ignored by default (TR 44). Astral characters are written literally: ECMA 262 has no escape for them that
+# Python has as well.
 _DIRECTION_CONTROLS = r"\u202a-\u202e\u2066-\u2069"
 _INVISIBLE = (
     r"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
@@ -76,20 +77,23 @@ DeviceName = Annotated[
         extra=_READABLE_EXPECTED,
     ),
 ]
-# Longer than any password may be, so that a wrong length is told as such.
+# Longer than any password may be, so that a wrong length is reported as such.
 Password = Annotated[str, Meta(max_length=4096)]
 
 
 def refuse_control_characters(path: str, text: str | None) -> None:
-    """Raises Invalid where a text has line breaks, NUL or other controls, openly or inside an encoded word."""
+    """Raises Invalid if a text contains line breaks, NUL or other controls, openly or inside an encoded word."""
     if text and has_forbidden_characters(text):
         raise Invalid.at(path, "Line breaks and control characters are not allowed here.")
 
 
 def refuse_weak_password(path: str, password: str, *, name: str = "", email: str = "") -> None:
-    """Raises Invalid for a new password that cannot be taken; without name and email only its length is looked at."""
+    """Raises Invalid for a new password that is not accepted; without name and email only its length is checked."""
     if reason := passwords.weakness(password, name=name, email=email):
         raise Invalid.at(path, reason)
+
+
+# --- The messages that a request gives ---
 
 
 NonEmptyText = Annotated[str, Meta(min_length=1)]

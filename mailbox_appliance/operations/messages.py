@@ -1,7 +1,4 @@
-"""Reading mail: folders, labels, filtered lists, messages, threads.
-
-Always from the store, never from the network.
-"""
+"""Reading mail: folders, labels, filtered lists, messages, threads. From the store, never from the network."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, TypeVar
@@ -30,7 +27,7 @@ from mailbox_appliance.operations import contents
 from mailbox_appliance.operations.decoding import decode_cursor, encode_cursor
 from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operation
 
-# --- Which messages a list is to show: the single values that every list of messages takes, as one filter ---
+# --- The filter: the single values that every list of messages takes, as one value ---
 
 
 T = TypeVar("T")
@@ -87,9 +84,9 @@ def read_filter(
     after: str | None,
     before: str | None,
 ) -> MessageFilter:
-    """The filter: all of it must hold. `after` includes its moment, `before` does not. Raises Invalid.
+    """The filter; all its conditions must hold. `after` includes its moment, `before` does not. Raises Invalid.
 
-    A blank `q` or `text` is refused: it would select everything, and it is a variable that was never set.
+    A blank `q` or `text` is refused: it would select everything, and usually is a variable that was never set.
     """
     named: tuple[tuple[SearchedField, str | None], ...] = (("from", from_), ("to", to), ("subject", subject))
     marked = MessageFilter(
@@ -106,13 +103,13 @@ def read_filter(
 
 
 def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
-    """What the one who asks should know of the filter."""
+    """Warnings about the filter."""
     if wanted.is_impossible:
         yield "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
 
 
 def query_warnings(q: str | None) -> Iterator[str]:
-    """What of a query was not taken as its writer probably meant it."""
+    """Warnings about parts of a query that were probably meant otherwise."""
     there_are = " ".join(f"{key}:" for key in search.known_keys())
     for key in search.misread_keys(q or ""):
         yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
@@ -141,6 +138,9 @@ def _read_value(name: str, given: str | None, reader: Callable[[str], T]) -> T |
         return reader(given)
     except ValueError as error:
         raise Invalid.at(name, str(error)) from error
+
+
+# --- Folders, labels, lists, messages and threads ---
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -235,7 +235,7 @@ def list_all_messages(
     incomplete = sum(account.last_sync_at is None for account in accounts)
     first = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
     warnings = (*first, *query_warnings(q))
-    # Not bound to the mailboxes: one that is connected while somebody turns the pages breaks nothing.
+    # Not bound to the mailboxes: connecting one does not invalidate the cursors of those who are paging.
     return _list_page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
 
 
@@ -304,7 +304,7 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
 
 
 def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ...]:
-    """What a reader should know while the mail of a mailbox is still being brought in: headers first, then bodies."""
+    """Warnings for readers while the first sync of a mailbox runs: headers come first, then bodies."""
     progress = appliance.sync.progress(account.id)
     if account.last_sync_at is None:
         return (f"The first sync of this mailbox is not through yet{f' ({progress})' if progress else ''}.",)

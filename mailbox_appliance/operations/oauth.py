@@ -1,8 +1,4 @@
-"""OAuth 2.0: the applications, a provider's own sign-in, and mailboxes connected by it.
-
-begin   -> the provider's page, which the person opens; it leads back to GET /oauth/callback, which keeps nothing
-finish  <- what came back there: `state` and `code`, or the whole address of where the sign-in ended
-"""
+"""OAuth 2.0: the applications, a provider's own sign-in, and mailboxes connected by it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -64,12 +60,11 @@ from mailbox_appliance.remote.errors import RemoteFault, account_error_of
 from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
 from mailbox_appliance.remote.oauth import IssuedTokens
 
-# --- The applications by which members connect Google and Outlook mailboxes: what is configured, and from where ---
+# --- Applications, by which members connect Google and Outlook mailboxes: what is configured, and from where ---
 #
 # built-in  <  stored (PUT)  <  environment  <  environment-file        the later one wins
 #
-# Nothing is built in. Where the environment gives an application, nobody can change it here. Secrets go in and never
-# out.
+# Nothing is built in. If the environment sets an application, nobody can change it here. Secrets are never returned.
 
 
 _REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS700025)."
@@ -117,13 +112,13 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
 
 
 def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raises Denied for a key that is limited to mailboxes, then NotFound for a provider that nobody knows."""
+    """Raises Denied for a key that is limited to mailboxes, then NotFound for an unknown provider."""
     permissions.require_unlimited(caller.required_credential)
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_unlimited, tag="oauth_apps")
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_unlimited, tag="oauth_apps")
 def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
     """The OAuth applications in force, without their secrets.
 
@@ -135,7 +130,7 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
     return _oauth_settings(appliance)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_may_change_app, tag="oauth_apps")
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app, tag="oauth_apps")
 def set_oauth_app(
     appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp
 ) -> OperationResult[OAuthSettings]:
@@ -157,7 +152,7 @@ def set_oauth_app(
     return OperationResult(_oauth_settings(appliance), _find_contradictions(before, named, request))
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, permits=_require_may_change_app, tag="oauth_apps")
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app, tag="oauth_apps")
 def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deleted:
     """Forget the application that was saved for a provider."""
     named = cast("OAuthProvider", provider)
@@ -170,7 +165,7 @@ def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Del
 
 
 def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
-    """Have the mailboxes tried at once that were in trouble, by the application of before maybe."""
+    """Try mailboxes again at once that had sign-in trouble, perhaps because of the previous application."""
     for account in appliance.store.accounts.list_all():
         if account.provider == provider and account.status in ("error", "reauth_required"):
             appliance.logins.forget_tokens(account.id)
@@ -198,12 +193,12 @@ def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: NewOAu
 
 
 def _stored_secret(before: OAuthApp | None, request: NewOAuthApp) -> str | None:
-    """The secret that is there already, of this application."""
+    """The stored secret of this application."""
     return before.client_secret if before is not None and before.client_id == request.client_id else None
 
 
 def _find_contradictions(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> tuple[str, ...]:
-    """What does not go with the provider, of a request or of what was there, in words (Microsoft: AADSTS700025)."""
+    """Errors for values, given or stored, that do not go with the provider (Microsoft: AADSTS700025)."""
     if provider == "google":
         return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
     if request.public_client is not True:
@@ -236,14 +231,13 @@ def _oauth_settings(appliance: Appliance) -> OAuthSettings:
     )
 
 
-# ---
-# Mailboxes whose provider was asked for access: trying that access at their servers, keeping it, and trying it again.
+# --- Mailboxes whose provider has granted access: check it at their servers, store it, try it again ---
 #
-# A mailbox that its owner has connected already is given the new access and stays what it is: its id, its mail, its
-# rights. Everything is asked again inside the transaction that saves: the servers take their time.
+# A mailbox that its owner has connected already gets the new access and keeps its ID, mail and rights. Everything is
+# checked again inside the transaction that saves, since the servers take their time.
 
 
-#: As people know the providers.
+#: Names of the providers for people.
 PROVIDER_NAMES = {"imap": "IMAP", "google": "Google", "outlook": "Microsoft"}
 _NO_MAILBOX_ACCESS = (
     "{person} signed in, and is not let into {mailbox}. Sign in as that one; or, where it is a shared mailbox, have an"
@@ -253,9 +247,9 @@ _UNAVAILABLE_RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
 def check_login(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[LoginCheckResult, OAuthLogin]:
-    """What the servers showed, and how the mailbox sends: by Microsoft Graph where its tenant has SMTP AUTH off.
+    """What the servers offer, and how the mailbox sends: by Microsoft Graph if its tenant has SMTP AUTH off.
 
-    Raises what tells of the servers.
+    Raises the errors of the servers.
     """
     ca_file, timeout = appliance.settings.text("remote.ca_file"), appliance.settings.number("remote.timeout")
     try:
@@ -278,13 +272,13 @@ def connect_or_renew(
     name: str | None,
     within: str | None,
 ) -> Account:
-    """Connect a mailbox, or give one that is there its new access: `within` where it was named. Raises what forbids it.
+    """Connect a mailbox, or renew the access of an existing one (`within`, if the request named it).
 
-    `issued`: the tokens that came with the login. `name`: what a new one is called.
+    `issued`: the tokens that came with the login. `name`: the name of a new mailbox.
     """
     known = _find_connected(appliance, caller, login, within)
     if known is not None:
-        # The same mailbox may be written in two ways; it keeps the one that it has.
+        # An address can be spelled in two ways; the mailbox keeps the spelling that it has.
         return _renew_access(appliance, caller, known.id, replace(login, email=known.email), checked, issued)
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -303,7 +297,7 @@ def connect_or_renew(
 
 
 def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Account:
-    """Try the access that a mailbox has, as when its trouble may be over. Raises what tells of it."""
+    """Try the stored access of a mailbox again, as when its trouble may be over. Raises what is wrong with it."""
     logins = appliance.logins
     logins.forget_tokens(account.id)
     try:
@@ -316,9 +310,9 @@ def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Accou
 
 
 def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
-    """The mailbox; where it can only be read, since nobody has agreed to Graph by which it sends, that is said of it.
+    """The mailbox, with a fault if it can only be read because nobody has consented to Graph, by which it sends.
 
-    A sign-in by a code is for one resource at a time, and some leave out what they are asked for.
+    A sign-in by device code covers one resource at a time, and some leave out what they were asked to consent to.
     """
     if account.provider == "imap" or appliance.logins.get_login(account.id).sends_via != "graph":
         return account
@@ -331,14 +325,14 @@ def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
 
 
 def provider_problem(fault: RemoteFault) -> Problem:
-    """What to answer where a provider does not do its part: its no is nothing that waiting would mend."""
+    """The error for a provider that fails; if it refuses, retrying does not help."""
     if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
         return AccessRefused(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
     return problem_of(fault)
 
 
 def _find_connected(appliance: Appliance, caller: Caller, login: OAuthLogin, within: str | None) -> Account | None:
-    """The mailbox that is there already. Raises NotFound where it is not any more, AccountExists."""
+    """The existing mailbox. Raises NotFound if it is gone, and AccountExists."""
     store = appliance.store
     if within is not None:
         recheck_owner(store, caller, within)
@@ -357,8 +351,8 @@ def _renew_access(
     checked: LoginCheckResult,
     issued: IssuedTokens | None = None,
 ) -> Account:
-    """Keep the access of a mailbox that is there; it is followed anew at once, and what waited for it is sent."""
-    appliance.sync.remove(account_id)  # what it still learns is by the access of before
+    """Store new access for a mailbox, which then syncs from the start; messages that waited for it are sent."""
+    appliance.sync.remove(account_id)  # what is still being read used the previous access
     try:
         _save_login(appliance, caller, account_id, login, checked, is_new=issued is not None)
     except NotFound:  # removed meanwhile
@@ -391,7 +385,7 @@ def _save_login(
 
 
 def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
-    """What to answer a sign-in with that the mailbox's servers do not take."""
+    """The error for a sign-in that the mailbox's servers do not accept."""
     details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
     reason, kinds = failed.faults[0].reason, {fault.kind for fault in failed.faults}
     if "throttled" in kinds:
@@ -403,14 +397,13 @@ def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
     return Unavailable(details=details, reason=reason, retry_after=_UNAVAILABLE_RETRY_AFTER)
 
 
-# ---
-# Connecting a mailbox by its provider's own sign-in (OAuth 2.0): a session begins it, and the same one finishes it.
+# --- The sign-in itself (RFC 6749): a session begins it, and only the same session can finish it ---
 #
-#     begin   -> the provider's page, which the person opens; it leads back to GET /oauth/callback, which keeps nothing
-#     finish  <- what came back there: `state` and `code`, or the whole address of where the sign-in ended
+#     begin   -> the provider's page, which the person opens; it leads back to GET /oauth/callback, which stores nothing
+#     finish  <- what came back there: `state` and `code`, or the whole address where the sign-in ended
 #
-# With `device` the person types a code on another device instead, and `finish` is asked with `state` alone until they
-# have agreed. Nobody else's session can finish: the `state` is bound to the one that began.
+# With `device` the person types a code on another device instead (RFC 8628), and `finish` is called with `state` alone
+# until they have consented. The `state` is bound to the session that began.
 
 
 _CALLBACK_PATH = "/api/v1/oauth/callback"
@@ -488,7 +481,7 @@ def _require_known_provider(_appliance: Appliance, _caller: Caller, values: Mapp
         raise NotFound(what="OAuth provider")
 
 
-@operation(access=Access.SESSION, permits=_require_known_provider, tag="oauth_flows")
+@operation(access=Access.SESSION, check_request=_require_known_provider, tag="oauth_flows")
 def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: NewSignIn = NewSignIn()) -> SignIn:  # noqa: B008 - it never changes
     """Begin to connect a mailbox of `google` or `outlook` by the provider's own sign-in: open `authorizationUrl`.
 
@@ -505,7 +498,7 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
         return _to_sign_in(appliance.flows.start(asked, device=request.device))
 
 
-@operation(access=Access.SESSION, permits=_require_known_provider, asks_servers=True, tag="oauth_flows")
+@operation(access=Access.SESSION, check_request=_require_known_provider, asks_servers=True, tag="oauth_flows")
 def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request: EndOfSignIn) -> Account:
     """Connect the mailbox that somebody has signed in to, by the session that began it. Its servers are tried first.
 
@@ -521,9 +514,9 @@ def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request:
 
 
 def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = None) -> str:
-    """Where the provider sends the browser back to: as the operator says, else to this computer; never from a request.
+    """Where the provider sends the browser back to: as configured, else this computer; never taken from a request.
 
-    RFC 8252 7.3: a loopback address, with any port; which of its names a provider takes, its row in the table says.
+    RFC 8252 7.3: a loopback address with any port; which of its names the provider accepts is in the provider's row.
     """
     if public := appliance.settings.text("server.public_url").rstrip("/"):
         return public + _CALLBACK_PATH
@@ -531,7 +524,7 @@ def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = No
 
 
 def require_redirectable_url(public_url: str) -> None:
-    """Raises Conflict where no provider would lead a browser back: they want HTTPS, but for this computer."""
+    """Raises Conflict if no provider would redirect to this address: they require HTTPS except for this computer."""
     place = urlsplit(public_url)
     if public_url and place.scheme != "https" and place.hostname not in _THIS_COMPUTER:
         raise Conflict(reason=_NOT_REDIRECTABLE.format(address=public_url))
@@ -553,7 +546,7 @@ def _check_sign_in(provider: OAuthProvider, request: NewSignIn) -> None:
 def _to_sign_in_request(
     appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn
 ) -> SignInRequest:
-    """Raises NotFound or Denied where the mailbox is not the caller's own, PlanDenied where there is no room for it."""
+    """Raises NotFound or Denied if the mailbox is not the caller's own, and PlanDenied if the license has no room."""
     email = request.email or None
     if request.account_id is UNSET:
         require_room_for_account(appliance)
@@ -606,7 +599,7 @@ def _finish_flow(appliance: Appliance, caller: Caller, provider: OAuthProvider, 
 
 
 def _read_callback(request: EndOfSignIn) -> tuple[str, Mapping[str, str]]:
-    """What the sign-in brought, and where that stands. Raises Invalid."""
+    """The parameters that the sign-in brought, and their place in the request. Raises Invalid."""
     if request.redirect_url is UNSET:
         if request.state is UNSET:
             raise Invalid.at("/state", "Give `state` and `code`, or `redirectUrl`.")
@@ -616,13 +609,13 @@ def _read_callback(request: EndOfSignIn) -> tuple[str, Mapping[str, str]]:
     brought = _read_callback_query(request.redirect_url.strip())
     if "state" not in brought or not brought.keys() & {"code", "error"}:
         raise Invalid.at("/redirectUrl", _WHOLE_ADDRESS_ADVICE)
-    if "error" in brought:  # it is looked up in a table of ours, and told to nobody
+    if "error" in brought:  # only looked up in our own table, never shown
         brought["error"] += " " + brought.pop("error_description", "")
     return "/redirectUrl", brought
 
 
 def _read_callback_query(address: str) -> dict[str, str]:
-    """What stands in the provider's redirect, or in the address of the console's page that it led to."""
+    """The query of the provider's redirect, or of the console page that it led to."""
     try:
         parts = urlsplit(address)
         query = parts.query or parts.fragment.partition("?")[2]
@@ -634,7 +627,7 @@ def _read_callback_query(address: str) -> dict[str, str]:
 
 @contextmanager
 def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]:
-    """What a flow raises, as every door tells it."""
+    """Turn the errors of a flow into those that every interface reports."""
     try:
         yield
     except StateUnknown as unknown:

@@ -1,6 +1,6 @@
 """What an operation is: a function whose signature is the contract, and the checks around it.
 
-    HTTPS (403) -> who asks (401) -> session (403) -> reach (404) -> rights (403) -> input (400) -> the function
+    HTTPS (403) -> caller (401) -> session (403) -> mailbox (404) -> rights (403) -> input (400) -> the function
 
 The parameters after `appliance` and `caller` are what the caller gives: a mailbox (`Account`, named by `accountId`), a
 body (a struct, or a choice of structs), and single values (path, query, header, flag or tool argument).
@@ -52,16 +52,16 @@ from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.credentials import FoundCredential
 from mailbox_appliance.store.store import Store
 
-# --- Who asks: found out once, under every door, from a bearer token and where the request came from ---
+# --- The caller: identified once, for every interface, from a bearer token and the origin of the request ---
 
 
-# Tokens of earlier releases are shorter; nothing of ours is longer than this.
+# Longer than any token of ours; those of earlier releases are shorter.
 _MAX_TOKEN_LENGTH = 200
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a request came from: the peer's address, whether that is this computer, and whether nobody could listen."""
+    """Where a request came from: the peer's address, whether that is this computer, and whether it came by HTTPS."""
 
     client_address: str | None
     is_local: bool
@@ -69,7 +69,7 @@ class Origin:
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody in between reads along."""
+        """Whether nobody in between can read along."""
         return self.is_local or self.is_secure
 
 
@@ -78,7 +78,7 @@ LOCAL = Origin(None, is_local=True, is_secure=True)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks. Without a credential it may be anybody, or the operator of this computer, who is no member."""
+    """Who asks. Without a credential it is anybody, or the operator of this computer, who is not a member."""
 
     origin: Origin
     credential: FoundCredential | None = None
@@ -87,19 +87,19 @@ class Caller:
 
     @property
     def member(self) -> Member:
-        """The member behind the credential. Raises Unauthenticated where there is none."""
+        """The member behind the credential. Raises Unauthenticated if there is none."""
         return self.required_credential.member
 
     @property
     def required_credential(self) -> FoundCredential:
-        """The credential. Raises Unauthenticated where there is none."""
+        """The credential. Raises Unauthenticated if there is none."""
         if self.credential is None:
             raise Unauthenticated
         return self.credential
 
     @property
     def kind(self) -> Literal["anonymous", "session", "api_key"]:
-        """What the request was made with."""
+        """The kind of credential that the request came with."""
         return "anonymous" if self.credential is None else self.credential.kind
 
     @property
@@ -112,20 +112,20 @@ class Caller:
 
 
 def is_operator(secret: str | None, token: str | None, origin: Origin) -> bool:
-    """Whether a bearer token is the secret of this run, shown on this computer: whoever may read `run.json` has it."""
+    """Whether a bearer token is the secret of this run, which only those have who can read `run.json`."""
     if secret is None or not token or not origin.is_local:
         return False
     return hmac.compare_digest(secret.encode(), token.encode("utf-8", "surrogatepass"))
 
 
 def identify(store: Store, token: str | None, origin: Origin) -> Caller:
-    """The caller that a bearer token stands for.
+    """The caller with this bearer token.
 
-    Raises Unauthenticated without a token or for one that is no longer good, MemberSuspended for a suspended member's.
+    Raises Unauthenticated without a valid token, and MemberSuspended for a token of a suspended member.
     """
     if not token or len(token) > _MAX_TOKEN_LENGTH:
         raise Unauthenticated
-    # A mistyped or cut token is told by its checksum, without asking the store.
+    # The checksum reveals a mistyped or cut token without a look at the store.
     if token[:4] in tokens.KINDS and not tokens.is_well_formed(token):
         raise Unauthenticated
     found = store.credentials.find(tokens.hash_token(token))
@@ -137,10 +137,10 @@ def identify(store: Store, token: str | None, origin: Origin) -> Caller:
 
 
 def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCredential:
-    """Ask again, inside the transaction that saves, whether the caller may: much can happen while a request waits.
+    """Check the caller's rights again, inside the transaction that saves: they may change while a request waits.
 
-    Answers the credential as it is now. Raises Unauthenticated where the session or key has ended since it was looked
-    at, MemberSuspended, and Denied where none of the capabilities is held any more.
+    Returns the credential as it is now. Raises Unauthenticated if the session or key has ended, MemberSuspended, and
+    Denied if it no longer has any of the capabilities.
     """
     found = store.credentials.find_current(caller.required_credential)
     if found is None:
@@ -152,24 +152,22 @@ def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCr
 
 
 def recheck_owner(store: Store, caller: Caller, account_id: str) -> None:
-    """The same, and whether the mailbox is the caller's own. Raises NotFound where it is not reached any more, too."""
+    """As `recheck_caller`, and that the mailbox is the caller's own. Raises NotFound if it is not."""
     found = recheck_caller(store, caller)
     require_owner(require_account(store, found, account_id), found.member.id)
 
 
-# --- Who may ask for an operation: one declaration, checked in one order under every door ---
-#
-# host and HTTPS (403) -> who asks (401) -> session (403) -> reach (404) -> capability, role, owner (403)
+# --- Rights: what a caller must come with, declared once for each operation and checked in one order ---
 
 
-#: Raises NotFound or Denied where the caller may not do this to what a request's single values name: in a mailbox...
+#: Raises NotFound or Denied if the caller may not do this to what the single values of a request name: in a mailbox...
 AccountCheck = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
 #: ... and elsewhere, such as to a member.
 RequestCheck = Callable[[Appliance, Caller, Mapping[str, str]], None]
 
 
 class Access(Enum):
-    """What a caller must come with."""
+    """Who may call at all."""
 
     ANYBODY = "anybody"
     LOCAL = "local"
@@ -179,13 +177,13 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Rights:
-    """What is asked of a caller.
+    """What a caller must come with.
 
-    `needs`: one of these capabilities. `needs_of`: which of them a decoded body asks for. `role`: only members of this
-    role. `owner`: only the mailbox's owner. `anywhere`: who holds this reaches every mailbox here, which must then not
-    show any mail. `allows`, `permits`: where it depends on what the request names. `https`: remotely only by HTTPS.
-    `https_of`: whether a decoded body asks for what is so guarded. `operator`: whoever holds the secret of this run may
-    as well, on this computer; nothing else is asked of them.
+    `needs`: one of these capabilities. `needs_of`: those that a decoded body requires. `role`: only members with this
+    role. `owner`: only the mailbox's owner. `any_mailbox_with`: with this capability every mailbox is accessible; the
+    operation must not show any mail. `check_account`, `check_request`: checks that depend on what the request names.
+    `https`: remotely only over HTTPS. `https_of`: whether a decoded body requires that. `operator`: the operator, with
+    the secret of this run and on this computer, may as well; nothing else is required of them.
     """
 
     access: Access = Access.CREDENTIAL
@@ -230,7 +228,7 @@ class Rights:
         values: Mapping[str, str],
         body: Callable[[], object],
     ) -> None:
-        """Raises Denied, HttpsRequired or NotFound unless the caller may; `body`: what can be read of it, else None."""
+        """Raises Denied, HttpsRequired or NotFound unless the caller may. `body`: None if it cannot be read."""
         if caller.is_operator:
             return
         if self.https_of is not None and not caller.origin.is_private and self.https_of(body()):
@@ -244,7 +242,7 @@ class Rights:
             self._check_account(appliance, caller, account, values)
 
     def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
-        """Raises Denied, naming the capability that is missing: the one that the body asks for, where it tells."""
+        """Raises Denied, naming the missing capability: the one that the body requires, if it can be read."""
         asked = None if self.needs_of is None else self.needs_of(body())
         permissions.require_capability(caller.capabilities, self.needs if asked is None else (asked,))
 
@@ -255,14 +253,7 @@ class Rights:
             self.check_account(appliance, caller, account, values)
 
 
-# ---
-# What an operation is: a function whose signature is the contract, and the checks that every door gets with it.
-#
-# reach (401, 403 session, 404) -> rights (403) -> input (400) -> the function
-#
-# The parameters after `appliance` and `caller` are what the caller gives: a mailbox (`Account`, named by
-# `accountId`), a body (a struct, or a choice of structs), and single values (path, query, header, flag or tool
-# argument, as the door likes).
+# --- Operations: a function, its parameters, and the checks before it ---
 
 
 P = ParamSpec("P")
@@ -275,19 +266,18 @@ _RETRY_AFTER = 5
 
 
 class RequestHash(str):
-    """The fingerprint of a request, by which a retry is told from another request (see `Operation.fingerprint`)."""
+    """The fingerprint of a request, which tells a retry from another request (see `Operation.fingerprint`)."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a door hands over: single values as text, where each stood, and the body as it came (or already decoded).
+    """What an interface passes on: single values as text, their places, and the body as it came (or already decoded).
 
-    `media_type` is what the body is said to be; None where the door has no other kind. `faults` is what the door found
-    wrong by itself: told with the other faults of the request, after who asks and what may be reached.
-    `is_body_discarded`: the body was over the door's bound. `postponed_bytes`: its size, where the door had no memory
-    left for it.
+    `media_type`: the declared type of the body; None if the interface has only one kind. `faults`: what the interface
+    itself found wrong, reported with the other faults of the input, after the checks of caller and mailbox.
+    `is_body_discarded`: the body was over the limit. `postponed_bytes`: its size, if no memory was free for it.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -300,7 +290,7 @@ class Request:
 
 
 class Operation(Generic[P, R]):
-    """A function that may be asked for through any door."""
+    """A function that every interface can offer."""
 
     def __init__(
         self,
@@ -326,11 +316,11 @@ class Operation(Generic[P, R]):
             self._add_parameter(name, hints[name], given.default)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function itself, for callers inside the house, without the checks of `call`."""
+        """The function itself, for callers inside the appliance, without the checks of `call`."""
         return self.function(*args, **kwargs)
 
     def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> OperationResult[Any]:
-        """Check everything, in the order that every door keeps, then do it."""
+        """Check everything, in the one order, then run the function."""
         caller = self.rights.identify(appliance, origin, token)
         given: dict[str, Any] = {}
         account = None
@@ -349,7 +339,7 @@ class Operation(Generic[P, R]):
                 appliance.events.publish(LargeWorkEnded())
 
     def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
-        """SHA-256 (hex) of method, path and canonical body of the REST call that this operation stands for."""
+        """SHA-256 (hex) of method, path and canonical body of the REST call that this operation corresponds to."""
         method, _, template = (self.fingerprint_route or "").partition(" ")
         path = template.format(**values)
         digest = hashlib.sha256(f"{method}\n{path}\n".encode("utf-8", "surrogatepass"))
@@ -369,7 +359,7 @@ class Operation(Generic[P, R]):
             self.parameters[parameter.wire] = parameter
 
     def _body_or_none(self, request: Request) -> object:
-        """The decoded body, as far as it can be read; what is wrong with it is told later."""
+        """The decoded body, as far as it can be read; its faults are reported later."""
         try:
             return self._decode_body(request)
         except Problem:
@@ -427,9 +417,9 @@ def operation(
     https_of: Callable[[object], bool] | None = None,
     role: Role | None = None,
     owner: bool = False,
-    anywhere: Capability | None = None,
-    allows: AccountCheck | None = None,
-    permits: RequestCheck | None = None,
+    any_mailbox_with: Capability | None = None,
+    check_account: AccountCheck | None = None,
+    check_request: RequestCheck | None = None,
     https: bool = False,
     operator: bool = False,
     asks_servers: bool = False,
@@ -437,14 +427,16 @@ def operation(
     stands_for: str | None = None,
     tag: str | None = None,
 ) -> Callable[[Callable[P, R]], Operation[P, R]]:
-    """Make a function an operation. Who may ask for it: see `Rights`.
+    """Make a function an operation. Who may call it: see `Rights`.
 
-    `asks_servers`: it waits for other people's servers, so few may run at once. `stands_for`: the REST call by whose
-    fingerprint its retries are told. `tag`: the first word of its name in the OpenAPI document, where that is not the
-    module's: clients generate code from these names, so they stay when a function moves.
+    `asks_servers`: it waits for remote servers, so few may run at once. `stands_for`: the REST call whose fingerprint
+    identifies its retries. `tag`: the first word of its name in the OpenAPI document, if that is not the module's:
+    clients generate code from these names, so they stay when a function moves.
     """
     needed = (needs,) if isinstance(needs, Capability) else needs
-    rights = Rights(access, needed, needs_of, https_of, role, owner, anywhere, allows, permits, https, operator)
+    rights = Rights(
+        access, needed, needs_of, https_of, role, owner, any_mailbox_with, check_account, check_request, https, operator
+    )
     return lambda function: Operation(
         function, rights, asks_servers=asks_servers, body_limit=body_limit, stands_for=stands_for, tag=tag
     )
@@ -455,7 +447,7 @@ def _result_type(annotation: Any) -> Any:
 
 
 def _locate_details(problem: Invalid, places: Mapping[str, str]) -> None:
-    """Say of single values where they stood: `cursor` -> `query:cursor`. Pointers into the body stay as they are."""
+    """Name the places of single values: `cursor` becomes `query:cursor`. Pointers into the body stay unchanged."""
     problem.details = tuple(
         Detail(value_pointer(places[d.path], d.path), d.message) if d.path in places else d for d in problem.details
     )

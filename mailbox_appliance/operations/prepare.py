@@ -1,7 +1,7 @@
-"""A message prepared to be sent or previewed, by the same checks: resolved, composed, locked.
+"""Prepare a message: resolved, composed, and locked until it is accepted. Sends and previews share every check.
 
 inline ......... resolved and composed                       refused at the place of the fault
-saved draft .... its source, made ready to go                refused at /draftId
+saved draft .... its raw message, made ready to send         refused at /draftId
 forward ........ composed around the original
 """
 
@@ -53,7 +53,7 @@ from mailbox_appliance.operations.operation import MAIL_LIMIT, MIB, Caller
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
-# --- From a request to a message that can be composed: sender, recipients, reply headers and files, all checked ---
+# --- Resolve and compose: sender, recipients, reply headers and files, all checked ---
 
 
 MAX_ATTACHMENTS = 100
@@ -61,9 +61,9 @@ MAX_ATTACHMENT_BYTES = 25 * MIB
 MAX_RECIPIENTS = 500
 
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
-#: How a warning begins that names addresses which a sender of mail chose.
+#: The start of a warning that names addresses chosen by the sender of a mail.
 LEFT_OUT_WARNING = "This reply does not go to"
-#: What the sender of a message is told that has a subject or files, and nothing else.
+#: Shown to the sender of a message that has a subject or files, but no text.
 NO_TEXT_WARNING = "The message has no text."
 _MAX_NAMED = 10
 _FEWER_FILES_ADVICE = "Send fewer or smaller files."
@@ -71,14 +71,14 @@ _FEWER_FILES_ADVICE = "Send fewer or smaller files."
 
 @dataclass(frozen=True)
 class ResolvedMessage:
-    """A message as it goes out, and what its sender should be told about it."""
+    """A message ready to be composed, and warnings for its sender."""
 
     outgoing: OutgoingMessage
     warnings: tuple[str, ...] = ()
 
 
 def resolve_message(store: Store, account: Account, message: InlineMessage) -> ResolvedMessage:
-    """The message as it goes out. Raises Invalid with the place of what cannot go, NotFound for an unknown parent."""
+    """The message ready to be composed. Raises Invalid with the fault's place, and NotFound for an unknown parent."""
     resolved = resolve_draft(store, account, message)
     outgoing = resolved.outgoing
     if not (outgoing.to or outgoing.cc or outgoing.bcc):
@@ -91,7 +91,7 @@ def resolve_message(store: Store, account: Account, message: InlineMessage) -> R
 
 
 def resolve_draft(store: Store, account: Account, message: DraftMessage) -> ResolvedMessage:
-    """As `resolve`, for a message that need not go to anybody yet."""
+    """As `resolve_message`, for a message that may have no recipients yet."""
     require_recipient_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
     _check_texts(message)
     _check_attachments(message.attachments)
@@ -103,7 +103,7 @@ def resolve_draft(store: Store, account: Account, message: DraftMessage) -> Reso
 
 
 def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
-    """Raises Invalid, with the list that is too long beside those before it, where a message would go to too many."""
+    """Raises Invalid if there are too many recipients, at the list that exceeds the limit."""
     count = 0
     for name, addresses in lists.items():
         count += len(addresses)
@@ -111,7 +111,7 @@ def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
 
 
 def require_recipient_count(recipients: int, path: str) -> None:
-    """Raises Invalid where a message would go to too many."""
+    """Raises Invalid if there are too many recipients."""
     if recipients > MAX_RECIPIENTS:
         raise Invalid.at(path, f"A message goes to at most {MAX_RECIPIENTS} recipients.")
 
@@ -119,7 +119,7 @@ def require_recipient_count(recipients: int, path: str) -> None:
 def require_attachment_sizes(
     sizes: Iterable[int], path: str = "/attachments", advice: str = _FEWER_FILES_ADVICE
 ) -> None:
-    """Raises Invalid where a message would have too many files, or too large ones."""
+    """Raises Invalid if there are too many files, or too large ones."""
     found = list(sizes)
     if len(found) > MAX_ATTACHMENTS:
         raise Invalid.at(path, f"A message has at most {MAX_ATTACHMENTS} attachments.")
@@ -132,21 +132,21 @@ def require_attachment_sizes(
 
 
 def compose_message(outgoing: OutgoingMessage, date: datetime, reader: HtmlReader = TAG_READER) -> ComposedMessage:
-    """Return the message as it travels, with a new Message-ID, and a plain text beside its HTML.
+    """Return the composed message, with a new Message-ID, and a plain text beside its HTML.
 
-    Raises Invalid for what no header field can hold.
+    Raises Invalid for values that a header field cannot contain.
     """
     try:
         return compose(with_plain_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
     except ValueError as error:
-        # What a client gives is checked before, with its place; this is left for what a mirrored message brings along.
+        # Values from clients are checked before, with their place; this catches what a mirrored message brings along.
         raise Invalid.at("", f"The message cannot be written: {error}.") from error
 
 
 def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -> Address:
-    """Who a message is from: the mailbox's own address, or another that its provider lets it send as.
+    """The sender of a message: the mailbox's own address, or another that its provider lets it send as.
 
-    Raises Invalid where the given address is none of these.
+    Raises Invalid if the given address is none of these.
     """
     for each in store.sender_addresses.list_of(account):
         if given is UNSET or same_mailbox(given, each.email):
@@ -155,7 +155,7 @@ def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -
 
 
 def read_addresses(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[Address, ...] | None:
-    """The addresses of a list that was given; None where it was not. Raises Invalid for one that cannot be sent to."""
+    """The addresses of a given list; None if it was left out. Raises Invalid for an address that cannot be sent to."""
     if addresses is UNSET:
         return None
     for index, address in enumerate(addresses):
@@ -209,7 +209,7 @@ def _get_parent(store: Store, account: Account, message_id: str) -> Message:
 
 
 def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
-    """Whom a reply does not go to, though it should."""
+    """Warn about reply recipients whose addresses cannot be used."""
     if not found.left_out:
         return ()
     more = len(found.left_out) - _MAX_NAMED
@@ -244,15 +244,15 @@ def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
 
 
 def _strip_brackets(content_id: str) -> str:
-    """A content id as `cid:` and lists have it; in a header field it stands in brackets (RFC 2392), which some give."""
+    """A content ID as `cid:` has it; some clients add the brackets of the header field (RFC 2392)."""
     return content_id[1:-1] if content_id.startswith("<") and content_id.endswith(">") else content_id
 
 
-# --- Whose turn it is to decide about a draft, or under a key, and to wait for a server meanwhile ---
+# --- Decision locks: one request at a time decides about a draft, or under an idempotency key ---
 #
-# one .......... has the turn, and one of the few places of those that wait for servers one more ..... may be in line,
-# for some seconds, with a place as well all others ... are told so at once (409), so that one draft never holds up
-# the errands of others
+# the first ........ holds the lock, and one of the few I/O slots
+# the next ......... waits for it for some seconds, with a slot as well
+# all others ....... get 409 at once, so that one draft never blocks other work
 
 
 _DECISION_PATIENCE = 10.0
@@ -260,16 +260,16 @@ _DECISION_PATIENCE = 10.0
 
 @contextmanager
 def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
-    """Have nobody else decide about these (a draft's id, a key with its credential), and have a waiting place.
+    """Hold the locks of these (a draft's ID, a key with its credential), and an I/O slot.
 
-    Raises BeingDecided where others do, and ServersBusy where nobody does but all places are taken.
+    Raises BeingDecided if others hold a lock, and ServersBusy if only the slots are all in use.
     """
     with ExitStack() as held:
         has_place = False
         for each in about:
             if _acquire(held, appliance, each, 0):
                 continue
-            # Without a place to wait there is no telling what becomes of it: not that nobody gets it, either.
+            # Without a slot the outcome is unknown: nothing may be said about the message, not even "not sent".
             has_place = has_place or held.enter_context(appliance.io_slot())
             if not (has_place and _acquire(held, appliance, each, _DECISION_PATIENCE)):
                 raise BeingDecided
@@ -279,7 +279,7 @@ def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
 
 
 def _acquire(held: ExitStack, appliance: Appliance, about: Hashable, seconds: float) -> bool:
-    """Whether it is one's turn; then it is held. Else one is not in line any more."""
+    """Whether the lock was acquired in time; then `held` keeps it."""
     with ExitStack() as tried:
         is_mine = tried.enter_context(appliance.drafts.decision_locks.try_lock(about, seconds))
         if is_mine:
@@ -287,11 +287,7 @@ def _acquire(held: ExitStack, appliance: Appliance, about: Hashable, seconds: fl
     return is_mine
 
 
-# --- A message with everything about it fixed, as a send hands it in and a preview shows it: the very same guards ---
-#
-# inline ......... resolved and composed                       refused at the place of the fault saved draft .... its
-# source, made ready to go                refused at /draftId forward ........ composed around the original
-# (operations/forwarding.py)
+# --- A message with everything about it fixed: inline, or a saved draft ---
 
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
@@ -299,10 +295,10 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 @dataclass(frozen=True)
 class PreparedMessage:
-    """A message that can be handed in.
+    """A message ready to be accepted.
 
-    `draft_id`: the saved draft that it is, in this `draft_version`; `parent_id`: what it answers or forwards;
-    `warnings`: what its sender should be told of it.
+    `draft_id`: the saved draft that it was, in this `draft_version`; `parent_id`: the message that it answers or
+    forwards; `warnings`: for its sender.
     """
 
     message: ComposedMessage
@@ -321,10 +317,10 @@ class PreparedMessage:
 def prepare_message(
     appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage, *request: Hashable
 ) -> Iterator[PreparedMessage]:
-    """The message, ready; while this lasts nobody changes the draft that it is, or decides to send it as well.
+    """The message, ready. Meanwhile nobody else changes its draft, or decides to send it.
 
-    `request`: what tells it and its retries from others. Raises Invalid with the place of what cannot go, NotFound for
-    an unknown parent, DraftInUse, and for a draft BeingDecided and what stands for a fault of the server's.
+    `request`: identifies the request and its retries. Raises Invalid with the place of the fault, NotFound for an
+    unknown parent, DraftInUse, and for a draft BeingDecided and the errors that stand for a server's failure.
     """
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
@@ -336,7 +332,7 @@ def prepare_message(
 
 
 def sending_quotas(settings: Settings) -> tuple[Quota, ...]:
-    """How many messages may be handed in, as the operator says."""
+    """How many messages may be accepted, as configured."""
     rows = (
         Quota("credential", settings.number("sending.credential_per_hour"), _HOUR),
         Quota("credential", settings.number("sending.credential_per_day"), _DAY),
@@ -395,21 +391,21 @@ def _prepare_draft(
 
 
 def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
-    """Who a draft is from: whom it names, where the mailbox may send as that; else the mailbox's own address."""
+    """The sender of a draft: whom it names if the mailbox may send as that; else the mailbox's own address."""
     try:
         found = parse_message(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
         return get_sender(store, account, UNSET if found is None else found.email)
-    except Invalid:  # what it names is told as something that the draft has wrong
+    except Invalid:  # an invalid one is reported with the draft's other faults
         return get_sender(store, account)
 
 
 def _read_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:
-    """The draft as it lies at the server, and which version it is. Raises Invalid where there is no such draft."""
+    """The draft as it is at the server, and its version. Raises Invalid if it does not exist."""
     may_delete = Capability.MAIL_DELETE in caller.capabilities  # it is removed once it has been sent
     try:
         draft = appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
         _require_size(draft.size)
-        # Where another program changes it from now on, it is another version, which is not removed.
+        # If another program changes it from now on, that is another version, which is not removed.
         return read_source(appliance, account, draft_id), version_of(draft)
     except NotFound as error:
         raise Invalid.at("/draftId", "There is no such draft in this mailbox.") from error
@@ -422,7 +418,7 @@ def _require_size(size: int) -> None:
 
 
 def find_thread(store: Store, account: Account, outgoing: OutgoingMessage) -> str | None:
-    """The conversation that a message belongs to by what it answers."""
+    """The conversation that a message belongs to, by the message that it answers."""
     return _find_thread_by_ids(store, account, (*outgoing.references, outgoing.in_reply_to or ""))
 
 
@@ -431,12 +427,12 @@ def _find_thread_by_ids(store: Store, account: Account, ids: tuple[str, ...]) ->
 
 
 def _find_parent_id(store: Store, account: Account, read: ParsedMessage) -> str | None:
-    """The message that a draft answers, where it is here."""
+    """The message that a draft answers, if it is stored."""
     answered = canonical_message_id(read.in_reply_to[0]) if read.in_reply_to else None
     return None if answered is None else store.messages.find_by_message_id(account.id, answered)
 
 
-# --- Forwarding: the original is fetched whole, quoted below a comment, and its files go along ---
+# --- Forwards: the original is fetched whole and quoted below a comment, and its files are attached ---
 
 
 _FILES, _WITHOUT = (
@@ -449,9 +445,10 @@ _FILES, _WITHOUT = (
 def prepare_forward(
     appliance: Appliance, account: Account, message_id: str, request: Forward, key: Hashable
 ) -> Iterator[PreparedMessage]:
-    """The forward, ready; while this lasts nobody decides about another request with this key.
+    """The forward, ready. Meanwhile nobody else decides about a request with this key.
 
-    Raises Invalid with the place of what cannot go, NotFound, BeingDecided, and what stands for a server's fault.
+    Raises Invalid with the place of the fault, NotFound, BeingDecided, and the errors that stand for a server's
+    failure.
     """
     sender = get_sender(appliance.store, account, request.from_)
     to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()
@@ -463,7 +460,7 @@ def prepare_forward(
 def _prepare_around(
     appliance: Appliance, account: Account, message_id: str, request: Forward, empty: OutgoingMessage
 ) -> PreparedMessage:
-    """The original, quoted in the message that is empty as yet."""
+    """The original, quoted in a message without other text."""
     source = _read_original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
     quoted = _quote_original(source, request, reader)

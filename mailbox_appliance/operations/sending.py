@@ -1,4 +1,4 @@
-"""Handing messages over: every door's sends pass here, and each idempotency key hands over at most once."""
+"""Send and forward: all sends of every interface pass here; each idempotency key submits at most one message."""
 
 import time
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, Idempoten
 from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas
 from mailbox_appliance.remote.errors import RemoteFault
 
-#: Seconds that an answer waits for the draft that was sent to be gone.
+#: Seconds that a response waits until the sent draft is removed.
 _DRAFT_REMOVAL_SECONDS = 5.0
 
 
@@ -116,7 +116,7 @@ def _submit(
     request_hash: str,
     preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySend]:
-    """The operation of this key: the one that there is, whatever became of drafts and quotas since, or a new one."""
+    """The delivery of this key: an existing one, whatever happened to drafts and quotas since, or a new one."""
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
@@ -128,10 +128,10 @@ def _submit(
                 accepted = store.deliveries.accept(
                     _new_delivery(appliance, caller, account, key, request_hash, prepared)
                 )
-                # Of two requests with one key each has composed a message, and one of them is sent.
+                # Two requests with one key have each composed a message, and only one is sent.
                 row = prepared.message.row if accepted.is_new else None
         except Problem:
-            # Of two requests with one key the other may have been quicker, and it has the draft now, or sent it.
+            # Another request with the same key may have been quicker, and has locked or sent the draft.
             accepted = store.deliveries.find_replay(credential.id, key, request_hash)
             if accepted is None:
                 raise
@@ -174,13 +174,13 @@ def _publish_accepted(appliance: Appliance, delivery: Delivery) -> None:
 def _wait_for_outcome(
     appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
 ) -> OperationResult[Delivery | LegacySend]:
-    """The outcome, where it comes in time and a worker may wait for it; else the operation as it is on its way.
+    """The outcome, if it comes in time and a worker is free; else the delivery in its current state.
 
-    Shown on behalf of a retry, it cannot be withdrawn any more either: if nobody gets it, it ends as `failed`.
+    Once a retry has been shown it, it is never withdrawn: if it is not sent, it ends as `failed`.
     """
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.io_slot() as has_place:
-        # Submitting joins the one who waits already: a second request with the key gets the same answer.
+        # Submitting joins a request that waits already: a second request with the key gets the same answer.
         ticket = appliance.sender.submit(operation_id, accepted.delivery.account_id, row)
         until = time.monotonic() + (appliance.settings.number("sending.answer_within") if has_place else 0)
         ticket.wait(until - time.monotonic())
@@ -189,21 +189,21 @@ def _wait_for_outcome(
         return OperationResult(
             *appliance.store.delivery_lists.get(accepted.delivery.account_id, operation_id, caller.member.id)
         )
-    # Withdrawn, maybe in this very moment: its key is free, and why is about to be told.
+    # Withdrawn, maybe at this very moment: its key is free again, and the reason is about to be raised.
     ticket.wait(1)
     raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)
 
 
 def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: float) -> None:
-    """Have the draft that was sent removed, so that who reads `succeeded` finds it no more; it changes no answer.
+    """Wait until the sent draft is removed, so that a client that reads `succeeded` no longer finds it.
 
-    What takes longer goes on by itself, and what fails is tried again by the timer.
+    The answer is the same either way: slow removals continue, and the timer retries failed ones.
     """
     if seconds <= 0 or not appliance.post_send_tasks.is_draft_left(operation_id):
         return
     try:
         call = appliance.calls.start("imap", partial(appliance.post_send_tasks.remove_draft_now, operation_id))
-    except (RemoteFault, RuntimeError):  # the appliance is stopped, or no thread is to be had
+    except (RemoteFault, RuntimeError):  # the appliance stops, or no thread is free
         return
     wait((call,), min(seconds, _DRAFT_REMOVAL_SECONDS))
 
@@ -211,7 +211,7 @@ def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: fl
 def _preview_warnings(
     appliance: Appliance, caller: Caller, account: Account, prepared: PreparedMessage
 ) -> Iterator[str]:
-    """What stands in the way of a send by this caller, beside the message itself."""
+    """What would keep this caller from sending it, beside the message itself."""
     if Capability.MAIL_SEND not in caller.capabilities:
         yield f"{Capability.MAIL_SEND} is missing: this credential may preview this message and not send it."
     if account.status == "reauth_required":

@@ -1,4 +1,4 @@
-"""Logging in and out: sessions, one's own name and password, and the limits on failed attempts."""
+"""Sign in and out: sessions, one's own name and password, and the limits of failed attempts."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,29 +30,29 @@ from mailbox_appliance.security.tokens import hash_token, new_token
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.members import email_key
 
-# --- Attempts to get in: how often they may fail, and how many are looked at at once, whichever way they come ---
+# --- Attempts to sign in: how often they may fail, and how many are checked at once ---
 #
 # limits (two reads, 429)  ->  a place (429)  ->  its turn  ->  room for a failure  ->  hashing  ->  the outcome
 #
-# A refusal writes nothing. A failure is in the store, with its row in the audit log, before anybody is told.
+# A refusal writes nothing. A failure is in the store, with its row in the audit log, before the answer leaves.
 
 
 MAX_FAILURES_PER_EMAIL = 5
 MAX_FAILURES_PER_ADDRESS = 30
-#: Of the current password, by those who have a session already.
+#: For the current password, given by those who have a session already.
 MAX_FAILURES_PER_MEMBER = 5
 MAX_FAILURES_OF_SET_UP = 30
-#: Counted under this name, by reason.
+#: The name of the counter, by reason.
 LOGIN_FAILURES_METRIC = "login_failures"
 
-# Attempts at one thing are looked at one after another: each outcome is known before the next one is counted. Only who
-# has a place waits here, so few workers ever do.
+# Attempts in one bucket are checked one after another: each outcome is known before the next one counts. Only
+# attempts with a place wait here, so few workers ever do.
 _ATTEMPT_LOCKS = tuple(threading.Lock() for _ in range(64))
 
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """One attempt that is being looked at."""
+    """One attempt that is being checked."""
 
     appliance: Appliance
     caller: Caller
@@ -64,7 +64,7 @@ class LoginAttempt:
         target: tuple[str, str] | None = None,
         outcome: Literal["failure", "denied"] = "failure",
     ) -> None:
-        """Count it, and say so in the audit log. Call it before the answer that tells."""
+        """Count the failure and record it in the audit log. Call this before the answer leaves."""
         store = self.appliance.store
         with store.database.transaction():
             store.login_attempts.record_failure(self.limits.keys())
@@ -74,7 +74,7 @@ class LoginAttempt:
 
 @contextmanager
 def begin_attempt(appliance: Appliance, caller: Caller, limits: Mapping[str, int]) -> Iterator[LoginAttempt]:
-    """An attempt that counts in these buckets if it fails; its turn is that of the first. Raises Throttled."""
+    """Check the limits of these buckets and take the lock of the first; a failure counts in all. Raises Throttled."""
     attempts = appliance.store.login_attempts
     turn = _ATTEMPT_LOCKS[hash(next(iter(limits))) % len(_ATTEMPT_LOCKS)]
     with ExitStack() as held:
@@ -96,18 +96,21 @@ def _count_refusals(meters: Counters) -> Iterator[None]:
 
 
 def email_bucket(email: str) -> str:
-    """What attempts at a member are counted under: the email as members are found by it."""
+    """The bucket of attempts at a member: the email in the form by which members are found."""
     return f"email:{email_key(email)}"
 
 
 def address_bucket(origin: Origin) -> str:
-    """What attempts from an address are counted under: this computer apart, IPv6 by /64, which one has."""
+    """The bucket of attempts from an address: this computer by itself, IPv6 by /64, which one subscriber has."""
     if origin.is_local or origin.client_address is None:
         return "address:local"
     address = ip_address(origin.client_address.split("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
         return f"address:{IPv6Address(int(address) >> 64 << 64)}/64"
     return f"address:{getattr(address, 'ipv4_mapped', None) or address}"
+
+
+# --- Signing in and out, and sessions ---
 
 
 class LogIn(Input, frozen=True, kw_only=True):
@@ -191,10 +194,10 @@ def begin_session(
     rehashed: str | None = None,
     logged_in_at: str | None = None,
 ) -> LoggedIn:
-    """A new session, and the log-in that it means. Inside a transaction.
+    """Begin a session, and record the sign-in. Call inside a transaction.
 
-    `by`: the act that it came of, for the audit log. `rehashed`: the password's new hash.
-    `logged_in_at`: when the log-in was that it came of, if not now. A session too many ends the one longest unused.
+    `by`: the action that led to it, for the audit log. `rehashed`: the password's new hash. `logged_in_at`: when the
+    password was given, if not now. A session over the limit ends the one that was unused longest.
     """
     store, token = appliance.store, new_token("mbxs")
     store.members.mark_logged_in(member_id, rehashed=rehashed)
@@ -209,14 +212,14 @@ def begin_session(
 
 
 def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str | None = None) -> None:
-    """End all sessions of a member, or all but one: each is a row of the audit log. Inside a transaction."""
+    """End all sessions of a member, or all but one, with a row each in the audit log. Call inside a transaction."""
     about = None if actor.member_id == member_id else member_id
     for ended in appliance.store.credentials.remove_sessions(member_id, keep):
         appliance.store.audit.record(actor, "session.revoke", ("session", ended), about=about)
 
 
 def require_unchanged_password(appliance: Appliance, member_id: str, hashed: str) -> None:
-    """Raises InvalidCredentials where the password is another one since it was looked at. Inside a transaction."""
+    """Raises InvalidCredentials if the password changed since it was checked. Call inside a transaction."""
     try:
         is_same = appliance.store.members.get_password_hash(member_id) == hashed
     except NotFound as error:
@@ -239,7 +242,7 @@ def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> 
 
 
 def _check_login(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> tuple[str, str]:
-    """The member's id and the hash that the password fits. Raises InvalidCredentials, MemberSuspended."""
+    """The member's ID and the hash that the password matches. Raises InvalidCredentials and MemberSuspended."""
     members = appliance.store.members
     found = members.find_with_password(request.email)
     member, hashed = found if found is not None else (None, None)
@@ -262,7 +265,7 @@ def _end_session(appliance: Appliance, caller: Caller, session_id: str) -> None:
         appliance.store.audit.record(caller.actor, "session.revoke", ("session", session_id))
 
 
-# --- What members change about themselves: their name and their password ---
+# --- The caller's own name and password ---
 
 
 class ProfileChange(Input, frozen=True, kw_only=True):
@@ -305,7 +308,7 @@ def change_password(appliance: Appliance, caller: Caller, request: PasswordChang
 
 
 def _require_current_password(appliance: Appliance, attempt: LoginAttempt, me: Member, password: str) -> str:
-    """The hash that the current password fits. Raises WrongPassword."""
+    """The hash that the current password matches. Raises WrongPassword."""
     hashed = appliance.store.members.get_password_hash(me.id)
     if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
         attempt.record_failure("password.change", ("member", me.id))
@@ -319,7 +322,7 @@ def _replace_password(appliance: Appliance, caller: Caller, before: str, after: 
         recheck_caller(store, caller)
         require_unchanged_password(appliance, me, before)
         store.members.set_password(me, after)
-        # A reset that somebody else asked for would open again what was closed here.
+        # A reset that somebody else requested would reopen the account.
         store.one_time_tokens.revoke_all(me)
         store.login_attempts.clear(_member_bucket(caller.member))
         store.audit.record(caller.actor, "password.change", ("member", me))

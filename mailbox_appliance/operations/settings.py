@@ -1,4 +1,4 @@
-"""The configuration, the settings that may change while running, and the certificate of HTTPS."""
+"""The configuration file, the settings that can change while running, and the HTTPS certificate."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ from mailbox_appliance.tls.generate import generate_certificate, own_names
 from mailbox_appliance.tls.inspect import fingerprint
 from mailbox_appliance.tls.validate import validate_certificate
 
-# --- The configuration, read with everything that refuses what cannot be used: at the start, and before a restore ---
+# --- The configuration file, with every check of its values: at the start, and before a restore ---
 
 
 def load_settings(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
@@ -60,7 +60,7 @@ def _require_public_address(url: str) -> None:
 
 
 def require_usable_config(file: Path) -> None:
-    """Raises Conflict where a configuration that is to be restored cannot be used here."""
+    """Raises Conflict if a configuration that is to be restored cannot be used here."""
     try:
         load_settings(file)
     except BadSetting as error:
@@ -69,11 +69,10 @@ def require_usable_config(file: Path) -> None:
         raise Conflict(reason=reason) from error
 
 
-# ---
-# The certificate of HTTPS made and replaced, with a row in the audit log: for requests, the start, and commands.
+# --- The HTTPS certificate created and replaced, with a row in the audit log: by requests, the start, and commands ---
 #
-# The row is written when the new pair is on the disk and does not count yet. So a crash leaves a row without a change
-# at worst, never a change without a row; and where the change fails after all, another row says so.
+# The row is written when the new pair is on the disk and not yet in use. So a crash can leave a row without a change,
+# never a change without a row. If the change fails after that, another row says so.
 
 
 log = logging.getLogger(__name__)
@@ -82,9 +81,9 @@ _CERTIFICATE_ACTIONS = ("certificate.make", "certificate.rotate", "certificate.i
 
 
 def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
-    """Make a certificate where there is none at all; answers whether that was done. Raises CertificateUnusable.
+    """Create a certificate if there is none; return whether that was done. Raises CertificateUnusable.
 
-    Where there was one before, that is logged: clients have pinned it.
+    If there was one before, a warning is logged: clients have pinned it.
     """
     files = CertificateFiles(appliance.folder)
     was_lost = is_certificate_lost(appliance)
@@ -96,23 +95,23 @@ def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
 
 
 def is_certificate_lost(appliance: Appliance) -> bool:
-    """Whether there is no certificate, but was one."""
+    """Whether the certificate is missing, although there was one."""
     return not CertificateFiles(appliance.folder).any_exists() and appliance.store.audit.has_action(
         *_CERTIFICATE_ACTIONS
     )
 
 
 def rotate_certificate(appliance: Appliance, actor: Actor) -> None:
-    """Make another certificate in place of the one that is there, whatever that is. Raises CertificateUnusable."""
+    """Replace the certificate by a new self-signed one, whatever the old one is. Raises CertificateUnusable."""
     pair = generate_certificate(own_names(appliance.settings), appliance.clock.now())
     with _record_change(appliance, actor, "certificate.rotate") as recorded:
         CertificateFiles(appliance.folder).replace(*pair, recorded)
 
 
 def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, key: bytes) -> tuple[str, ...]:
-    """Let a certificate of the operator's take the place of the one that is there; answers what may trouble clients.
+    """Replace the certificate by the operator's; return warnings about what may trouble clients.
 
-    Raises Invalid for what cannot be one, and CertificateUnusable.
+    Raises Invalid for a certificate or key that cannot be used, and CertificateUnusable.
     """
     found = validate_certificate(certificate, key, appliance.clock.now())
     with _record_change(appliance, actor, "certificate.import") as recorded:
@@ -122,7 +121,7 @@ def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, k
 
 @contextmanager
 def _record_change(appliance: Appliance, actor: Actor, action: str) -> Iterator[Recorded]:
-    """Gives what writes the row; where the change fails after that, writes that it did."""
+    """Yield the function that writes the row; if the change fails after that, write a row about the failure."""
     written: list[str] = []
     record = partial(appliance.store.audit.record, actor, action)
 
@@ -141,10 +140,13 @@ def _record_change(appliance: Appliance, actor: Actor, action: str) -> Iterator[
         raise
 
 
+# --- Settings that can change while running ---
+
+
 StoredValues = Mapping[str, object]
 
 RUNTIME_OPTIONS = tuple(option for option in OPTIONS if option.runtime)
-#: What lies beside the settings in their table and is none.
+#: Fields beside the settings in the stored table.
 _NOT_SETTINGS = frozenset({LICENCE})
 _JSON_TYPES = {bool: "boolean", int: "integer", str: "string", tuple: "array"}
 
@@ -164,13 +166,13 @@ def _schema(option: Option) -> dict[str, Any]:
 
 
 def _field(option: Option) -> tuple[str, Any, Any]:
-    # Any: the table of settings says what fits, here as at the start.
+    # Any: the table of settings defines what is valid, here as at the start.
     annotation = Annotated[Any, Meta(extra_json_schema=_schema(option))]
     return option.name.replace(".", "_"), annotation, msgspec.field(default=UNSET, name=option.name)
 
 
 def _unknown_setting_text(name: str) -> str | None:
-    """What is to be said of a setting that does not change while running."""
+    """The error for a setting that cannot change while running."""
     if (option := BY_NAME.get(name)) is None:
         return None
     table, _, key = name.partition(".")
@@ -219,9 +221,9 @@ def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettin
 
 
 def change_settings(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Store these values, which fit, and let them take effect; None takes a change back. Answers what is to be said.
+    """Store valid values and put them into effect; None removes a change. Returns warnings.
 
-    Raises Conflict, with all as it was, where something rules over a value, or HTTPS cannot be offered so.
+    Raises Conflict, with everything unchanged, if the environment overrides a value, or HTTPS cannot be on with it.
     """
     with appliance.settings_lock:
         _require_not_overridden(appliance, changes)
@@ -246,7 +248,7 @@ def _shut_out_warnings(appliance: Appliance) -> Iterator[str]:
 
 
 def _require_certificate(appliance: Appliance, caller: Caller) -> None:
-    """HTTPS needs one; it is made here, and not when it opens, so that the log tells who had it made."""
+    """Create the certificate that HTTPS needs. Done before the port opens, so that the audit log names the actor."""
     try:
         ensure_certificate(appliance, caller.actor)
     except CertificateUnusable as problem:
@@ -254,7 +256,7 @@ def _require_certificate(appliance: Appliance, caller: Caller) -> None:
 
 
 def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> StoredValues:
-    """Write what changes, with a row of the log each; answers those values as they were."""
+    """Store the changes, with a row of the audit log each; return the previous values."""
     store = appliance.store
     with store.database.transaction(durable=True):
         stored = store.stored_settings.get_all()
@@ -267,14 +269,14 @@ def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, An
 
 
 def _restore_values(appliance: Appliance, caller: Caller, before: StoredValues) -> None:
-    """Undo a change that could not take effect. Where that fails too, what is stored is in force all the same."""
+    """Undo a change that could not take effect. If that fails too, the stored values remain in force."""
     store = appliance.store
     try:
         with store.database.transaction(durable=True):
             for name, value in before.items():
                 _put_value(appliance, name, value)
                 store.audit.record(caller.actor, "settings.update", ("setting", name), "failure")
-        with suppress(HttpsNotOffered):  # it was not before, either
+        with suppress(HttpsNotOffered):  # it was off before as well
             appliance.apply_stored_settings()
     except Exception:
         log.exception("settings could not be put back", extra={"settings": [*before]})
@@ -300,7 +302,7 @@ def _read_changes(request: ChangedSettings) -> Iterator[tuple[str, Any]]:
 
 
 def require_valid_values(changes: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
-    """Raises Invalid for values that do not fit. `places`: where a setting stands in the request, else by its name."""
+    """Raises Invalid for values that are not valid. `places`: a setting's place in the request, else its name."""
     faults = [
         Detail(f"/{(places or {}).get(name, name)}", f"{name} {wrong}.")
         for name, value in changes.items()

@@ -1,4 +1,4 @@
-"""What this appliance is and how it is doing: version, store, warnings, and the numbers of its charts."""
+"""The version and health of this appliance: store, mailboxes, warnings, and the numbers of the charts."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -149,9 +149,9 @@ def _is_administrator(caller: Caller) -> bool:
 
 
 def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
-    """What an operator should see to, each as a sentence. Every member may read it: it tells of no files' places.
+    """Warnings for operators, a sentence each. Every member may read them: they name no files.
 
-    `crash`: one that is told as well, for those who may know of it.
+    `crash`: included for those who may see it.
     """
     low = appliance.settings.number("store.low_space_mib")
     trouble = None if appliance.https is None else appliance.https.trouble
@@ -184,12 +184,12 @@ def _store_status(appliance: Appliance) -> StoreStatus:
 
 
 def store_progress(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
-    """How far the long work on the store is, while there is some."""
+    """The progress of long work on the store, while there is some."""
     now = long_work.current
     return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)
 
 
-# --- How much was sent and how much came, over the last hours: the numbers of a chart ---
+# --- The numbers of the charts: how much was sent and how much arrived over the last hours ---
 
 
 Hours = Annotated[int, msgspec.Meta(ge=1, le=168, description="How many hours back: up to a week.")]
@@ -251,7 +251,7 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
 
 
 def _whole_steps(now: datetime, seconds: int, step: int) -> tuple[datetime, datetime]:
-    """Whole steps, by the clock in UTC; now is in the last one."""
+    """Whole steps, aligned to UTC; the last one contains now."""
     end = int(now.timestamp()) // step * step + step
     length = -(-seconds // step) * step
     return datetime.fromtimestamp(end - length, UTC), datetime.fromtimestamp(end, UTC)

@@ -1,4 +1,4 @@
-"""The store as a whole: how it is, and whether it is whole. For its operator and for administrators."""
+"""The store as a whole: its status and its integrity check. For the operator and for administrators."""
 
 import os
 from collections.abc import Iterable
@@ -119,7 +119,7 @@ def store_overview(
     migration: StoreMigration | None = None,
     problem: str | None = None,
 ) -> OperationResult[StoreOverview]:
-    """How the store in a data directory is, with what is to be told of the room on its disk. Nothing is opened."""
+    """The status of the store in a data directory, with warnings about its disk space. The store is not opened."""
     database, low = folder / DATABASE_FILE, settings.number("store.low_space_mib")
     free, warning = files.free_bytes(folder), files.low_room_warning(database, low)
     newest = max(backups, key=lambda backup: backup.created_at, default=None)

@@ -1,7 +1,7 @@
 """Start at login on Linux, macOS and Windows; it needs no administrator rights.
 
-There is one for each user, as one tray is enough to look at: it is for the data directory that was named when it was
-switched on, or for the usual one.
+There is one entry for each user, as one tray is enough: for the data directory named when it was enabled, or for the
+usual one.
 """
 
 import contextlib
@@ -24,29 +24,29 @@ from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import default_data_dir
 from mailbox_appliance.system import files, ownership, processes
 
-# --- What a system starts for a user who logs in, as the tray knows it, whichever system keeps it ---
+# --- The login item, whichever system keeps it ---
 
 
 @dataclass(frozen=True)
 class LoginItem:
-    """What stands there: a command, and whether it is started; a settings app can switch it off and leave it there."""
+    """A login item: its command, and whether it is enabled; a settings app can disable it and leave it there."""
 
     command: tuple[str, ...]
     is_on: bool
 
 
 class LoginItems(Protocol):
-    """Where a system keeps ours, one for each user. What the system refuses is an OSError."""
+    """Where a system keeps our login item, one for each user. The system's refusals are OSErrors."""
 
     @property
     def location(self) -> str:
-        """Where it lies, as a person would look for it."""
+        """Its place, for people."""
 
     def find(self) -> LoginItem | None:
         """Ours, if it is there and the system could read it."""
 
     def write(self, command: Sequence[str]) -> None:
-        """Have this started from the next log-in on, whatever stood there and however it was switched off."""
+        """Start this from the next login on, whatever the item was and however it was disabled."""
 
     def remove(self) -> None:
         """Have nothing started; nothing there is as good."""
@@ -60,19 +60,19 @@ class Autostart:
     """Whether the tray starts when this user logs in. What cannot be changed is a Failure that says why."""
 
     _items: LoginItems
-    #: What starts this program from where it lies now.
+    #: The command that starts this program from its present place.
     _program: tuple[str, ...]
     #: The data directory that is named, if one is.
     _data_dir: str | None
 
     @property
     def location(self) -> str:
-        """Where the system keeps it: a file, or a value of the registry."""
+        """The place where the system keeps it: a file, or a value of the registry."""
         return self._items.location
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it starts; what was switched off in a settings app does not."""
+        """Whether it starts; an item that a settings app disabled does not."""
         found = self._items.find()
         return found is not None and found.is_on
 
@@ -85,31 +85,31 @@ class Autostart:
 
     @property
     def command(self) -> list[str]:
-        """What is started at login; while nothing is, what would be."""
+        """The command started at login; while there is none, the one that would be."""
         found = self._items.find()
         return list(found.command if found is not None and found.is_on else self._command_for(self._data_dir))
 
     @property
     def missing_program(self) -> str | None:
-        """The program that is to be started, where it is gone."""
+        """The program of the item, if it no longer exists."""
         found = self._items.find()
         return None if found is None or not found.is_on or _program_exists(found) else "".join(found.command[:1])
 
     def enable(self) -> None:
-        """Start it from the next log-in on."""
+        """Start it from the next login on."""
         self._write(self._command_for(self._data_dir))
 
     def disable(self) -> None:
-        """Do not start it any more. What runs goes on."""
+        """Do not start it any more. A running tray continues."""
         try:
             self._items.remove()
         except OSError as error:
             raise _cannot_change_failure("off", self.location, error) from error
 
     def refresh(self) -> bool:
-        """Name this program where the one that stands there is gone, as after a move; whether that was so.
+        """Replace the program of an item whose program is gone, as after a move; return whether it was.
 
-        What was switched off stays so, and so does the data directory.
+        An item that was disabled stays so, and the data directory stays the same.
         """
         found = self._items.find()
         if found is None or self.missing_program is None:
@@ -154,12 +154,12 @@ def _home(environment: Mapping[str, str]) -> Path | None:
     if named := environment.get("HOME"):
         return Path(named)
     try:
-        return Path("~").expanduser()  # of the user database, where the environment names none
+        return Path("~").expanduser()  # from the user database, if the environment names none
     except RuntimeError:
         return None
 
 
-#: Programs of Windows that open a console window -> what does not, beside them.
+#: Windows programs that open a console window -> those beside them that do not.
 _SILENT = {"python.exe": "pythonw.exe", "mailbox-appliance.exe": "mailbox-appliance-tray.exe"}
 
 
@@ -186,7 +186,7 @@ def _program_exists(item: LoginItem) -> bool:
     try:
         return Path(item.command[0]).is_file()
     except (OSError, IndexError):
-        return False  # What this user may not even see is not started either.
+        return False  # A program that this user may not even see cannot start either.
 
 
 def _cannot_change_failure(wanted: str, place: str, error: OSError) -> Failure:
@@ -195,7 +195,7 @@ def _cannot_change_failure(wanted: str, place: str, error: OSError) -> Failure:
     return Failure("autostart_refused", told, INTERNAL)
 
 
-# --- Start at login on a Linux desktop: `autostart/mailbox-appliance.desktop` (XDG Desktop Application Autostart) ---
+# --- Linux desktops: `autostart/mailbox-appliance.desktop` (XDG Desktop Application Autostart) ---
 
 
 _NAME = "mailbox-appliance.desktop"
@@ -213,7 +213,7 @@ Terminal=false
 StartupNotify=false
 X-GNOME-Autostart-enabled=true
 """
-#: Desktop Entry Specification, "Possible value types": what a string value writes with a backslash.
+#: Desktop Entry Specification, "Possible value types": what a string value escapes with a backslash.
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MEANT = {"\\": "\\", "n": "\n", "t": "\t", "r": "\r", "s": " "}
 _UNDER_QUOTES = '"`$\\'
@@ -250,7 +250,7 @@ def _escape(text: str) -> str:
 
 
 def command_from_exec_line(line: str) -> tuple[str, ...]:
-    """The command that a value of `Exec` stands for; none where its quotes do not close."""
+    """The command of an `Exec` value; empty if its quotes do not close."""
     text = re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[0]), line)
     found = tuple(_split_exec_line(text))
     return found[1:] if found[:1] == (_BY_ANOTHER,) else found
@@ -274,7 +274,7 @@ class DesktopEntry:
         return str(self._file)
 
     def find(self) -> LoginItem | None:
-        """What stands in the file; a settings app switches it off by one of two keys, and leaves the file."""
+        """The item in the file; a settings app disables it by one of two keys, and leaves the file."""
         try:
             text = files.read_regular(self._file, _LARGEST).decode("utf-8", "surrogateescape")
         except OSError:
@@ -287,7 +287,7 @@ class DesktopEntry:
     def write(self, command: Sequence[str]) -> None:
         """Replace the file whole; behind a link, the file that is meant."""
         ownership.make_folder(self._file.parent)
-        # Where the program is gone, as with its package, the desktop starts nothing and complains of nothing.
+        # If the program is gone, as with its package, the desktop starts nothing and reports nothing.
         entry = _ENTRY.format(_escape(command[0]), exec_line(command))
         write_desktop_file(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))
 
@@ -305,7 +305,7 @@ def _parse_keys(text: str) -> dict[str, str]:
 
 
 def write_desktop_file(file: Path, content: bytes) -> None:
-    """Write a file that others may read, so that whoever reads meanwhile sees the old one or the new one."""
+    """Write a file that others may read, replaced whole."""
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -319,14 +319,14 @@ def write_desktop_file(file: Path, content: bytes) -> None:
         raise
 
 
-# --- Start at login on macOS: a property list in `~/Library/LaunchAgents` (launchd.plist(5)) ---
+# --- macOS: a property list in `~/Library/LaunchAgents` (launchd.plist(5)) ---
 
 
 LABEL = "org.mailboxappliance.tray"
 
 
 class LaunchAgent:
-    """The agent of this user. It counts from the next log-in on.
+    """The agent of this user. It takes effect at the next login.
 
     `launchctl` is not asked to load or unload it: the one would start a second tray at once, and the other would end
     the tray in which somebody has just switched it off.
@@ -341,7 +341,7 @@ class LaunchAgent:
         return str(self._file)
 
     def find(self) -> LoginItem | None:
-        """What stands in the file."""
+        """The item in the file."""
         try:
             values: Any = plistlib.loads(files.read_regular(self._file, _LARGEST))
             command = tuple(str(argument) for argument in values["ProgramArguments"])
@@ -352,13 +352,13 @@ class LaunchAgent:
             return None
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the file whole. No `KeepAlive`: who quits the tray means it."""
+        """Replace the file whole. No `KeepAlive`: somebody who quits the tray means it."""
         values = {
             "Label": LABEL,
             "ProgramArguments": list(command),
             "RunAtLoad": True,
             "ProcessType": "Interactive",
-            # Only where there is a desktop, not for somebody who logs in over SSH.
+            # Only with a desktop, not for a login over SSH.
             "LimitLoadToSessionType": "Aqua",
         }
         self._file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -369,19 +369,19 @@ class LaunchAgent:
         self._file.unlink(missing_ok=True)
 
 
-# --- Start at login on Windows: a value below the `Run` key of the user, which needs no administrator ---
+# --- Windows: a value below the `Run` key of the user, which needs no administrator ---
 
 
 NAME = "MailboxAppliance"
 RUN = r"Software\Microsoft\Windows\CurrentVersion\Run"
-#: Where Task Manager and Settings note what was switched off: the first byte of the value of the same name is odd.
+#: Where Task Manager and Settings store what was disabled: the first byte of the value with that name is odd.
 APPROVED = r"Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
 #: "Run and RunOnce Registry Keys": a command line is no longer than this.
 LONGEST = 260
 
 
 class Registry(Protocol):
-    """What is used of the module `winreg`."""
+    """The part of the module `winreg` that is used here."""
 
     HKEY_CURRENT_USER: int
     KEY_READ: int
@@ -413,7 +413,7 @@ class RunKey:
         return rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
 
     def find(self) -> LoginItem | None:
-        """What stands there, unless it is no text."""
+        """The item, unless its value is not a text."""
         line = self._value(RUN)
         if not isinstance(line, str):
             return None
@@ -432,7 +432,7 @@ class RunKey:
         self._delete(APPROVED)
 
     def remove(self) -> None:
-        """Delete the value, and what was noted of it."""
+        """Delete the value, and the note that it was disabled."""
         self._delete(RUN)
         self._delete(APPROVED)
 

@@ -17,7 +17,7 @@ from mailbox_appliance.tray.view import Action, Icon, NoTrayHost, OnClick, OnOpe
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two glances, which ask nobody; and between two looks while something goes on.
+#: Seconds between two looks at local files; and between two polls while an action is in progress.
 EVERY = 5.0
 #: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
 _ENDS_WITHIN = 0.5
@@ -29,7 +29,7 @@ _ENDING = (ServiceState.STOPPED, ServiceState.STOPPING)
 
 
 class TrayDisplay:
-    """The tray around an icon. One thread looks, which `begin` starts; the rest may be called from any thread."""
+    """The tray around an icon. One thread polls, which `start` starts; any thread may call the rest."""
 
     def __init__(self, parts: TrayParts) -> None:
         self._parts, self.actions, self._schedule = parts, Actions(self, parts), PollSchedule(SystemClock())
@@ -42,11 +42,11 @@ class TrayDisplay:
 
     @property
     def state(self) -> TrayState:
-        """What was seen last, and what is being done here now."""
+        """The last known state, with the actions in progress."""
         return self._with_own_actions(self._seen or TrayState(ServiceState.STARTING))  # it is begun, or found
 
     def start(self, icon: Icon, *, opens_console: bool) -> None:
-        """Start the service where it does not run, and follow it on this icon; open the console once it answers."""
+        """Start the service if it does not run, and show it on this icon; open the console once it answers."""
         self._icon = icon
         if self._ended.is_set():  # before there was an icon
             icon.stop()
@@ -55,7 +55,7 @@ class TrayDisplay:
         self._thread.start()
 
     def close(self) -> None:
-        """The icon has gone: look no more."""
+        """The icon is gone: stop polling."""
         self._ended.set()
         self._wake.set()
         self._thread.join(_ENDS_WITHIN)
@@ -66,12 +66,12 @@ class TrayDisplay:
             self._icon.notify(notice.title, notice.text)
 
     def refresh(self) -> None:
-        """Something has changed: what we know of it is shown now, the rest after a look."""
+        """Something has changed: show what is known now, and poll for the rest."""
         self._update_icon()
         self._wake.set()
 
     def on_menu_opened(self) -> None:
-        """Somebody looks."""
+        """Somebody has opened the menu."""
         self._schedule.note_use()
         if self._schedule.try_poll_all():
             self._parts.watcher.poll_all_next()
@@ -132,7 +132,7 @@ class TrayDisplay:
 
 
 def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> ServiceState:
-    """How the service is, where it is on its way to what somebody asked for here."""
+    """The state of the service on its way to what somebody requested here."""
     if under_way & _STARTS_SERVICE and seen.service is ServiceState.STOPPED:
         return ServiceState.STARTING
     if under_way & _ENDS_SERVICE and seen.service in _RUNS and not seen.is_kept:
@@ -141,7 +141,7 @@ def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> Se
 
 
 def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: frozenset[Action]) -> TrayState | None:
-    """What was known before, with what somebody asked for here in it: that is no news, or was told by its action."""
+    """The previous state with the changes requested here: they are not news, or their action has reported them."""
     if before is not None and ours & _OF_SERVICE and seen.service in _ENDING:
         before = replace(before, service=ServiceState.STOPPED)
     if before is not None and Action.BACK_UP in ours:
@@ -149,12 +149,10 @@ def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: froz
     return before
 
 
-# ---
-# What shows an icon here: Windows' and macOS' own places for it, and on Linux what `linux_hosts` finds. Where nothing
-# does, a person is told why.
+# --- What shows an icon: Windows' and macOS' own tray, and on Linux what `find_linux_icon` finds ---
 
 
-#: Seconds. A desktop that has just been logged in to may start us before what shows icons.
+#: Seconds. A desktop may start us at login before it starts what shows icons.
 HOST_WAIT_SECONDS = 10.0
 
 
@@ -166,7 +164,7 @@ def find_icon(
     patience: float = HOST_WAIT_SECONDS,
     platform: str = sys.platform,
 ) -> Icon:
-    """The icon, not shown yet. On a desktop that shows none, waits for `patience` seconds; raises `NoTray`."""
+    """The icon, not shown yet. Waits up to `patience` seconds for what shows icons; raises NoTrayHost."""
     if platform in ("win32", "darwin"):
         return _system_icon(on_click, platform)
     if platform != "linux":
@@ -177,7 +175,7 @@ def find_icon(
 
 
 def _system_icon(on_click: OnClick, platform: str) -> Icon:
-    """Neither system tells before the menu opens, so it shows what was known last."""
+    """Neither system announces that the menu opens, so it shows the last known state."""
     try:
         import pystray
 
@@ -191,7 +189,7 @@ def _system_icon(on_click: OnClick, platform: str) -> Icon:
 
 
 def _main_thread() -> Callable[[Callable[[], None]], Any]:
-    """macOS lets only its main thread change what is seen."""
+    """macOS lets only its main thread change what is visible."""
     from importlib import import_module
 
     call_after: Callable[[Callable[[], None]], Any] = import_module("PyObjCTools.AppHelper").callAfter

@@ -28,22 +28,21 @@ from mailbox_appliance.tray.state import TrayState
 from mailbox_appliance.tray.view import Action
 from mailbox_appliance.tray.watcher import ApplianceWatcher
 
-# ---
-# Where the console is opened: signed in by a link that is good once, where there is a log-in; else at its door.
+# --- The console: opened by a single-use link if there is a session; else its sign-in page ---
 
 
 def console_url(data_dir: Path, place: str = "") -> str:
-    """The address of a page of the console, where whoever is not signed in is asked to. Raises Failure."""
+    """The address of a console page, which asks those who are not signed in. Raises Failure."""
     return f"{owner.owner_url(data_dir)}/{place and '#' + place}"
 
 
 def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> str:
-    """An address that shows a page of the console at once, within a minute; the door, where no log-in opens it.
+    """The address that shows a console page at once, within a minute; the sign-in page if there is no session.
 
-    Raises Failure where nothing answers. To be opened at once and told nobody: it lets in whoever has it.
+    Raises Failure if nothing answers. Open it at once and show it to nobody: whoever has it is signed in.
     """
     closed = console_url(data_dir, place)
-    watcher.poll()  # which finds the log-in, where it is new
+    watcher.poll()  # which finds a new session
     try:
         answer = watcher.client().call(ApiRequest("POST", "/auth/console-links", timeout=10))
         return f"{answer['data']['url']}{place and '&to=' + place}"
@@ -55,13 +54,13 @@ def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> 
     return closed
 
 
-# --- What of others is opened from the menu: a browser, a folder, a terminal; and what is put into the clipboard ---
+# --- Other programs opened from the menu: a browser, a folder, a terminal; and text put into the clipboard ---
 #
-# Nothing of it is waited for longer than it takes to see that it has begun, and none is left as a zombie. What cannot
-# be opened is told by False: there may be no browser, and no clipboard, on a bare desktop.
+# None is waited for longer than it takes to see that it has begun, and none is left as a zombie. The functions return
+# False for what cannot be opened: a bare desktop may have no browser and no clipboard.
 
 
-#: Seconds after which what was started and goes on counts as opened.
+#: Seconds after which a program that still runs counts as opened.
 _BEGINS_WITHIN = 3.0
 _BROWSERS = (
     ("xdg-open",),
@@ -73,7 +72,7 @@ _BROWSERS = (
     ("google-chrome",),
 )
 _FILES = (("xdg-open",), ("gio", "open"))
-#: Terminals, and what stands before the command in each.
+#: Terminals, and the options before the command in each.
 _TERMINALS = (
     ("xdg-terminal-exec",),
     ("x-terminal-emulator", "-e"),
@@ -88,7 +87,7 @@ _TERMINALS = (
     ("alacritty", "-e"),
     ("xterm", "-e"),
 )
-#: A variable without which there is none -> clipboards that read what is to lie in them.
+#: A variable that the clipboard needs -> programs that read its new content.
 _CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -109,7 +108,7 @@ class DesktopLauncher:
     def open_browser(self, address: Callable[[], str]) -> bool:
         """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers.
 
-        It is asked for anew for each that is tried: one that has failed may have used a link that is good once.
+        Each attempt asks for a new address: a failed one may have redeemed a single-use link.
         """
         named = [_browser_command(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
         return self._try_viewers(named, address) or self._show_in_any(_BROWSERS, address)
@@ -123,9 +122,9 @@ class DesktopLauncher:
         return self._show_in_any(_FILES, lambda: str(file))
 
     def open_terminal(self, command: Sequence[str]) -> bool:
-        """Run a command of ours in a terminal, which stays until somebody has read it."""
+        """Run a command of ours in a terminal, which stays open until somebody has read it."""
         if self.platform == "win32":
-            # With /s it is the outer quotes that cmd takes away, and no others.
+            # With /s cmd removes the outer quotes, and no others.
             line = f'cmd /s /k "{" ".join(map(_quote_for_cmd, command))}"'
             return self._start_and_check(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
         if self.platform == "darwin":
@@ -179,7 +178,7 @@ class DesktopLauncher:
     def _start_program(
         self, command: Sequence[str], stdin: int, creationflags: int = 0
     ) -> "subprocess.Popen[bytes] | None":
-        """A program of others in a session of its own, which no Ctrl-C of ours reaches; None where it is not there."""
+        """Start a program in a session of its own, which no Ctrl-C of ours reaches; None if it does not exist."""
         with suppress(OSError):
             return subprocess.Popen(
                 command,
@@ -195,12 +194,12 @@ class DesktopLauncher:
 
 
 def show_in_browser(address: str, environment: Mapping[str, str]) -> bool:
-    """Show an address in a browser, for a command that has one to show; False where there is none."""
+    """Show an address in a browser, for a command; False if there is none."""
     return DesktopLauncher(environment).open_browser(lambda: address)
 
 
 def _browser_command(part: str) -> list[str]:
-    """A command of BROWSER; none where its quotes do not close."""
+    """A command of BROWSER; empty if its quotes do not close."""
     try:
         return [word for word in shlex.split(part) if word != "&"]
     except ValueError:
@@ -214,7 +213,7 @@ def _quote_for_cmd(argument: str) -> str:
 
 
 def _with_target(way: Sequence[str], what: str) -> list[str]:
-    """A command with what it is to show: in the place of `%s`, else behind it."""
+    """A command with its argument: in place of `%s`, else at the end."""
     return [word.replace("%s", what) for word in way] if any("%s" in word for word in way) else [*way, what]
 
 
@@ -226,11 +225,14 @@ def _open_with_windows(what: str) -> bool:
     return False
 
 
+# --- The actions ---
+
+
 log = logging.getLogger(__name__)
 
 #: Seconds that a backup may take without a word.
 _BACKUP_SECONDS = 6 * 3600.0
-#: How it is told that something could not be done.
+#: Reports that something could not be done.
 _FAILED = {
     Action.START: "The appliance did not start",
     Action.RESTART: "The appliance crashed and did not start again",
@@ -239,7 +241,7 @@ _FAILED = {
     Action.SWITCH_HTTPS: "Remote access stays as it was",
     Action.SWITCH_START_AT_LOGIN: "Start at login stays as it was",
 }
-#: Where the console is opened.
+#: Opens the console.
 _CONSOLE_PAGES = {
     Action.OPEN_CONSOLE: "",
     Action.SET_UP: "",
@@ -250,11 +252,11 @@ _CONSOLE_PAGES = {
 
 
 class Tray(Protocol):
-    """What an action knows of the tray around it."""
+    """The tray around it, as actions need it."""
 
     @property
     def state(self) -> TrayState:
-        """What was seen last."""
+        """The last known state."""
 
     def show_notice(self, notice: Notice) -> None:
         """Show a notice."""
@@ -268,7 +270,7 @@ class Tray(Protocol):
 
 @dataclass(frozen=True)
 class TrayParts:
-    """What the actions act on."""
+    """The parts that actions use."""
 
     data_dir: Path
     watcher: ApplianceWatcher
@@ -307,17 +309,17 @@ class Actions:
 
     @property
     def running(self) -> frozenset[Action]:
-        """What goes on now."""
+        """The actions in progress."""
         return self._running
 
     def take_recent(self) -> frozenset[Action]:
-        """What goes on now, or has come to its end since this was asked for the last time."""
+        """The actions in progress, and those that have ended since the last call."""
         with self._changing:
             done, self._done = self._done, frozenset()
             return self._running | done
 
     def start(self, action: Action, *, then: Action | None = None) -> None:
-        """Do what a click asks for, if it is not being done; and another thing, once that is done. Returns at once."""
+        """Start an action unless it is in progress; return at once. A conflicting one waits for it."""
         with self._changing:
             if action in self._running:
                 return
@@ -352,7 +354,7 @@ class Actions:
     def _show_notice(self, title: str, text: str) -> None:
         self._tray.show_notice(Notice(title, text))
 
-    # --- what leads elsewhere ---
+    # --- Links to elsewhere ---
 
     def _open_console(self, place: str) -> None:
         parts = self._parts
@@ -360,7 +362,7 @@ class Actions:
             self._show_notice("No browser could be opened", f"The console is at {console_url(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
-        """In a terminal: a password is typed where nothing of ours is drawn that others could imitate."""
+        """In a terminal: a password is not typed into a window of ours, which others could imitate."""
         command = processes.own_command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
         if not self._parts.opening.open_terminal(command):
             line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
@@ -390,7 +392,7 @@ class Actions:
         elif not self._parts.opening.open_file(file):
             self._show_notice("The set-up code", f"It is in the menu, and in the file {file}")
 
-    # --- what is changed ---
+    # --- Changes ---
 
     def _back_up(self) -> None:
         request = ApiRequest("POST", "/admin/backups", body={}, timeout=_BACKUP_SECONDS, advice="The log tells more.")
@@ -435,7 +437,7 @@ class Actions:
             self._restart()
 
     def _restart(self) -> None:
-        """Start the service again after a crash, later each time; what crashes again and again is left to a person."""
+        """Start the service again after a crash, later each time; a person must restart one that keeps crashing."""
         while (delay := self._restarts.next_delay()) is not None:
             try:
                 self._start_service(partial(self._parts.service.restart, delay))
@@ -456,7 +458,7 @@ class Actions:
         self.not_started = None
 
     def _quit(self) -> None:
-        """The service ends with the tray, unless systemd keeps it; what cannot be ended is told, and goes on."""
+        """Stop the service with the tray, unless systemd keeps it; a service that cannot be stopped is reported."""
         try:
             self._parts.service.quit()
         except Failure as failure:

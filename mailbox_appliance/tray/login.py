@@ -1,7 +1,7 @@
-"""The token by which the tray asks: of the log-in on this computer, which may lie in a keychain.
+"""The token of the tray: that of the session on this computer, which may be in a keychain.
 
-A keychain may wait for somebody to unlock it, so it is asked in a thread of its own, and whoever looks does not wait
-for that. What it said is remembered until a log-in or log-out here, so that nobody is asked at each look.
+A keychain may wait for somebody to unlock it, so a thread of its own asks it, and polling does not wait for that. The
+result is kept until somebody signs in or out here, so that people are not asked with every poll.
 """
 
 import threading
@@ -14,7 +14,7 @@ from mailbox_appliance.tray.state import AccessLevel
 
 #: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
 PATIENCE = 2.0
-#: Seconds until a locked keychain is asked again by itself, at first and at most: it may ask somebody each time.
+#: Seconds until a locked keychain is asked again by itself, at first and at most: each time it may ask a person.
 _AGAIN_AFTER, _AGAIN_AT_MOST = 60.0, 3600.0
 TOKEN_VARIABLE = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -32,13 +32,13 @@ class TrayLogin:
 
     @property
     def access(self) -> AccessLevel:
-        """What there is without a token: nobody's log-in, or one that a keychain keeps to itself."""
+        """The access without a token: no session, or a keychain that is locked."""
         failure = self._failure
         return AccessLevel.LOCKED if failure is not None and failure.code == "keychain_locked" else AccessLevel.NOBODY
 
     @property
     def token(self) -> str:
-        """The token. Raises the Failure that tells why there is none."""
+        """The token. Raises the Failure that says why there is none."""
         if (failure := self._failure) is not None:
             raise failure
         found = self._known_token
@@ -47,7 +47,7 @@ class TrayLogin:
         return found
 
     def find_token(self) -> str | None:
-        """The token, if it is known now. Reads it where that is due, and waits for a moment."""
+        """The token, if it is known now. Reads it if that is due, and waits for a moment."""
         if self.is_due:
             self._start_read().wait(PATIENCE)
         try:
@@ -65,7 +65,7 @@ class TrayLogin:
 
     @property
     def is_due(self) -> bool:
-        """Whether a look would ask again: somebody has logged in or out here, or a keychain has its next turn."""
+        """Whether the next poll reads it again: somebody has signed in or out here, or the keychain is due."""
         if self._given is not None:
             return False
         if self._reading is None or self._tokens.version != self._stamp:
@@ -74,7 +74,7 @@ class TrayLogin:
         return failure is not None and not self._reading.is_running and self._clock.monotonic() >= self._again_at
 
     def _start_read(self) -> "_TokenRead":
-        self._stamp = self._tokens.version  # before it is read: what is put meanwhile is read again
+        self._stamp = self._tokens.version  # before it is read: a token stored meanwhile is read again
         self._again_at = self._clock.monotonic() + self._wait
         self._wait = min(self._wait * 2, _AGAIN_AT_MOST)
         self._reading = _TokenRead(self._tokens, self._key)
@@ -95,7 +95,7 @@ class TrayLogin:
 
 
 class _TokenRead:
-    """One question for the token, and what came of it."""
+    """One read of the token, and its result."""
 
     def __init__(self, tokens: TokenStore, key: str) -> None:
         self.token: str | None = None

@@ -1,7 +1,7 @@
-"""State -> what is seen: the rows of the menu, the look of the icon, and what pointing at it tells. Pure.
+"""State to what is visible: the rows of the menu, the look of the icon, and its tooltip. Pure.
 
-First how the appliance is and what somebody should see to, then mailboxes, backups, access, and the program itself. A
-row that cannot be clicked now says why, where its label has room for that and the first row does not tell already.
+First the status of the appliance and what needs attention, then mailboxes, backups, access, and the program itself. A
+disabled row says why, if its label has room and the first row does not say it already.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from mailbox_appliance.tray.state import (
 )
 from mailbox_appliance.tray.view import SEPARATOR, Action, IconLook, MenuRow
 
-#: So many mailboxes and warnings have a row each; of more there is one that tells how many.
+#: So many mailboxes and warnings have a row each; one more row counts the rest.
 MOST_MAILBOXES, MOST_WARNINGS = 12, 3
 _LONGEST_EMAIL, _LONGEST_WARNING = 44, 72
-#: First those that somebody should see to, so that they are not among the rest.
+#: First those that need attention, so that they are not among the rest.
 _ORDER = {"reauth_required": 0, "error": 1, "connecting": 2, "syncing": 2, "ready": 3}
 _WITHOUT_ANSWERS = {
     ServiceState.STOPPED: "The appliance is stopped",
@@ -36,7 +36,7 @@ _WITHOUT_ANSWERS = {
     ServiceState.STOPPING: "The appliance is stopping…",
     ServiceState.SILENT: "The appliance does not answer",
 }
-#: What can be told to end: it has said which process it is.
+#: The owner can be stopped: it has said which process it is.
 _STOPPABLE = (ServiceState.ANSWERS, ServiceState.RESTS, ServiceState.SILENT)
 
 
@@ -53,7 +53,7 @@ def menu_rows(state: TrayState) -> tuple[MenuRow, ...]:
 
 
 def icon_look(state: TrayState) -> IconLook:
-    """How the icon looks: grey while nobody is served, with a dot where somebody should see to something."""
+    """How the icon looks: gray while the service is down, with a dot if something needs attention."""
     if state.service is ServiceState.SILENT:
         return IconLook.ATTENTION
     if state.service is not ServiceState.ANSWERS:
@@ -64,7 +64,7 @@ def icon_look(state: TrayState) -> IconLook:
 
 
 def title_text(state: TrayState) -> str:
-    """How it all is, in a few words; the first row, and what pointing at the icon tells."""
+    """The overall status in a few words: the first row, and the tooltip of the icon."""
     if (words := _WITHOUT_ANSWERS.get(state.service)) is not None:
         return words
     if state.setup_code:
@@ -96,7 +96,7 @@ def _fetching(busy: list[MailboxState]) -> str:
     return "Mail is being fetched…" if percent is None else f"Mail is being fetched: {percent} %"
 
 
-# --- the groups ---
+# --- The groups ---
 
 
 def _service_rows(state: TrayState) -> Iterator[MenuRow]:
@@ -183,18 +183,18 @@ def _program_rows(state: TrayState) -> Iterator[MenuRow]:
     yield MenuRow("Quit (the appliance goes on)" if state.is_kept else "Quit", Action.QUIT)
 
 
-# --- what may be clicked ---
+# --- What can be clicked ---
 
 
 @dataclass(frozen=True)
 class _DisabledReason:
-    """Why something cannot be asked for; told only where the first row does not tell."""
+    """Why something is disabled; shown only if the first row does not say it."""
 
     reason: str | None = None
 
 
 def _why_admin_disabled(state: TrayState) -> _DisabledReason | None:
-    """Why what administrators do cannot be done now; None: it can."""
+    """Why actions of administrators are disabled; None if they are not."""
     if (
         state.service is not ServiceState.ANSWERS
         or state.setup_code

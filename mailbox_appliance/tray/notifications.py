@@ -1,7 +1,7 @@
-"""What is told for a moment when one look finds something else than the one before. Pure.
+"""Notices about the difference between two polls. Pure.
 
-A notice stays on a screen, a locked one too, that others may see: it has no addresses, no senders and no subjects; the
-menu tells which mailbox it is.
+A notice stays on a screen, also on a locked one that others see: it contains no addresses, senders or subjects; the
+menu shows which mailbox it is.
 """
 
 from collections.abc import Iterator
@@ -23,24 +23,24 @@ _LOGGED_OUT = "The tray's log-in has ended: log in again from its menu. If that 
 
 @dataclass(frozen=True)
 class Notice:
-    """What is told: a title, and a sentence or two."""
+    """A notice: a title, and a sentence or two."""
 
     title: str
     text: str
 
 
 def notices_between(before: TrayState | None, after: TrayState) -> tuple[Notice, ...]:
-    """What to tell of a change. Where nothing was known before, only what needs a person, in one notice."""
+    """The notices about a change. If nothing was known before, only what needs a person, in one notice."""
     return (*_service_notices(before, after), *_crash_notices(before, after), *_mail_notices(before, after))
 
 
 def backup_made() -> Notice:
-    """That a backup is made which somebody asked for here."""
+    """A backup that somebody requested here was made."""
     return Notice("The backup is made", "It was read back and found good.")
 
 
 def backup_failed(reason: str) -> Notice:
-    """That a backup is not made which somebody asked for here; `reason` is a sentence."""
+    """A backup that somebody requested here failed; `reason` is a sentence."""
     return Notice("The backup failed", reason)
 
 
@@ -75,7 +75,7 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
 
 
 def _summary(state: TrayState) -> Iterator[Notice]:
-    """What needs a person, at the first look."""
+    """What needs a person, at the first poll."""
     notices = [*_uncertain_text(state.uncertain), *_lost_access_text(len(_lost_mailboxes(state)))]
     if len(notices) == 1:
         yield notices[0]

@@ -1,4 +1,4 @@
-"""The process that owns a data directory, as far as one sees it without asking it."""
+"""The process that owns a data directory, as far as its files show it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from mailbox_appliance.tray.service import is_kept_by_systemd
 
 @dataclass(frozen=True)
 class OwnerProcess:
-    """An owner. Without `url` it has not said yet where it answers, or does not answer any more."""
+    """An owner. Without `url` it does not answer yet, or does not answer any more."""
 
     pid: int | None
     url: str | None
@@ -28,7 +28,7 @@ def find_owner(data_dir: Path) -> OwnerProcess | None:
 
 
 def owner_url(data_dir: Path) -> str:
-    """Where the owner answers. Raises Failure where none does."""
+    """Where the owner answers. Raises Failure if there is none."""
     running = local.find_running(data_dir)
     if running is None:
         raise unreachable(

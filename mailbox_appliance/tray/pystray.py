@@ -12,13 +12,13 @@ from typing import Any
 
 from mailbox_appliance.tray.view import Action, IconLook, MenuRow, OnClick, OnOpen
 
-# --- pystray, taken in so that nothing is looked for that would show an icon: that is decided by `hosts` ---
+# --- pystray, imported without its own search for a backend: `display` decides what shows the icon ---
 
 
 def load_pystray_base() -> Any:
-    """The module `pystray._base`, on which every backend stands, ours too.
+    """The module `pystray._base`, the base of every backend, ours too.
 
-    On Linux the import of pystray fails where no X server answers, unless a backend is named in the environment.
+    On Linux the import of pystray fails without an X server, unless the environment names a backend.
     """
     before = os.environ.get("PYSTRAY_BACKEND")
     if sys.platform.startswith("linux"):
@@ -33,16 +33,16 @@ def load_pystray_base() -> Any:
     return _base
 
 
-# ---
-# The icon, drawn in any size: the figure of web/console/icon.svg, an envelope on a rounded square, and how it looks
-# when something is to be seen to or nothing runs. Packages and installers take their icons from here as well.
+# --- Drawing the icon in any size: web/console/icon.svg, an envelope on a rounded square, and its other looks ---
+#
+# Packages and installers take their icons from here as well.
 #
 # Every edge is a distance, and a pixel is covered as far as its middle lies inside: smooth edges without a library.
 
 
 _Colour = tuple[float, float, float]
 _Point = tuple[float, float]
-#: From where to where, and half its width.
+#: Start, end, and half the width.
 _Line = tuple[_Point, _Point, float]
 
 #: The figure is measured in 32nds of its side, as in the SVG file.
@@ -65,7 +65,7 @@ _AMBER: _Colour = (0xFF, 0xB0, 0x00)
 
 @lru_cache(maxsize=32)
 def draw_icon(size: int, look: IconLook) -> bytes:
-    """The icon as `size` rows of `size` pixels, each red, green, blue, opacity, the colours not multiplied by it."""
+    """The icon as `size` rows of `size` pixels, each red, green, blue, opacity, not premultiplied."""
     drawn, scale = bytearray(), size / _SIDE
     for row in range(size):
         for column in range(size):
@@ -115,7 +115,7 @@ def _distance_from_square(x: float, y: float) -> float:
 
 @lru_cache(maxsize=32)
 def _envelope_lines(scale: float) -> tuple[_Line, ...]:
-    """The lines of the envelope. The outline lies on whole pixels, as small icons are a blur otherwise."""
+    """The lines of the envelope. The outline is on whole pixels, since small icons blur otherwise."""
     width = max(1, round(_LINE * scale))
     aside = width % 2 / 2
 
@@ -140,23 +140,26 @@ def _distance_from_line(point: _Point, line: _Line) -> float:
     return math.dist(here, (along[0] * share, along[1] * share)) - half
 
 
+# --- The icon on the screen ---
+
+
 log = logging.getLogger(__name__)
 
 NAME, TITLE = "mailbox-appliance", "Mailbox Appliance"
-#: Characters; Windows takes no more.
+#: Characters; Windows accepts no more.
 _LONGEST_TITLE = 120
-#: Clicks that are seen to at the same time; somebody who clicks on and on is not to start threads without end.
+#: Clicks handled at the same time; somebody who keeps clicking must not start threads without end.
 _CLICKS = 8
-#: What a click on the icon itself does: the first of these that is there and can be clicked.
+#: A click on the icon itself does the first of these that is enabled.
 _DEFAULTS = (Action.OPEN_CONSOLE, Action.SET_UP)
 _IMAGE = 64
 
-#: Makes pystray's icon, from its name, image, title and menu.
+#: Creates pystray's icon, from its name, image, title and menu.
 Make = Callable[[str, Any, str, Any], Any]
 
 
 def icon_image(look: IconLook) -> Any:
-    """The icon as most backends want it."""
+    """The icon as most backends need it."""
     from PIL import Image
 
     return Image.frombytes("RGBA", (_IMAGE, _IMAGE), draw_icon(_IMAGE, look))
@@ -165,8 +168,8 @@ def icon_image(look: IconLook) -> Any:
 class PystrayIcon:
     """An icon of pystray's that shows rows of ours.
 
-    `make` makes it, `picture` its image; `escaped` writes a label as the backend wants it, and `in_thread` calls a
-    function in the thread in which what is seen may be changed.
+    `make` creates it, `picture` its image; `escaped` writes a label as the backend needs it, and `in_thread` calls a
+    function in the thread that may change what is visible.
     """
 
     def __init__(
@@ -188,24 +191,24 @@ class PystrayIcon:
         self._icon = make(NAME, picture(self._look), self._title, self._pystray.Menu())
 
     def run(self) -> None:
-        """Show it until `stop`, or until what shows icons goes away for good."""
+        """Show it until `stop`, or until what shows icons is gone."""
         self._icon.run(self._set_up)
 
     def stop(self) -> None:
-        """Let `run` return, also where it has yet to begin."""
+        """End `run`, also before it has begun."""
         self._is_stopped = True
         self._icon.stop()
 
     def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
-        """What is seen from now on; where nothing is new, nothing is told to the desktop."""
+        """Show this from now on; if nothing changed, the desktop is not informed."""
         self._in_thread(lambda: self._show(look, f"{TITLE}: {title}"[:_LONGEST_TITLE], tuple(rows)))
 
     def notify(self, title: str, text: str) -> None:
-        """Tell something for a moment. Nothing is raised where nobody shows it."""
+        """Show a notice. Raises nothing if nobody shows it."""
         self._in_thread(lambda: self._notify(title, text))
 
     def _set_up(self, icon: Any) -> None:
-        # Only from here on is what pystray has of a `stop` heard.
+        # Only from here on pystray obeys `stop`.
         icon.visible = not self._is_stopped
         if self._is_stopped:
             icon.stop()
@@ -264,7 +267,7 @@ class PystrayIcon:
 
 
 class MenuOpenNotifier:
-    """Calls `on_open` in a thread, one at a time: a desktop waits for no answer, and tells more than once."""
+    """Calls `on_open` in a thread, one at a time: a desktop waits for no answer, and announces it more than once."""
 
     def __init__(self, on_open: OnOpen) -> None:
         self._on_open = on_open

@@ -1,11 +1,11 @@
 """The tray process: one for each data directory, with the icon in the main thread.
 
-What ends it     and what becomes of the service
+What ends it     and what happens to the service
 Quit             it is stopped, unless systemd keeps it
-SIGTERM, Ctrl-C  it goes on. A desktop that ends tells all its programs so, and nobody has asked for mail to stop: where
-                 processes may stay (`loginctl enable-linger`), scheduled sends still go out, and where they may not the
-                 system ends the service as well, in order. The next tray finds it. One that does not serve yet ends
-no more tray     it goes on
+SIGTERM, Ctrl-C  it continues. A desktop sends this to all programs at its end, and nobody asked for mail to stop: if
+                 processes may stay (`loginctl enable-linger`), scheduled messages are still sent; else the system ends
+                 the service as well, in order. The next tray finds it. A service that is still starting ends
+tray goes away   it continues
 """
 
 import logging
@@ -35,15 +35,15 @@ from mailbox_appliance.tray.service import ServiceProcess
 from mailbox_appliance.tray.view import Icon, NoTrayHost
 from mailbox_appliance.tray.watcher import ApplianceWatcher
 
-# --- One tray for a data directory: a lock on `tray.lock` there, which holds its pid and ends with its process ---
+# --- One tray for a data directory: a lock on `tray.lock` there, which contains its PID and ends with the process ---
 
 
-#: Seconds within which a tray that was told to end has ended, with what it was starting.
+#: Seconds within which a tray ends on request, with what it was starting.
 _END_SECONDS = 20.0
 #: Seconds within which a tray that has the lock has said which process it is.
 _PID_SECONDS = 1.0
 _EVERY, _LONGEST_PID = 0.05, 10
-# Who looks whether a tray runs takes the lock's shared form for a moment; that moment is waited for.
+# A process that checks for a tray holds the shared lock for a moment; that moment is waited for.
 _TRIES = 4
 
 
@@ -60,7 +60,7 @@ class DirectoryUnusable(Exception):
 
 @contextmanager
 def hold_tray_lock(data_dir: Path) -> Iterator[None]:
-    """Be the only tray of the data directory. Raises OtherTray where there is one, and Unusable."""
+    """Be the only tray of the data directory. Raises OtherTray if there is one, and Unusable."""
     lock = _open_lock(data_dir)
     try:
         if not _try_lock(lock):
@@ -77,7 +77,7 @@ def hold_tray_lock(data_dir: Path) -> Iterator[None]:
 def end_tray(data_dir: Path) -> bool:
     """Let the tray of a data directory end, which leaves its service; whether none is there any more.
 
-    Raises Failure where one is there that cannot be told, or has not said which process it is.
+    Raises Failure if there is one that cannot be stopped, or has not said which process it is.
     """
     lock, until = _lock_file(data_dir), time.monotonic() + _PID_SECONDS
     while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
@@ -124,10 +124,9 @@ def _lock_file(data_dir: Path) -> Path:
     return data_dir / "tray.lock"
 
 
-# ---
-# What ends the tray from outside, whatever its main thread is doing: a desktop's own loop may run no Python for long.
+# --- Signals: ending the tray whatever its main thread is doing; a desktop's own loop may run no Python for long ---
 #
-# Python tells of a signal at once on a socket, and a thread that reads it does what is to be done.
+# Python writes a signal to a socket at once, and a thread that reads it acts.
 
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
@@ -135,7 +134,7 @@ _OVER = b"\0"
 
 
 class EndSignals:
-    """While it is entered, each of these signals, and Windows' way to tell it, calls `end` in a thread."""
+    """While it is entered, each of these signals, and Windows' equivalent, calls `end` in a thread."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -167,7 +166,7 @@ class EndSignals:
 
     @contextmanager
     def interrupt_main_thread(self) -> Iterator[None]:
-        """What the main thread does in here a signal breaks off as well, by KeyboardInterrupt."""
+        """A signal also interrupts the main thread in here, by KeyboardInterrupt."""
         self._interrupts = True
         try:
             yield
@@ -176,7 +175,7 @@ class EndSignals:
 
     def _on_signal(self, number: int, _frame: object) -> None:
         """The same from Python, for loops such as PyGObject's, which have a socket of their own and let Python run."""
-        with suppress(OSError):  # full: it was told often enough
+        with suppress(OSError):  # full: it has been signaled often enough
             self._sender.send(bytes((number,)))
         if self._interrupts:
             raise KeyboardInterrupt
@@ -190,11 +189,14 @@ class EndSignals:
                 return
 
 
+# --- The process ---
+
+
 log = logging.getLogger(__name__)
 
 #: Bytes of tray.log, of which one older one is kept.
 _LARGEST_LOG = 200_000
-#: Seconds that a desktop has to show icons on which somebody has clicked already.
+#: Seconds for a desktop to show icons, for somebody who has clicked already.
 _CLICK_WAIT_SECONDS = 1.0
 _NO_PLACE = "There is no place for the icon"
 
@@ -202,8 +204,8 @@ _NO_PLACE = "There is no place for the icon"
 def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: Mapping[str, str] = os.environ) -> int:
     """Show the icon until it ends; returns the exit code. `opens_console` once the appliance answers.
 
-    Without a place for icons, and beside another tray, it says so and returns at once, without an error: what starts at
-    login is not started again for that. Who asked for the console gets it all the same, where there is a screen.
+    Without anything that shows icons, and beside another tray, it says so and returns at once, without an error: login
+    managers do not retry it then. Somebody who asked for the console gets it all the same, if there is a screen.
     """
     parts = _make_parts(data_dir, config_dir, environment)
     try:
@@ -220,7 +222,7 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
 def quit_tray(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
     """End the tray of a data directory, and the service as well, as `Quit` in its menu does; returns the exit code.
 
-    Neither need be there. Raises Failure where one of them does not end.
+    Either may be missing. Raises Failure if one of them does not end.
     """
     if not end_tray(data_dir):
         raise Failure("not_stopped", "The tray was told to end and has not.", INTERNAL)
@@ -261,13 +263,13 @@ def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console
             icon.run()
         finally:
             showing.close()
-            parts.service.abandon()  # while whoever told us to end waits: nothing comes up afterwards
+            parts.service.abandon()  # while the process that asked us to end waits: nothing starts afterwards
     log.info("the tray has ended")
     return 0
 
 
 def _find_icon(showing: TrayDisplay, environment: Mapping[str, str], *, is_clicked: bool) -> Icon:
-    from mailbox_appliance.tray import display  # a second tray needs none of what shows icons
+    from mailbox_appliance.tray import display  # a second tray needs none of the icon libraries
 
     patience = _CLICK_WAIT_SECONDS if is_clicked else display.HOST_WAIT_SECONDS
     return display.find_icon(showing.actions.start, showing.on_menu_opened, environment, patience=patience)
@@ -276,13 +278,13 @@ def _find_icon(showing: TrayDisplay, environment: Mapping[str, str], *, is_click
 def _start_log(data_dir: Path) -> None:
     try:
         logs.configure(data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
-    except OSError as error:  # the start of the service tells that a person
+    except OSError as error:  # the start of the service reports that to the person
         logs.configure(None, "INFO")
         log.warning("there is no log file", extra={"why": error.strerror})
 
 
 def _refresh_autostart(entry: autostart.Autostart | None) -> None:
-    """Let start at login name this program where it lies now."""
+    """Update the program of the login item to its present place."""
     try:
         if entry is not None and entry.refresh():
             log.info("start at login names this program anew")
@@ -291,7 +293,7 @@ def _refresh_autostart(entry: autostart.Autostart | None) -> None:
 
 
 def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: bool) -> int:
-    """Leave it to the tray that is there, but for what was asked for here."""
+    """Leave it to the running tray, except for what was requested here."""
     _print_error(str(other))
     if opens_console:
         parts.service.start()
@@ -300,7 +302,7 @@ def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: b
 
 
 def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    """Say why, and how one gets on without. Who clicked for the console gets it; nothing else starts anything here."""
+    """Say why, and how to do without. Somebody who clicked for the console gets it; nothing else is started."""
     running = find_running(parts.data_dir)
     if running is None and opens_console and _has_screen(environment):
         running = _start_without_icon(why, parts, environment)
@@ -321,7 +323,7 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
 
 
 def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
-    """The appliance, which no menu tells of and stops."""
+    """Start the appliance, which no menu shows and stops."""
     try:
         running = parts.service.start()
     except Failure as failure:
@@ -332,7 +334,7 @@ def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, st
 
 
 def _report_unusable(why: str, parts: TrayParts, environment: Mapping[str, str]) -> int:
-    """Say why, on the desktop too: no part of the menu or of the log-in to it would."""
+    """Say why, on the desktop too: neither the menu nor its sign-in would."""
     if (running := find_running(parts.data_dir)) is None:
         _print_error(why)
     else:
@@ -347,7 +349,7 @@ def _print_console_url(why: str, running: RunningAppliance) -> None:
 
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
-    """Tell it on the desktop too: who clicked an entry of its menu sees no standard error."""
+    """Show it on the desktop too: somebody who clicked a menu entry sees no stderr."""
     from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification
 
     if sys.platform == "linux" and (address := bus_address(environment)) is not None:

@@ -1,7 +1,7 @@
 """Starts, stops and restarts the service for the tray, and finds the owner of a data directory.
 
-What is started here has a session of its own, so that it outlives the tray, and the next tray finds it by `run.json`.
-Its standard output, which has the set-up code, goes nowhere; its standard error goes to logs/tray-serve.log.
+The service has a session of its own, so it outlives the tray, and the next tray finds it by `run.json`. Its standard
+output, which contains the setup code, is discarded; its standard error goes to logs/tray-serve.log.
 """
 
 import json
@@ -26,10 +26,10 @@ from mailbox_appliance.logs import LARGEST_LAST_WORDS
 from mailbox_appliance.system import files, ownership, processes
 from mailbox_appliance.tray.login import TOKEN_VARIABLE
 
-# --- The process that owns a data directory: which it is, whether systemd keeps it, and how it is told to end ---
+# --- The owner of a data directory: which process it is, whether systemd keeps it, and how it is asked to end ---
 #
-# A pid is only a number, which may be another process's a moment later, or that of a container in which the directory
-# is used as well. So where the system tells, it is not believed before that very process is seen to hold the lock.
+# A PID is only a number: a moment later it may be another process's, and it may come from a container that uses the
+# directory too. So where the system shows it, the process must be seen to hold the lock.
 
 
 _UNIT = "mailbox-appliance.service"
@@ -42,11 +42,11 @@ _UNSEEN = "is no process that is seen from here, as where it runs in a container
 
 
 class CannotEndProcess(Exception):
-    """The owner was not told to end; the text says why, as what follows its name."""
+    """The owner could not be asked to end; the text says why, to follow the owner's name."""
 
 
 def find_owner_pid(data_dir: Path) -> int | None:
-    """The pid of whoever owns the directory, also while it starts and answers nothing yet."""
+    """The PID of the owner, also while it starts and does not answer yet."""
     if (pid := local.find_lock_holder(data_dir / "lock")) is not None:
         return pid
     running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
@@ -54,7 +54,7 @@ def find_owner_pid(data_dir: Path) -> int | None:
 
 
 def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
-    """The command that stops the unit in which systemd keeps a process; None where it is in none of ours."""
+    """The command that stops the systemd unit of a process; None if it is in none of ours."""
     with suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines():
             group = line.split(":", 2)[-1]
@@ -64,7 +64,7 @@ def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
 
 
 def end_process(lock: Path, pid: int, within: float) -> bool:
-    """Tell the holder of a lock to end, and whether it has within so many seconds. Raises OutOfReach."""
+    """Ask the holder of a lock to end; return whether it has within so many seconds. Raises CannotEndProcess."""
     handle = _open_pidfd(pid)
     try:
         hindrance = _why_not_ended(pid, lock) or _send_end(pid, handle)
@@ -79,7 +79,7 @@ def end_process(lock: Path, pid: int, within: float) -> bool:
 
 
 def _why_not_ended(pid: int, lock: Path) -> str | None:
-    """Why a process is not told to end, if so: it is not seen to have the lock. Only Linux tells."""
+    """Why a process is not asked to end, if so: it does not visibly hold the lock. Only Linux shows that."""
     if sys.platform == "linux":
         try:
             return None if _has_file_open(pid, lock) else _UNSEEN
@@ -103,7 +103,7 @@ def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """What means this process and no later one of that number; only Linux has it."""
+    """A handle of this process that no later one of its number can take; only Linux has it."""
     if sys.platform == "linux":
         with suppress(OSError):
             return os.pidfd_open(pid)
@@ -111,7 +111,7 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 def _has_file_open(pid: int, lock: Path) -> bool:
-    """Whether a process has the lock's file open. Raises PermissionError where it is another user's."""
+    """Whether a process has the lock's file open. Raises PermissionError if it is another user's."""
     wanted = lock.stat()
     for file in (_PROC / str(pid) / "fd").iterdir():
         with suppress(OSError):
@@ -121,7 +121,7 @@ def _has_file_open(pid: int, lock: Path) -> bool:
 
 
 def _send_end(pid: int, handle: int | None) -> str | None:
-    """Tell a process to end; answers why it could not be told, if so. One that has gone was."""
+    """Ask a process to end; return why that was not possible, if so. A process that is gone counts as asked."""
     try:
         if sys.platform == "linux" and handle is not None:
             signal.pidfd_send_signal(handle, signal.SIGTERM)
@@ -134,30 +134,30 @@ def _send_end(pid: int, handle: int | None) -> str | None:
     return None
 
 
-# --- What a service said on its standard error, for whoever asks why it has ended: a small private file ---
+# --- The standard error of a service, kept in a small private file to say why it ended ---
 
 
-#: Bytes that are looked at, and lines that are told where none is an error of ours.
+#: Bytes that are read, and lines that are shown if none is an error of ours.
 _TOLD, _LINES = 16 * 1024, 3
 
 
 @dataclass(frozen=True)
 class LastError:
-    """Why it ended: the code of its error, where it is one of ours, and the sentence."""
+    """Why it ended: the code of its error, if it is one of ours, and the sentence."""
 
     code: str | None
     text: str
 
 
 class ErrorOutput:
-    """The file, and where the words of the newest start begin in it."""
+    """The file, and where the output of the newest start begins in it."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._begin = file, 0
 
     @contextmanager
     def open_for_start(self) -> Iterator[int]:
-        """A handle for the standard error of a start. It appends, as the service empties the file where it grows."""
+        """A handle for the standard error of a start. It appends, since the service empties a file that grows."""
         self._file.parent.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -169,7 +169,7 @@ class ErrorOutput:
             os.close(handle)
 
     def read_last_error(self) -> LastError:
-        """The last words since `listening`."""
+        """The last output since `open_for_start`."""
         try:
             said = files.read_regular(self._file, LARGEST_LAST_WORDS + _TOLD)
         except OSError:
@@ -203,21 +203,21 @@ def _parse_line(line: str) -> dict[str, object]:
     return values if isinstance(values, dict) else {}
 
 
-# --- Whether a service that ended has crashed, and when it is started again ---
+# --- Crashes: whether a service that ended has crashed, and when it is started again ---
 
 
 #: Seconds before the first, the second and each later restart.
 _DELAYS = (0.0, 5.0, 30.0)
 #: So many restarts within so many seconds; a service that crashes more often is left alone.
 MAX_RESTARTS, RESTART_WINDOW = 5, 600.0
-#: What ends a service on purpose, as for systemd's `Restart=on-failure`; SIGHUP comes from a terminal that is gone.
+#: Signals that end a service on purpose, as for systemd's `Restart=on-failure`; SIGHUP comes from a closed terminal.
 _ON_PURPOSE = frozenset(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 #: Exit codes of Windows from here on name a fault; Ctrl-C is the one that is none.
 _FIRST_FAULT, _CTRL_C = 0xC000_0000, 0xC000_013A
 
 
 def has_crashed(code: int) -> bool:
-    """Whether a process with this return code (of `subprocess`) was ended by a signal that nobody sends to stop it."""
+    """Whether a return code (of `subprocess`) means that a signal ended the process which nobody sends to stop it."""
     if sys.platform == "win32":
         return code >= _FIRST_FAULT and code != _CTRL_C
     else:
@@ -242,18 +242,21 @@ class RestartLimit:
         return delay
 
 
+# --- The service, as the tray starts and stops it ---
+
+
 log = logging.getLogger(__name__)
 
-#: Seconds within which a service that was told to end has ended; it promises 10.
+#: Seconds within which a service ends on request; it promises 10.
 _END_SECONDS = 15.0
-#: Seconds that whoever was faster has until it answers.
+#: Seconds until a process that was faster must answer.
 _OTHER_SECONDS = 60.0
 #: How often one is started beside others that had the store and did not come to answer.
 _TRIES = 2
 _IN_USE, _CANNOT_LISTEN = "store_in_use", "cannot_listen"
 #: Bytes without which a service ends, and cannot say so in a file.
 _LITTLE_ROOM = 1_000_000
-#: How one ends that was told to before it served; and the code of the Failure of a start that ends so.
+#: The exit code of a start that was stopped before it served; and the code of its Failure.
 _END_CODES = (0, -signal.SIGTERM)
 STOPPED = "stopped"
 #: The code of the Failure of a start that crashed before it answered.
@@ -275,10 +278,10 @@ class ServiceProcess:
         self.on_crash: Callable[[], None] = lambda: None
 
     def start(self) -> local.RunningAppliance:
-        """Let there be one that answers, whoever started it. An upgrade of the store takes as long as it takes.
+        """Have a service that answers, whoever started it. An upgrade of the store takes as long as it takes.
 
-        Where somebody else has the usual port, as on a computer of several users, it takes a free one; not where a port
-        is set. Raises Failure with its last words where it ends before it answers.
+        If the usual port is in use, as on a computer of several users, it takes a free one; not if a port is
+        configured. Raises Failure with its last output if it ends before it answers.
         """
         self._is_unwanted.clear()
         return self._start()
@@ -300,9 +303,9 @@ class ServiceProcess:
             return self._start_or_find("--port", "0")
 
     def stop(self) -> None:
-        """Let it end, answering what is under way; it is gone afterwards. None to stop is good enough.
+        """Stop the service, which answers what is in progress; it is gone afterwards. None to stop is good enough.
 
-        Raises Failure where that is not this user's business, or it does not end.
+        Raises Failure if it is another user's, or does not end.
         """
         self._is_unwanted.set()
         self._end_starting_child()
@@ -320,14 +323,14 @@ class ServiceProcess:
             raise _not_stopped_failure(f"The appliance (pid {pid}) {why}") from why
 
     def quit(self) -> None:
-        """As `stop`, but what systemd keeps goes on; and nothing is started here any more."""
+        """As `stop`, but a service that systemd keeps continues; and nothing is started here any more."""
         self.abandon()
         pid = find_owner_pid(self._data_dir)
         if pid is None or not is_kept_by_systemd(pid):
             self.stop()
 
     def abandon(self) -> None:
-        """Start nothing any more, and end what was started here and serves nobody yet; an owner goes on."""
+        """Start nothing any more, and end a service started here that does not serve yet; an owner continues."""
         with self._one_birth:
             self._is_abandoned = True
         self._is_unwanted.set()
@@ -353,7 +356,7 @@ class ServiceProcess:
         return local.find_running(self._data_dir)
 
     def _end_starting_child(self) -> None:
-        """End what was started here and does not own the directory yet: nobody would find it, and it would later."""
+        """End what was started here and does not own the directory yet: nobody would find it later."""
         child = self._child
         if child is None or child.poll() is not None:
             return
@@ -381,11 +384,11 @@ class ServiceProcess:
         return self._child
 
     def _wait_until_answering(self, child: "subprocess.Popen[bytes]") -> local.RunningAppliance | None:
-        """Who answers before this child ends; None where the child has met another that is on its way."""
+        """The one that answers before this child ends; None if the child has met another that is still starting."""
         while child.poll() is None:
             if (running := self._find_running()) is not None:
                 if not _belongs_to(child, running.pid):
-                    child.terminate()  # it was too slow, and is not to take the place of the other when that ends
+                    child.terminate()  # it was too slow, and must not replace the other when that ends
                 threading.Thread(
                     target=self._watch_child, args=(child,), name=f"child-{child.pid}", daemon=True
                 ).start()
@@ -407,7 +410,7 @@ class ServiceProcess:
             self.on_crash()
 
     def _wait_for_other(self) -> None:
-        """Wait until whoever owns the directory answers, or does so no more."""
+        """Wait until the owner of the directory answers, or is gone."""
         until = time.monotonic() + _OTHER_SECONDS
         while self._find_running() is None and local.is_owned(self._data_dir):
             if time.monotonic() > until:

@@ -14,7 +14,7 @@ class ServiceState(Enum):
     STOPPED = "stopped"
     STARTING = "starting"
     ANSWERS = "answers"
-    #: It answers that it cannot serve now, as while a restore replaces its store.
+    #: It cannot serve now, as while a restore replaces its store.
     RESTS = "rests"
     #: It has answered, and ends.
     STOPPING = "stopping"
@@ -23,11 +23,11 @@ class ServiceState(Enum):
 
 
 class AccessLevel(Enum):
-    """What the tray may ask for."""
+    """What the tray may request."""
 
-    #: Nobody has logged in on this computer, or the log-in has ended.
+    #: Nobody is signed in on this computer, or the session has ended.
     NOBODY = "nobody"
-    #: The log-in lies in a keychain that is locked, or does not answer.
+    #: The session's token is in a keychain that is locked, or does not answer.
     LOCKED = "locked"
     MEMBER = "member"
     ADMINISTRATOR = "administrator"
@@ -45,7 +45,7 @@ class MailboxState:
 
 @dataclass(frozen=True)
 class HttpsState:
-    """Whether other computers are let in, where, and the fingerprint of the certificate (`sha256:HEX`)."""
+    """Whether other computers have access, where, and the fingerprint of the certificate (`sha256:HEX`)."""
 
     enabled: bool
     url: str | None = None
@@ -54,7 +54,7 @@ class HttpsState:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """How something ended that the audit log tells of: its entry's id, and whether it succeeded."""
+    """The outcome of something in the audit log: its entry's ID, and whether it succeeded."""
 
     id: str
     succeeded: bool
@@ -62,21 +62,21 @@ class AuditOutcome:
 
 @dataclass(frozen=True)
 class TrayState:
-    """Everything that a menu and a notice are made from. What the log-in may not ask for is None."""
+    """Everything that menus and notices are made from. What the session may not request is None."""
 
     service: ServiceState
-    #: Where the console is; None while nothing answers.
+    #: The address of the console; None while nothing answers.
     url: str | None = None
-    #: What the first set-up asks for, while nobody has been set up.
+    #: The setup code, while there is no administrator yet.
     setup_code: str | None = None
     access: AccessLevel = AccessLevel.NOBODY
     mailboxes: tuple[MailboxState, ...] = ()
     uncertain: int = 0
     queued: int = 0
     warnings: tuple[str, ...] = ()
-    #: Whether a backup is being made, by whomever.
+    #: Whether a backup is being made, by anybody.
     is_backing_up: bool = False
-    #: When the newest backup was made (RFC 3339, UTC); None: there is none, or it is not for this member.
+    #: When the newest backup was made (RFC 3339, UTC); None: there is none, or this member may not see it.
     last_backup: str | None = None
     #: How the newest backup and the newest restore ended, for administrators.
     backup: AuditOutcome | None = None
@@ -86,13 +86,13 @@ class TrayState:
     last_crash: Crash | None = None
     #: Why it did not start when it was last asked to.
     not_started: str | None = None
-    #: Whether the tray starts when this user logs in; None where that cannot be had here.
+    #: Whether the tray starts when this user logs in; None if that is not available here.
     starts_at_login: bool | None = None
     #: Whether a service manager (systemd) keeps the appliance running, so that stopping it is not the tray's business.
     is_kept: bool = False
 
 
-# --- What the menu and the notices say alike: what needs somebody, how a mailbox is, times and numbers. Pure ---
+# --- Texts that the menu and the notices share: what needs attention, mailboxes, times and numbers. Pure ---
 
 
 #: How the warning of the API begins that a daily backup has failed.
@@ -110,11 +110,11 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def attention_texts(state: TrayState) -> tuple[str, ...]:
-    """What somebody should see to, each in a few words."""
+    """What needs attention, each in a few words."""
     found = ["A mailbox needs you to sign in again"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
     found += ["A send is uncertain"] * state.uncertain
     if state.access is not AccessLevel.ADMINISTRATOR:
-        return tuple(found)  # the rest is told to all, and is for others to see to
+        return tuple(found)  # everybody sees the rest, and others must act on it
     found += [_warning_text(warning) for warning in state.warnings]
     if has_failed_backup(state) and not any(_is_about_backup(warning) for warning in state.warnings):
         found.append("The last backup failed")
@@ -132,7 +132,7 @@ def is_busy(mailbox: MailboxState) -> bool:
 
 
 def has_failed_backup(state: TrayState) -> bool:
-    """Whether the newest backup was to be made, and was not."""
+    """Whether the newest attempt to make a backup failed."""
     return any(map(_is_about_backup, state.warnings)) or (state.backup is not None and not state.backup.succeeded)
 
 
@@ -147,7 +147,7 @@ def mailbox_status_text(mailbox: MailboxState) -> str:
 
 
 def percent_done(progress: str | None) -> int | None:
-    """How much of `1,200 of 5,000 messages` is done; never all of it, since then nothing would be told."""
+    """The percentage of `1,200 of 5,000 messages`; at most 99, since the text goes away at the end."""
     match = re.match(r"([0-9,]+) of ([0-9,]+) ", progress or "")
     if match is None:
         return None
@@ -164,7 +164,7 @@ def fingerprint_lines(fingerprint: str) -> tuple[str, ...]:
 
 
 def backup_time_text(timestamp: str) -> str:
-    """When a backup was made, by the clock on the wall here: `22 Nov 2026, 06:46`."""
+    """When a backup was made, in local time: `22 Nov 2026, 06:46`."""
     try:
         at = from_timestamp(timestamp).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -191,21 +191,21 @@ def _is_about_backup(warning: str) -> bool:
     return warning.startswith(_FAILED_BACKUP)
 
 
-# --- When the tray looks: often while something goes on or somebody is at it, else now and then ---
+# --- When the tray polls: often while something changes or somebody is present, else rarely ---
 #
-# Each look is a few requests, which keep a disk awake and have lines in the log of the appliance.
+# Each poll is a few requests, which keep a disk awake and write lines in the log of the appliance.
 
 
 #: Seconds between two looks while nothing goes on.
 QUIET_EVERY = 30.0
-#: Seconds that somebody is thought to be there after the menu was opened.
+#: Seconds that somebody counts as present after the menu was opened.
 LIVELY_FOR = 60.0
 #: Seconds between two times that everything is asked because the menu opens.
 _HURRIES_EVERY = 2.0
 
 
 class PollSchedule:
-    """For one tray, from its start on, when somebody is there. May be used from any thread."""
+    """The schedule of one tray; at its start somebody counts as present. Threads may share it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -235,7 +235,7 @@ class PollSchedule:
 
 
 def _is_changing(state: TrayState) -> bool:
-    """Whether something will soon be otherwise. Who has stopped is seen to come back without a look."""
+    """Whether something will change soon. A service that stopped is noticed without polling when it is back."""
     if state.service not in (ServiceState.ANSWERS, ServiceState.STOPPED):
         return True
     return state.service is ServiceState.ANSWERS and (state.is_backing_up or any(map(is_busy, state.mailboxes)))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Action(Enum):
-    """What a click asks for."""
+    """The effect of a click."""
 
     OPEN_CONSOLE = "open-console"
     SET_UP = "set-up"
@@ -32,12 +32,12 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MenuRow:
-    """One row of the menu. Without an action it only tells something; with rows below it opens a menu of its own."""
+    """One row of the menu. Without an action it only informs; with rows below it opens a submenu."""
 
     label: str
     action: Action | None = None
     enabled: bool = True
-    #: None: no box to tick.
+    #: None: no check box.
     checked: bool | None = None
     rows: tuple["MenuRow", ...] = field(default=())
     is_separator: bool = False
@@ -46,12 +46,12 @@ class MenuRow:
 SEPARATOR = MenuRow("", is_separator=True)
 
 
-# --- The icon as the rest of the tray knows it, whichever desktop shows it: pystray's, or ours over D-Bus ---
+# --- The icon, whichever desktop shows it: pystray's, or ours over D-Bus ---
 
 
 #: Called for each click, in a thread that may take its time.
 OnClick = Callable[[Action], None]
-#: Called before the menu opens, where the host tells of it.
+#: Called before the menu opens, if the desktop announces that.
 OnOpen = Callable[[], None]
 
 
@@ -59,27 +59,27 @@ class IconLook(Enum):
     """How the icon looks."""
 
     WELL = "well"
-    #: Somebody should see to something.
+    #: Something needs attention.
     ATTENTION = "attention"
     #: The appliance does not run.
     STOPPED = "stopped"
 
 
 class NoTrayHost(Exception):
-    """There is nothing that would show an icon here; the text says why, as a sentence."""
+    """Nothing here would show an icon; the text says why, as a sentence."""
 
 
 class Icon(Protocol):
-    """An icon with a menu. `run` owns the thread it is called in (the main one, on macOS); the others are for any."""
+    """An icon with a menu. `run` blocks its thread (on macOS, the main one); any thread may call the others."""
 
     def run(self) -> None:
-        """Show it until `stop`, or until what shows icons here goes away for good."""
+        """Show it until `stop`, or until what shows icons is gone."""
 
     def stop(self) -> None:
         """Let `run` return."""
 
     def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
-        """What is seen from now on; `title` is what pointing at it tells."""
+        """Show this from now on; `title` is the tooltip."""
 
     def notify(self, title: str, text: str) -> None:
-        """Tell something for a moment. Nothing is raised where nobody shows it."""
+        """Show a notice. Raises nothing if nobody shows it."""

@@ -1,6 +1,6 @@
-"""Polls the appliance for the tray: by its lock and `run.json`, and by the API with the login.
+"""Polls the appliance for the tray: by its lock and `run.json`, and by the API with the session.
 
-What was known stays known while the appliance does not answer, so that afterwards only what is new is told.
+What was known stays known while the appliance does not answer, so that afterwards only changes are reported.
 """
 
 import threading
@@ -21,15 +21,14 @@ from mailbox_appliance.tray.login import TrayLogin
 from mailbox_appliance.tray.owner import OwnerProcess
 from mailbox_appliance.tray.state import AccessLevel, AuditOutcome, HttpsState, MailboxState, ServiceState, TrayState
 
-# ---
-# What the API answers -> what the tray knows of it. Pure; raises KeyError and the like where an answer is none.
+# --- API responses to what the tray knows. Pure; raises KeyError and the like for an unexpected response ---
 
 
 Json = Mapping[str, Any]
 
 
 def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
-    """With what `GET /status` and `GET /accounts` answer."""
+    """With the responses of `GET /status` and `GET /accounts`."""
     data = answer["data"]
     progress = {one["id"]: one.get("progress") for one in data["accounts"]}
     return replace(
@@ -43,17 +42,17 @@ def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
 
 
 def uptime_of(answer: Json) -> float:
-    """The seconds for which the appliance that answers `GET /status` has been there."""
+    """The uptime in seconds in the response of `GET /status`."""
     return float(answer["data"]["uptimeSeconds"])
 
 
 def access_of(answer: Json) -> AccessLevel:
-    """What whom `GET /me` tells of may ask for."""
+    """The access of the caller in the response of `GET /me`."""
     return AccessLevel.ADMINISTRATOR if answer["data"]["member"]["role"] == "admin" else AccessLevel.MEMBER
 
 
 def needs_setup(answer: Json) -> bool:
-    """What `GET /` tells anybody."""
+    """Whether the response of `GET /`, which anybody gets, asks for setup."""
     return bool(answer["data"]["setupRequired"])
 
 
@@ -64,7 +63,7 @@ def newest_backup(answer: Json) -> str | None:
 
 
 def https_of(answer: Json) -> HttpsState:
-    """What `GET /admin/https` answers."""
+    """The response of `GET /admin/https`."""
     data = answer["data"]
     certificate = data.get("certificate")
     return HttpsState(
@@ -88,8 +87,11 @@ def _is_backup_progress(progress: Json | None) -> bool:
     return progress is not None and str(progress["work"]).endswith(" backup") and " of " not in progress["work"]
 
 
+# --- Polling ---
+
+
 T = TypeVar("T")
-#: Seconds between two times that what costs more is asked for.
+#: Seconds between two requests for what costs more.
 FULL_POLL_SECONDS = 120.0
 #: Seconds by which an appliance must have begun later than before to be another one, as after a restore.
 _ANOTHER = 3.0
@@ -101,7 +103,7 @@ _UNREACHABLE, _RESTS, _ENDED = "appliance_unreachable", "provider_unavailable", 
 
 
 class ApplianceWatcher:
-    """Looks at the appliance of one data directory. `look` blocks, one at a time; the rest is for any thread."""
+    """Polls the appliance of one data directory. `poll` blocks, one at a time; any thread may call the rest."""
 
     def __init__(
         self, data_dir: Path, tokens: TokenStore, environment: Mapping[str, str], clock: Clock | None = None
@@ -121,7 +123,7 @@ class ApplianceWatcher:
         """How everything is now."""
         with self._one_look:
             self._found = owner.find_owner(self._data_dir)
-            # From the file, as the log-in may be a member's: whoever has the data directory is its operator.
+            # From the file, since the session may be a member's: whoever has the data directory is its operator.
             self._known = replace(self._state_of(self._found), last_crash=crashes.find(self._data_dir))
             return self._known
 
@@ -138,7 +140,7 @@ class ApplianceWatcher:
         self._login.retry_keychain()
 
     def client(self) -> ApiClient:
-        """A client that asks by the log-in. Raises Failure: nothing runs, nobody is logged in, a keychain is locked."""
+        """A client with the session. Raises Failure: nothing runs, nobody is signed in, a keychain is locked."""
         return ApiClient(owner.owner_url(self._data_dir), self._login.token)
 
     def _state_of(self, found: OwnerProcess | None) -> TrayState:
@@ -166,7 +168,7 @@ class ApplianceWatcher:
             return replace(known, service=self._state_without_answer(found))
         self._has_answered = True
         if failure.code == _RESTS:
-            self.poll_all_next()  # what comes after it may be another store
+            self.poll_all_next()  # afterwards it may be another store
             return replace(known, service=ServiceState.RESTS)
         return replace(known, service=ServiceState.ANSWERS)  # it has trouble with this very question
 
@@ -176,7 +178,7 @@ class ApplianceWatcher:
         is_new = self._clock.monotonic() - self._owned_since < START_SECONDS
         return ServiceState.STARTING if is_new else ServiceState.SILENT
 
-    # --- what the API is asked ---
+    # --- Requests ---
 
     def _query(self, known: TrayState, url: str) -> TrayState:
         token = self._login.find_token()
@@ -220,7 +222,7 @@ class ApplianceWatcher:
 
 
 def _with_admin_facts(state: TrayState, client: ApiClient) -> TrayState:
-    """With what administrators may know. What has trouble of its own stays as it was known."""
+    """With what administrators may know. What fails by itself stays as it was known."""
 
     def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
         try:
@@ -251,7 +253,7 @@ def _get_request(path: str, *query: tuple[str, str]) -> ApiRequest:
 
 
 def _read_answer(client: ApiClient, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
-    """What an answer says. One that cannot be read, as of another release, is a Failure."""
+    """The data of a response. One that cannot be read, as of another release, is a Failure."""
     answer = client.call(_get_request(path, *query))
     try:
         return read(answer)

@@ -1,7 +1,7 @@
-"""The HTTP door as a WSGI application: routes to operations, nothing decided here.
+"""The HTTP interface as a WSGI application: routes to operations, nothing decided here.
 
-Bottle finds the route. Around it lies a thin layer that lends the appliance to each request (a restore replaces it),
-gives it an id, refuses foreign hosts, and makes whatever goes wrong an error object. Bottle's own request and response
+Bottle finds the route. A thin layer around it lends the appliance to each request (a restore replaces it), gives the
+request an ID, refuses foreign hosts, and turns every failure into an error object. Bottle's own request and response
 objects are not used: they cost more than an operation does.
 """
 
@@ -37,16 +37,15 @@ from mailbox_appliance.web.metrics import UNKNOWN_ROUTE, MetricsSource, RequestC
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 from mailbox_appliance.web.server.connection import STREAM_BODY
 
-# ---
-# The appliance that answers requests now. A restore puts another one in its place, while connections stay open.
+# --- The appliance that serves requests now. A restore replaces it while connections stay open ---
 
 
-#: Seconds after which to ask again during a pause.
+#: Seconds after which clients may retry during a pause.
 RESTART_RETRY_AFTER = 3
 
 
 class ApplianceHandle:
-    """Lends the appliance to each request, and knows when nobody has it any more. May be used from any thread."""
+    """Lends the appliance to each request, and knows when nobody uses it any more. Threads may share it."""
 
     def __init__(self, appliance: Appliance) -> None:
         self._appliance: Appliance = appliance
@@ -55,7 +54,7 @@ class ApplianceHandle:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nobody is given the appliance at the moment."""
+        """Whether no request is given the appliance at the moment."""
         return self._is_paused
 
     @property
@@ -80,7 +79,7 @@ class ApplianceHandle:
                     self._changed.notify_all()
 
     def pause(self, timeout: float) -> bool:
-        """Lend it to nobody from now on; whether all who have it have answered within so many seconds."""
+        """Stop lending it; return whether all requests that use it were answered within so many seconds."""
         with self._changed:
             self._is_paused = True
             return self._changed.wait_for(lambda: self._borrowed == 0, timeout)
@@ -91,12 +90,7 @@ class ApplianceHandle:
             self._appliance, self._is_paused = appliance, False
 
 
-# --- The HTTP door as a WSGI application: routes to operations, nothing decided here ---
-#
-# Bottle holds the routes and finds the one that a request means. Around it lies a thin layer that gives every request
-# an id, refuses foreign hosts, and sees to it that whatever goes wrong leaves as an error object. Bottle's own
-# request and response objects are passed by: everything here is written out in one way, and they cost more than an
-# operation does.
+# --- The application ---
 
 
 log = logging.getLogger(__name__)
@@ -109,20 +103,20 @@ RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response
 
 
 class App:
-    """The application: call it as WSGI does. `present` is the appliance behind it, which a restore replaces."""
+    """The application: call it as WSGI does. A restore replaces the appliance that it holds."""
 
     def __init__(
         self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: McpHandler | None = None
     ) -> None:
-        """`assistants` answers at `/mcp`; without one there is no such path."""
+        """`assistants` answers at `/mcp`; without it there is no such path."""
         prepare_types()  # of all operations, which are loaded by now
         self.handle = ApplianceHandle(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
-        #: Whose word counts on where a request comes from; who puts another appliance behind it sets it anew.
+        #: The proxies whose header fields count; set again by whoever replaces the appliance.
         self.proxies = trusted_proxies(appliance.settings)
-        #: What whoever listens measures, such as `connections_https`; it says so.
+        #: Numbers that the server measures, such as `connections_https`; the server sets the function.
         self.server_figures: ServerFigures | None = None
-        #: Seconds for which browsers are to keep to HTTPS (RFC 6797); 0: nothing is said. Who listens sets it.
+        #: Seconds for which browsers shall insist on HTTPS (RFC 6797); 0: no header field. The server sets it.
         self.strict_transport = 0
         self._request_counter = RequestCounter()
         self._metrics_source = MetricsSource(self._request_counter)
@@ -160,7 +154,7 @@ class App:
             logs.request_id.reset(token)
         self._request_counter.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
         headers = http.headers_of(response, request_id)
-        # RFC 6797 7.2: never by HTTP. What a proxy in front of us says to its clients is its own.
+        # RFC 6797 7.2: never over HTTP. What a proxy in front of us sends its clients is its own decision.
         if self.strict_transport and environ["wsgi.url_scheme"] == "https":
             headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
         start_response(_STATUS_LINES[response.status], headers)
@@ -169,7 +163,7 @@ class App:
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
-        """The console's own files need no appliance: who waits in it may load the page anew."""
+        """The console's own files need no appliance: a page that waits in it may be reloaded."""
         try:
             self._hosts.check(environ)
             (_, answering), path = self._find_route(environ)
@@ -184,7 +178,7 @@ class App:
         self._hosts = AllowedHosts(allowed)
 
     def _answer_request(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
-        """The template of the route that a request means, and the response."""
+        """The template of the request's route, and the response."""
         template = UNKNOWN_ROUTE
         try:
             self._hosts.check(environ)
@@ -249,7 +243,7 @@ class App:
 
 
 def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
-    """The body for the server to write: piece by piece as the client reads, where it can do that."""
+    """The body for the server to write: piece by piece as the client reads, if it can do that."""
     if environ["REQUEST_METHOD"] == "HEAD":
         body.close()
         return (b"",)
@@ -264,7 +258,7 @@ def _restarting_response(request_id: str) -> Response:
 
 
 def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
-    """What Bottle itself says: there is no such path, or it has no such method."""
+    """Bottle's own errors: no such path, or no such method."""
     if fault.status_code == 405:
         message = f"This path has no {environ['REQUEST_METHOD']}; see the Allow header."
         headers = (("Allow", _add_head(fault.get_header("Allow", ""))),)
@@ -273,7 +267,7 @@ def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -
 
 
 def _add_head(allowed: str) -> str:
-    """The methods of a path; where there is GET there is HEAD (RFC 9110 9.1), which Bottle does not list."""
+    """Add HEAD to the methods of a path that has GET (RFC 9110 9.1); Bottle does not list it."""
     methods = {method.strip() for method in allowed.split(",")}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 

@@ -1,7 +1,7 @@
-"""The console's own files: linked into one module, minified, and served under a digest.
+"""The console's files: linked into one module, minified, and served under a digest.
 
-Their address holds a digest of them all (`/console/DIGEST/app.js`), so that a browser that has them never asks again,
-and after an upgrade takes the new ones together. Only the page that names the digest is asked for anew.
+Their path contains a digest of them all (`/console/DIGEST/app.js`). So a browser that has them never asks again, and
+after an upgrade fetches the new ones together. Only the page that names the digest is always requested.
 """
 
 import gzip
@@ -21,17 +21,18 @@ import bottle
 
 from mailbox_appliance.web.http import Response
 
-# ---
-# The console's modules as one file: asked for once, and together they compress to two thirds of what they weigh
-# alone.
+# --- Linking: the modules as one file, fetched once and compressed to two thirds of their separate sizes ---
 #
-# Nothing is rewritten but what makes them modules: imports, exports, comments, and the space that lines begin with.
-# Their source obeys a few rules, so that this needs no parser of JavaScript: each import and export begins its line;
-# what is exported is a function, a class or a constant; imports make no circle (whoever breaks one of these is told
-# when the files are read, which the tests do); a line break in a text, but for markup, is written as `\n`; and ` // `
-# stands in no text right after a bracket, comma or semicolon. What the first module needs is made at once, and its
-# names are known everywhere: they need no import, and are none of the browser's own. Pages are made when they are
-# first wanted.
+# Only what makes them modules is rewritten: imports, exports, comments, and indentation. The sources obey a few rules,
+# so no parser of JavaScript is needed (reading the files checks them, and so do the tests):
+#
+# - each import and export begins its line, and only functions, classes and constants are exported
+# - imports make no circle
+# - a line break in a text, except in markup, is written as `\n`
+# - ` // ` is in no text right after a bracket, comma or semicolon
+#
+# Imports of the first module run at once, and their names become global: they need no import and differ from the
+# browser's names. Pages run when first used.
 #
 #     import { get } from "../api.js";     ->   nothing, or in a page: const { rowOf } = $take("pages/rows.js");
 #     export function Title() {            ->   function Title() {          ... return { Title };
@@ -72,7 +73,7 @@ class CannotLink(ValueError):
 
 
 def link_modules(sources: Mapping[str, str], first: str) -> str:
-    """One module that does what `first` does with all that it imports; `sources`: path -> text, those of others too."""
+    """One module that does what `first` does with all its imports; `sources`: path -> text, may contain others."""
     own = {
         path: text
         for path, text in sources.items()
@@ -115,7 +116,7 @@ def _order_modules(first: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _global_names_by_path(own: Mapping[str, str], begun: Iterable[str]) -> dict[str, set[str]]:
-    """By path, what is known everywhere: what these export under a name that no other of them has, `* as name` too."""
+    """By path, the global names: those that only one module exports, and `* as name`."""
     given = {path: set(_find_exports(own[path])) for path in begun}
     for path, text in own.items():
         for found in _IMPORT.finditer(strip_source(text)):
@@ -157,7 +158,7 @@ def _eager_module(path: str, source: str, known: Mapping[str, set[str]]) -> str:
 
 
 def _module_body(path: str, source: str, known: Mapping[str, set[str]]) -> tuple[str, list[str]]:
-    """What makes a module, and the names that it exports."""
+    """The body of a module, and the names that it exports."""
     names: list[str] = []
 
     def taken(found: re.Match[str]) -> str:
@@ -232,10 +233,10 @@ def _check_imports(own: Mapping[str, str], uses: Mapping[str, list[str]]) -> Non
         visit(path, ())
 
 
-# --- JavaScript without the space that only people need: a fortieth of what the console weighs compressed ---
+# --- Minifying: JavaScript without the space that only people need, which saves a fortieth of the compressed size ---
 #
-# Texts, templates and regular expressions stay as they are. It relies on what our formatter sees to: every statement
-# ends with a semicolon or a brace, so a line break means no more than a space (ECMAScript 12.10).
+# Texts, templates and regular expressions stay unchanged. It relies on our formatter: every statement ends with a
+# semicolon or a brace, so a line break means no more than a space (ECMAScript 12.10).
 
 
 _TOKEN = re.compile(
@@ -248,13 +249,13 @@ _TOKEN = re.compile(
 _EXPRESSION = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/\w*")
 #: The text of a template, up to its end or to code within it (ECMAScript 12.9.6).
 _TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)", re.DOTALL)
-#: Words after which a slash begins a regular expression: what stands before it is no value.
+#: Words after which a slash begins a regular expression: they are not values.
 _NOT_A_VALUE = frozenset({"return", "typeof", "case", "in", "of", "await", "else", "void", "delete", "new", "throw"})
 _CLOSING = (")", "]", "}")
 
 
 def minify_script(source: str) -> str:
-    """The same program with less space, and without the commas that stand before what closes a list."""
+    """The same program with less space, and without commas before a closing bracket."""
     kept: list[str] = []
     last = ""
     for each in _tokens(source):
@@ -280,7 +281,7 @@ def _is_word_character(character: str) -> bool:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """All that means something. A template comes in pieces: what lies between them is code again."""
+    """The tokens. A template comes in pieces, with code between them."""
     place, last = 0, ""
     braces: list[int] = []  # that are open in the code of each template that we are within
     while place < len(source):
@@ -301,7 +302,7 @@ def _tokens(source: str) -> Iterator[str]:
 
 
 def _next_token(source: str, place: int, last: str) -> re.Match[str]:
-    """What begins here; whether a slash divides is told by what stands before it."""
+    """The next token; what precedes a slash decides whether it divides."""
     is_expression = source[place] == "/" and not _is_value(last)
     found = (_EXPRESSION.match(source, place) if is_expression else None) or _TOKEN.match(source, place)
     if found is None:
@@ -323,16 +324,12 @@ def _is_value(before: str) -> bool:
     return before[-1] in ")]`\"'" or (_is_word_character(before[-1]) and before not in _NOT_A_VALUE)
 
 
-# ---
-# The console's own files: small, the same for everybody, and kept by browsers for as long as they do not change.
-#
-# Their address holds a digest of them all (`/console/DIGEST/app.js`), so that a browser that has them never asks
-# again, and after an upgrade takes the new ones together. Only the page that names the digest is asked for anew.
+# --- Serving: small files, the same for everybody, cached by browsers for as long as they do not change ---
 
 
 CONSOLE_PREFIX = "/console"
 _PAGE_NAME, _FRAME_NAME = "index.html", "frame.html"
-_DIGEST_MARK, _PRELOADED_MARK = b"{digest}", b"{preloaded}"  # what stands for them in pages
+_DIGEST_MARK, _PRELOADED_MARK = b"{digest}", b"{preloaded}"  # their stand-ins in pages
 _APP_NAME, _STYLE_NAME, _VENDOR_FOLDER = "app.js", "app.css", "vendor/"
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -340,15 +337,15 @@ _TYPES = {
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# What is shown is made by code of ours from values, so that nothing anywhere is read as code or as markup (Trusted
-# Types); pictures of a message are taken by the API and shown as `blob:`.
+# The console builds everything from values in code of ours, so that nothing is parsed as code or as markup (Trusted
+# Types); the API fetches the pictures of a message, and the console shows them as `blob:`.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
     " frame-src 'self'; manifest-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types 'none'"
 )
 # The empty page that a message is shown in. Its own policy allows a sender's styles and nothing else: no script runs in
-# it (sandbox), nothing is fetched for it, nobody but the console may hold it.
+# it (sandbox), nothing is fetched for it, and only the console may frame it.
 _FRAME_POLICY = (
     "sandbox allow-same-origin; default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:;"
     " form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
@@ -389,7 +386,7 @@ def load_files() -> Mapping[str, ConsoleFile]:
 
 @cache
 def files_digest() -> str:
-    """Another one whenever any of the files, the page for messages or what it is sent with changes."""
+    """A digest that changes with any of the files, the page for messages, or its header fields."""
     whole = hashlib.sha256(repr((_FRAME_POLICY, _COMMON_HEADERS)).encode() + _read_source(_FRAME_NAME))
     for path, file in load_files().items():
         whole.update(f"{path}\0{len(file.plain)}\0".encode() + file.plain)
@@ -402,7 +399,7 @@ def serve_page(environ: Mapping[str, Any]) -> Response:
 
 
 def serve_file(environ: Mapping[str, Any], asked: str, path: str) -> Response:
-    """One of the files; raises bottle's 404 where there is none, or where they are of another release."""
+    """One of the files; raises bottle's 404 if there is none, or the digest is another release's."""
     file = load_files().get(path)
     if path == _FRAME_NAME and asked == files_digest():
         return _file_response(environ, _load_page(_FRAME_NAME), _IMMUTABLE, _FRAME_POLICY)
@@ -443,7 +440,7 @@ def _read_source(name: str) -> bytes:
 
 
 def _preload_links() -> list[str]:
-    """What the page begins with: named in it, a browser need not find it out step by step."""
+    """Links to what the page loads first, so that a browser need not discover it step by step."""
     return [_APP_NAME, *(path for path in load_files() if path.endswith(".mjs"))]
 
 

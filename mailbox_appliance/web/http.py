@@ -1,4 +1,4 @@
-"""HTTP requests and responses: parameters, bodies, callers, proxies; envelope, errors, statuses."""
+"""HTTP requests and responses: parameters, bodies, envelope, errors, statuses; proxies, origins, allowed hosts."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,11 +49,11 @@ _HIDDEN = re.compile(r"//|%2f|%5c|%00", re.IGNORECASE)
 
 
 def path_of(environ: Mapping[str, Any]) -> str | None:
-    """The decoded path that a request asks for; None where it names nothing, whatever the routes are.
+    """The decoded path of a request; None if it cannot be a path of any route.
 
-    Only a slash that is written as one parts segments (RFC 3986 2.2), so that whoever stands in front of this service
-    and looks at paths reads the same in them. Decoding hides that, so the target counts as it was written, where the
-    server tells it (`REQUEST_URI`); a WSGI server need not (PEP 3333).
+    Only a slash that is written as one separates segments (RFC 3986 2.2), so that a proxy that checks paths reads the
+    same segments. Decoding hides that, so the target counts as it was written, if the server provides it
+    (`REQUEST_URI`); a WSGI server need not (PEP 3333).
     """
     path: str = environ["PATH_INFO"]
     written = re.split("[?#]", _AUTHORITY.sub("", environ.get("REQUEST_URI", ""), count=1))[0]
@@ -64,7 +64,7 @@ def path_of(environ: Mapping[str, Any]) -> str | None:
 
 
 def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Route") -> Request:
-    """The request as an operation takes it; its body is read only where the method has one."""
+    """The request as an operation takes it; its body is read only if the method has one."""
     values, places = dict(path), dict.fromkeys(path, "path")
     faults = _read_query(environ.get("QUERY_STRING", ""), values, places)
     for wire, variable in _ENVIRON.items():
@@ -84,7 +84,7 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Ro
 
 
 def refuse_query(environ: Mapping[str, Any]) -> None:
-    """Raises Invalid where a request gives parameters to what has none."""
+    """Raises Invalid if a request gives parameters to an endpoint that has none."""
     values: dict[str, str] = {}
     faults = _read_query(environ.get("QUERY_STRING", ""), values, {})
     if faults := faults or tuple(Detail(f"query:{name}", _UNKNOWN_PARAMETER) for name in values):
@@ -92,7 +92,7 @@ def refuse_query(environ: Mapping[str, Any]) -> None:
 
 
 def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
-    """Add what the query gives; answers its faults: a name given twice, or one that travels in the path or a header."""
+    """Add the values of the query; return its faults: a repeated name, or one that belongs in path or header."""
     try:
         # WSGI gives bytes as Latin-1; a client should have written them as %XX, in UTF-8 both.
         text = text.encode("latin-1").decode("utf-8")
@@ -120,11 +120,11 @@ def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
     return body
 
 
-# --- How values and errors are written out: the envelope, the error object, the statuses of the families ---
+# --- Responses: the envelope, the error object, the statuses of the error families ---
 
 
 JSON = "application/json; charset=utf-8"
-#: Bytes of a streamed body that are handed over at once: small beside what a connection may hold of its own.
+#: Bytes of a streamed body that are passed on at once: few beside what a connection may hold.
 PIECE = 128 * 1024
 #: Says that an answer is one of an earlier release, given again.
 REPLAYED = "Idempotency-Replayed"
@@ -171,7 +171,7 @@ class ErrorEnvelope(msgspec.Struct, frozen=True):
 
 
 class StreamedBody:
-    """A body that is made while it is sent; `size` where it is known. Close it, sent or not."""
+    """A body that is produced while it is sent; `size` if it is known. Close it, sent or not."""
 
     def __init__(self, pieces: Iterator[bytes], size: int | None) -> None:
         self._pieces, self.size = pieces, size
@@ -184,7 +184,7 @@ class StreamedBody:
                 yield bytes(view[start : start + PIECE])
 
     def close(self) -> None:
-        """Let go of what it is made from."""
+        """Release its sources."""
         close = getattr(self._pieces, "close", None)
         if close is not None:
             close()
@@ -192,7 +192,7 @@ class StreamedBody:
 
 @dataclass(frozen=True)
 class Response:
-    """A response, written out; with `stream` in place of a body where that is made while it is sent."""
+    """A response, encoded; with `stream` in place of a body that is produced while it is sent."""
 
     status: int
     body: bytes
@@ -226,7 +226,7 @@ def _download(status: int, file: Download) -> Response:
 
 
 def disposition(filename: str) -> str:
-    """`attachment` with a file name (RFC 6266 4), in UTF-8 as well where it is not plain ASCII (RFC 8187)."""
+    """`attachment` with a file name (RFC 6266 4), also in UTF-8 if the name is not plain ASCII (RFC 8187)."""
     plain = _NOT_IN_NAME.sub("_", filename)
     extended = "" if plain == filename else f"; filename*=UTF-8''{quote(filename, safe='', errors='replace')}"
     return f'attachment; filename="{plain}"{extended}'
@@ -235,7 +235,7 @@ def disposition(filename: str) -> str:
 def failure(problem: Problem, request_id: str, allowed: frozenset[int]) -> Response:
     """The error object of a problem, with a status that the endpoint lists.
 
-    What is no fault of the request's, and what the endpoint does not list, is a fault of ours: it tells no details.
+    What is not the request's fault, and what the endpoint does not list, is an internal error without details.
     """
     status = next((number for family, number in _STATUS if isinstance(problem, family)), 500)
     if status not in allowed:
@@ -265,17 +265,17 @@ def error(
 
 
 def internal_error(request_id: str) -> Response:
-    """A fault of ours. What happened stands in the log, under the request's id."""
+    """An internal error. The log has the failure, under the request's ID."""
     return error(500, "internal_error", "Something went wrong here. The log has it under this request id.", request_id)
 
 
 def disk_full(request_id: str) -> Response:
-    """The same where the disk of the store is full."""
+    """The same if the disk of the store is full."""
     return error(500, "internal_error", DISK_FULL_MESSAGE, request_id)
 
 
 def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
-    """What an endpoint says that does not list 413, 415 or 503: a 400, or 429 where it is to be tried again."""
+    """The status for an endpoint that does not list 413, 415 or 503: 400, or 429 if the client is to retry."""
     if isinstance(problem, TooLarge):
         return 400, MessageTooLarge(what=problem.what, limit=problem.limit)
     if status == 415:
@@ -298,30 +298,30 @@ def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
     ]
 
 
-# --- Proxies whose word counts: which they are, and what they say of where a request comes from and how ---
+# --- Trusted proxies: which they are, and what they say about the origin of a request ---
 #
-#     X-Forwarded-For: 198.51.100.7, 10.0.0.5      each proxy puts the address it was asked from behind those before
-#     X-Forwarded-Proto: https                     and the scheme that it was asked by
+#     X-Forwarded-For: 198.51.100.7, 10.0.0.5      each proxy appends the address of its own client
+#     X-Forwarded-Proto: https                     and the scheme of that client's request
 #     Forwarded: for=198.51.100.7;proto=https      the same in one field (RFC 7239)
 #
-# Only the end of what is said was written by somebody who is trusted: it is read from there, and no further than the
-# first address that is no trusted proxy. What stands before it a client may have made up.
+# Only the end of a field was written by somebody trusted. So it is read from the end, up to the first address that is
+# not a trusted proxy. A client may have made up everything before that.
 
 
-# Nobody has as many in a row; what stands before is not read.
+# Nobody has as many in a row; what precedes them is not read.
 _MAX_HOPS = 32
 _PORT = r"(?::(?:[0-9]{1,5}|_[0-9A-Za-z._-]+))?"
-# RFC 7239 section 6; the last, an IPv6 address without brackets, is what X-Forwarded-For has.
+# RFC 7239 section 6; the last, an IPv6 address without brackets, occurs in X-Forwarded-For.
 _NODE = re.compile(rf"\[([^]]+)\]{_PORT}|([0-9.]+){_PORT}|([0-9A-Fa-f:.]+(?:%[^]]*)?)")
-# Good backwards too, and used so: a quote that a client left open does not swallow what a proxy wrote behind it.
+# It is applied backwards: a quote that a client left open does not swallow what a proxy appended.
 _ELEMENT = re.compile(r'(?:[^",]+|"[^"]*")*')
-# No character may be taken by two of its parts: that would be tried in all ways, while everybody else waits.
+# No character may match two of its parts: backtracking would block everybody else.
 _PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",;\\]+)[ \t]*)?(?:;|\Z)""")
 
 
 @dataclass(frozen=True)
 class ForwardedInfo:
-    """What trusted proxies say: the client's address, and whether it asked by HTTPS. None: nothing that is readable."""
+    """What trusted proxies say: the client's address, and whether it used HTTPS. None: unknown or unreadable."""
 
     address: str | None
     is_secure: bool | None
@@ -348,7 +348,7 @@ class TrustedProxies:
         return any(parsed in network for network in self._networks)
 
     def read_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
-        """What is said of a request whose peer is trusted. The other kind of fields says nothing."""
+        """What a trusted peer says about a request. The other kind of fields is ignored."""
         return self._read_headers(environ)
 
     def _read_x_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
@@ -405,7 +405,7 @@ def _parse_hops(field: str) -> Iterator[_Hop]:
         is_whole = place > len(backwards) or backwards[found.end()] == ","
         if not is_whole or found.group().strip():
             hop = _parse_hop(found.group()[::-1]) if is_whole else None
-            # Who knows what it would have said of the scheme.
+            # An unreadable element makes the scheme unknown.
             yield hop or _Hop(None, "unreadable")
         if place > len(backwards):
             return
@@ -435,7 +435,7 @@ def _parse_node(node: str) -> str | None:
 
 
 def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
-    """An address without its zone; an IPv4 one where an IPv6 socket shows it."""
+    """An address without its zone; an IPv4 address if an IPv6 socket shows one."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -450,8 +450,7 @@ def _unmap_network(network: str) -> str:
     return network if mapped is None or parsed.prefixlen < 96 else f"{mapped}/{parsed.prefixlen - 96}"
 
 
-# ---
-# Where a request comes from and what it was made with; and whether this listener answers to such a request at all.
+# --- The origin of a request, and whether this listener serves such a request at all ---
 
 
 # Header fields that only proxies write, as the starts of their WSGI names. Any of them, even an empty one, shows that
@@ -471,8 +470,8 @@ _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
 def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
-    """Where a request comes from. One that a proxy marked is never of this computer, wherever the proxy runs; where it
-    is from then, and whether it came by HTTPS all the way, only trusted proxies can tell.
+    """The origin of a request. One that a proxy marked is never from this computer, wherever the proxy runs. Only
+    trusted proxies can say where it is from then, and whether it came over HTTPS all the way.
     """
     address = environ.get("REMOTE_ADDR") or None
     is_secure = environ.get("wsgi.url_scheme") == "https"
@@ -481,14 +480,14 @@ def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
     if not proxies.trusts(address):
         return Origin(address, is_local=False, is_secure=is_secure)
     said = proxies.read_forwarded(environ)
-    # Asked by plain HTTP it was listened to, however well the proxy asks us.
+    # Over plain HTTP anybody could listen, however safe the proxy's own connection to us is.
     return Origin(
         said.address or address, is_local=False, is_secure=is_secure if said.is_secure is None else said.is_secure
     )
 
 
 def find_client_address(environ: Mapping[str, Any], proxies: TrustedProxies) -> str | None:
-    """The client's own address; None where a proxy marked the request and no trusted one says whom it is from."""
+    """The client's own address; None if a proxy marked the request and no trusted one names the client."""
     address = environ.get("REMOTE_ADDR") or None
     if not _is_forwarded(environ):
         return address
@@ -502,9 +501,9 @@ def bearer_token(environ: Mapping[str, Any]) -> str | None:
 
 
 class AllowedHosts:
-    """The names that the HTTP listener answers to: loopback ones and configured ones.
+    """The host names that the HTTP listener serves: loopback names and configured ones.
 
-    A page of somebody else's, whose name was made to point here (DNS rebinding), sends its own name.
+    A foreign page whose name was pointed here (DNS rebinding) sends its own name.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -553,7 +552,7 @@ def _is_loopback(address: str | None) -> bool:
 
 
 def _is_loopback_name(name: str) -> bool:
-    """Whether a host, as a URL has it, always means the local computer: nobody can make such a name point elsewhere."""
+    """Whether a host of a URL always means the local computer: nobody can point such a name elsewhere."""
     if name in _LOOPBACK_NAMES:
         return True
     try:
@@ -563,7 +562,7 @@ def _is_loopback_name(name: str) -> bool:
 
 
 def _is_forwarded(environ: Mapping[str, Any]) -> bool:
-    """Whether a proxy made a request: it has a header field of one, or is HTTP/1.0, which nginx speaks by default."""
+    """Whether a proxy passed a request on: it has a proxy's header field, or is HTTP/1.0, nginx's default."""
     if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
         return True
     # In one text they are looked for several times faster than name by name, and every request pays for it.

@@ -1,7 +1,7 @@
-"""`POST /mcp`: who asks is found out here, as for every request; what answers is handed in by a floor above.
+"""`POST /mcp`: identifies the caller as for every request, then calls the handler that was passed in.
 
-Nothing of it is loaded before somebody comes with a good credential. Any other method is 405, as the table of routes
-has it: a GET would be a stream that holds a worker for ever.
+The handler is not loaded before a request with a valid credential. Every other method is 405 in the route table: a GET
+would be a stream that occupies a worker for ever.
 """
 
 import re
@@ -20,13 +20,13 @@ from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPON
 Headers = Iterable[tuple[str, str]]
 
 MCP_PATH = "/mcp"
-#: What it refuses by itself, with an error object; anything wrong with a message is told as the protocol has it.
+#: The errors with an error object; a fault in the message itself is reported as the protocol defines.
 _ERROR_STATUSES = frozenset({401, 403, 413, 415, 503})
 _RETRY_AFTER = 5
 _JSON = "application/json"
-#: What is looked at here, as the protocol wants it: its SDK is strict about their case, and about what is left out.
+#: Header fields checked here, as the protocol wants: its SDK is strict about their case and their absence.
 _FIXED_HEADERS = [("content-type", _JSON), ("accept", f"{_JSON}, text/event-stream")]
-#: What may be asked for where JSON is what comes, the closest first (RFC 9110 12.5.1).
+#: Media ranges that include JSON, the closest first (RFC 9110 12.5.1).
 _ACCEPTED_RANGES = (_JSON, "application/*", "*/*")
 _NOT_UTF_8 = "JSON is UTF-8 (RFC 8259 8.1): leave `charset` out."
 _NOT_ACCEPTABLE = "Answers are `application/json`, which this leaves out."
@@ -35,7 +35,7 @@ _MCP_HEADER_PREFIX = "HTTP_MCP_"
 
 
 class McpHandler(Protocol):
-    """Answers messages of the Model Context Protocol, for whoever has been identified already."""
+    """Answers messages of the Model Context Protocol for an identified caller."""
 
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Headers, body: bytes
@@ -78,7 +78,7 @@ def _read_mcp_body(environ: Mapping[str, Any]) -> bytes:
 
 
 def _protocol_headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the protocol looks at. No session is kept, so none is named to it."""
+    """The header fields that the protocol reads. There are no sessions, so no session ID is passed on."""
     own = [
         (name[5:].replace("_", "-").lower(), value)
         for name, value in environ.items()
@@ -97,14 +97,14 @@ def _require_json(content_type: str) -> None:
 
 
 def _is_json_accepted(accept: str) -> bool:
-    """Whether JSON may be the answer: who says nothing takes anything (RFC 9110 12.5.1)."""
+    """Whether JSON is acceptable: without `Accept` everything is (RFC 9110 12.5.1)."""
     ranges = dict(_parse_media_type(one) for one in accept.split(",") if one.strip())
     closest = next((ranges[one] for one in _ACCEPTED_RANGES if one in ranges), None)
     return not ranges if closest is None else not _ZERO_WEIGHT.fullmatch(closest.get("q", "1"))
 
 
 def _parse_media_type(value: str) -> tuple[str, dict[str, str]]:
-    """A media type and its parameters, which have no case where they matter here."""
+    """A media type and its parameters, in lower case."""
     first, *rest = value.lower().split(";")
     pairs = (one.partition("=") for one in rest)
     return first.strip(), {name.strip(): text.strip().strip('"') for name, _, text in pairs}

@@ -1,6 +1,6 @@
-"""`/metrics`: the metrics there are, their values, request counters, and Prometheus' text format.
+"""The metrics of `/metrics`: their table, their values, and the request counters.
 
-Nothing here waits for a lock that anybody holds for long, and nothing goes through what there is much of.
+Collecting them waits for no lock that is held for long, and reads nothing that grows with the mail.
 `docs/monitoring.md` has the same table of metrics.
 """
 
@@ -28,10 +28,9 @@ from mailbox_appliance.web.http import Response
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-# --- The metrics there are: every name, what it means, and its labels. `docs/monitoring.md` has the same table ---
+# --- The table: every name, its meaning, and its labels ---
 #
-# No label holds what somebody typed or what mail says: there are templates of routes, states, reasons, and ids of
-# mailboxes.
+# No label contains what somebody typed or what mail says: only templates of routes, states, reasons, and mailbox IDs.
 
 
 METRIC_PREFIX = "mailbox_appliance_"
@@ -39,7 +38,7 @@ METRIC_PREFIX = "mailbox_appliance_"
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """A metric: its name behind the prefix, as it is written (a counter's ends in `_total`), and what it means."""
+    """A metric: its full name after the prefix (a counter's ends in `_total`), and its meaning."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -125,13 +124,13 @@ METRIC_FAMILIES = (
 )
 
 
-# --- Counts the requests that were answered, and how long that took: in a microsecond each, for `/metrics` ---
+# --- Request counters: number and duration, for a microsecond each ---
 #
-# What a client may choose freely is never a label: requests are told apart by the template of their route, by one of
-# the known methods, and by status. Those that mean no route are of one template together.
+# No label is a client's free choice: requests are counted by the template of their route, by one of the known methods,
+# and by status. Requests without a route share one template.
 
 
-#: The template of what is no route.
+#: The template of requests without a route.
 UNKNOWN_ROUTE = "unknown"
 #: Upper bounds of the durations, in seconds; the last one is without a bound.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
@@ -142,7 +141,7 @@ _OTHER_METHOD = "other"
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Requests of one route and method with one status: how many lie within each bound, and their seconds together."""
+    """Requests of one route and method with one status: the count within each bound, and the sum of their seconds."""
 
     route: str
     method: str
@@ -161,7 +160,7 @@ class RequestCounter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By template, method and status: a count for each bound and for what lies beyond, then the seconds.
+        # By template, method and status: a count for each bound and for the rest, then the seconds.
         self._rows: dict[tuple[str, str, int], tuple[list[int], list[float]]] = {}
 
     def count(self, template: str, method: str, status: int, seconds: float) -> None:
@@ -177,23 +176,21 @@ class RequestCounter:
             total[0] += seconds
 
     def snapshot(self) -> Iterable[RequestCounts]:
-        """What was counted so far, in the order of routes."""
+        """The counts so far, in the order of routes."""
         with self._lock:
             rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]
         for (template, method, status), within, seconds in sorted(rows):
             yield RequestCounts(template.partition(" ")[2] or template, method, status, within, seconds)
 
 
-# --- What `/metrics` tells, as numbers: gathered where each of them is known ---
-#
-# Nothing here waits for a lock that anybody holds for long, and nothing goes through what there is much of.
+# --- The values, gathered where each of them is known ---
 
 
-#: What whoever listens tells, by name: of `_TOLD` those that it knows.
+#: Numbers that the server reports, by name: those of `_SERVER_METRICS` that it knows.
 ServerFigures = Callable[[], Mapping[str, float]]
 
 _NO_LABELS: Mapping[str, str] = {}
-# What whoever listens tells, and the metrics that it becomes.
+# The server's numbers, and the metrics that they become.
 _SERVER_METRICS = (
     ("connections_http", "http_connections", {"listener": "http"}),
     ("connections_https", "http_connections", {"listener": "https"}),
@@ -202,14 +199,14 @@ _SERVER_METRICS = (
     ("handshakes_failed", "tls_handshakes_failed_total", _NO_LABELS),
     ("certificate_not_after", "certificate_not_after_timestamp_seconds", _NO_LABELS),
 )
-# Each of these is told from the beginning, so that the first one of them is seen as one more.
+# Each of these is reported from the start, so that the first event shows as an increase.
 _DELIVERY_COUNTER = ("deliveries_settled", "outcome", sorted(COUNTED_OUTCOMES))
 _LOGIN_COUNTER = ("login_failures", "reason", ("busy", "suspended", "throttled", "wrong"))
 _BACKUP_COUNTER = ("backups", "result", ("failed", "made"))
 
 
 class MetricValue(NamedTuple):
-    """A value of a metric. `suffix`: what a histogram's sample has behind its name."""
+    """A value of a metric. `suffix`: what a histogram's sample has after its name."""
 
     name: str
     number: float
@@ -227,7 +224,7 @@ class MetricsSource:
     def collect_values(
         self, appliance: Appliance, in_progress: int, told: Mapping[str, float]
     ) -> Iterator[MetricValue]:
-        """All values as they are now. `in_progress`: requests; `told`: by whoever listens, what it knows of it."""
+        """All current values. `in_progress`: requests; `told`: the server's own numbers."""
         yield MetricValue("build_info", 1, {"version": __version__})
         yield from _request_values(self._request_counter)
         yield MetricValue("http_requests_in_progress", in_progress)
@@ -239,7 +236,7 @@ class MetricsSource:
         yield MetricValue("threads", threading.active_count())
 
     def _newest_backup_time(self, appliance: Appliance) -> float | None:
-        """When the newest backup was made. The files are looked into only where there are others than before."""
+        """When the newest backup was made. The files are read only after the list of files has changed."""
         folder = appliance.folder / BACKUPS_FOLDER
         try:
             state = folder, folder.stat().st_mtime_ns
@@ -311,13 +308,13 @@ def _status_values(name: str, counts: Mapping[str, float]) -> Iterator[MetricVal
     yield from (MetricValue(name, count, {"status": status}) for status, count in counts.items())
 
 
-# --- `/metrics` as a page, in Prometheus' text format ---
+# --- The page: Prometheus' text format ---
 
 _COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
 
 
 def metrics_page(values: Iterable[MetricValue]) -> Response:
-    """What is measured, as text. Loads the library: some MiB, for which an appliance that nobody watches has no use."""
+    """The metrics as text. Loads the library: some MiB, which an unmonitored appliance saves."""
     from prometheus_client.exposition import choose_encoder
 
     # The plainest format, whatever the client says that it reads: all of them read this one.
@@ -326,7 +323,7 @@ def metrics_page(values: Iterable[MetricValue]) -> Response:
 
 
 class _MetricsPage:
-    """A collector of Prometheus' library: the values of one moment, and what the system tells of the process."""
+    """A collector of Prometheus' library: the values of one moment, and what the system reports about the process."""
 
     def __init__(self, values: Iterable[MetricValue]) -> None:
         self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)

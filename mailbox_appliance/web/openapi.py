@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description, made from the route table and the types of the operations."""
+"""The OpenAPI 3.1 description, generated from the route table and the types of the operations."""
 
 import re
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ _STATUS_MEANING = {
     503: "Another server did not play its part; `Retry-After` tells when to try again.",
 }
 _REQUEST_ID = {"X-Request-Id": {"schema": {"type": "string"}, "required": True}}
-#: What any request may be answered. The listener's own 413 stands in the description of the whole instead: clients take
+#: Errors of every request. The server's own 413 is described once for the whole API instead: clients take
 #: the statuses of an operation for the meaning of that operation.
 _COMMON_STATUSES = frozenset({405, 408, 431, 500})
 
@@ -139,7 +139,7 @@ def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_access(operation: Operation[Any, Any]) -> Iterator[str]:
-    """Who may ask for it, beyond what its `security` says."""
+    """Who may call it, beyond what its `security` says."""
     if operation.rights.needs:
         yield f"Needs {' or '.join(f'`{need}`' for need in operation.rights.needs)}."
     if operation.rights.operator:
@@ -188,7 +188,7 @@ def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _results(operation: Operation[Any, Any]) -> tuple[Any, ...]:
-    """What an operation may answer with."""
+    """The success responses of an operation."""
     return body_types(operation.result) or (operation.result,)
 
 

@@ -19,7 +19,7 @@ def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets
 def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:
     """Raises Denied unless the request is from this computer, or from an address in `metrics.allowed`.
 
-    Whoever comes through a proxy that is not trusted may be anybody, whatever the proxy's own address is.
+    A client of a proxy that is not trusted may be anybody, whatever the proxy's own address is.
     """
     allowed = TrustedProxies(appliance.settings.names("metrics.allowed"))
     if not origin_of(environ, proxies).is_local and not allowed.trusts(find_client_address(environ, proxies)):
@@ -27,11 +27,11 @@ def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: 
         raise Denied(reason=reason, details=(Detail("address", "this computer, or one in `metrics.allowed`"),))
 
 
-# --- The page that a provider's sign-in comes back to. It hands what came to the console, and keeps nothing ---
+# --- The page that a provider's sign-in returns to. It passes the result on to the console, and stores nothing ---
 #
-# The console stands behind the `#`, which no server is sent (RFC 3986 3.5). Who began the sign-in in a terminal goes
-# on there, with the address of this page. Of what a provider says only these values pass, and none of its free text
-# but the number of an error of Microsoft's.
+# The console's page is in the fragment, which browsers do not send (RFC 3986 3.5). Somebody who began the sign-in in a
+# terminal continues there, with the address of this page. Only these values are passed on, and none of the provider's
+# free text except the number of a Microsoft error.
 
 
 #: RFC 6749 4.1.2 and 4.1.2.1.
@@ -39,7 +39,7 @@ _CALLBACK_FIELDS = ("state", "code", "error")
 _MAX_QUERY = 16_384
 #: learn.microsoft.com/entra/identity-platform/reference-error-codes
 _MICROSOFT_ERROR = re.compile(r"AADSTS[0-9]{4,9}")
-#: No more than this page needs: no script, nothing fetched, nobody may hold it.
+#: Only what this page needs: no script, nothing fetched, no frame around it.
 _CALLBACK_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
@@ -56,7 +56,7 @@ _CALLBACK_PAGE = """<!doctype html>
 
 
 def callback_page(query: str) -> Response:
-    """Leads to the console's own page with what a sign-in brought, as a query has it."""
+    """A page that leads to the console with the query that the sign-in returned."""
     address = escape(f"/#/oauth-callback?{urlencode(_read_callback(query))}")
     headers = (("Content-Security-Policy", _CALLBACK_POLICY), ("Referrer-Policy", "no-referrer"))
     return Response(200, _CALLBACK_PAGE.format(address=address).encode(), headers, "text/html; charset=utf-8")

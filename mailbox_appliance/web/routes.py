@@ -35,7 +35,7 @@ _ATTACHMENT = f"{_MESSAGE}/attachments/{{attachmentId}}"
 _DELIVERIES = "/accounts/{accountId}/delivery-operations"
 _MEMBER, _BACKUP = "/admin/members/{memberId}", "/admin/backups/{backupId}"
 
-# The sets of the specification; what an endpoint has beyond them stands in its row.
+# The statuses that most endpoints share; others are in the endpoint's row.
 MAIL = frozenset({400, 401, 403, 404, 409, 422, 429, 500, 503})
 AUTH = frozenset({400, 401, 403, 404, 409, 413, 429})
 ADMIN = AUTH
@@ -53,7 +53,7 @@ class Route:
     operation: Operation[Any, Any]
     errors: frozenset[int]
     success: int = 200
-    #: What a file is said to be that is streamed; JSON else.
+    #: The media type of a streamed file; otherwise JSON.
     media: str = "application/json"
     also: int | None = None
     chooses_also: Callable[[Any], bool] | None = None

@@ -32,7 +32,7 @@ BENCHMARKS = {
     "backup": ("backing_up:measure", "a backup of 1,000,000 messages while it serves"),
     "https": ("securing:measure", "GET /me and downloads over HTTPS, beside HTTP"),
     "crowd": ("crowding:measure", "GET /me while 600 bad clients stand there"),
-    "mcp": ("assisting:measure", "tools over the REST calls they stand for, and what their door costs"),
+    "mcp": ("assisting:measure", "tools over the REST calls they stand for, and what MCP costs while unused"),
     "console": ("browsing:measure", "the console in a browser with an empty cache, beside a page of plain text"),
     "package": ("packaged:measure", "the packages: how large, and how long until they answer"),
     "upgrade": ("upgrading:measure", "a store of release 0.10 with 1,000,000 rows of audit log"),

@@ -1,4 +1,4 @@
-"""Tools beside the REST calls that they stand for, in turns; and what their door costs while nobody comes."""
+"""Tools beside the REST calls that they stand for, in turns; and what MCP costs while nobody uses it."""
 
 import http.client
 import json
@@ -191,7 +191,7 @@ class _Raw:
 
 
 def _cost() -> Iterator[Figure]:
-    """Memory in turns with a build that has no such door, each just started and asked a little; then the first call."""
+    """Memory in turns with a build without MCP, each just started and asked a little; then the first call."""
     without, idle, used, first, second = [list[float]() for _ in range(5)]
     loaded = 0
     with stage.scratch() as folder:

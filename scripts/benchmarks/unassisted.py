@@ -1,6 +1,6 @@
-"""`mailbox-appliance serve` without the door for assistants, to be measured beside one that has it and is not asked.
+"""`mailbox-appliance serve` without MCP, to be measured beside one that has it and is not asked.
 
-No release is built so. This program puts something empty in the place of the door; the rest is the same code.
+No release is built so. This program puts something empty in the place of the MCP endpoint; the rest is the same code.
 """
 
 import sys
@@ -23,7 +23,7 @@ class Wall:
 
 
 def wall_up() -> None:
-    """From now on this process has no door for assistants."""
+    """From now on this process has no MCP endpoint."""
     instead = ModuleType(_DOOR)
     instead.Door = Wall  # type: ignore[attr-defined]
     sys.modules[_DOOR] = instead

@@ -1,1 +1,1 @@
-"""Every door gives the same rights: a table written by hand, everybody who may ask, and the doors they ask at."""
+"""Every interface gives the same rights: a table written by hand, every kind of caller, and every interface."""

@@ -1,4 +1,4 @@
-"""The door of commands: each is run in this process, with a credential in its environment, against a real listener."""
+"""The interface of commands: each runs in this process, with a credential in its environment, at a real listener."""
 
 import io
 import json

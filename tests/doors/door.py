@@ -1,6 +1,6 @@
-"""What a door beside REST is to the matrix: ways to ask for operations, each standing for one REST call.
+"""What an interface beside REST is to the matrix: ways to ask for operations, each standing for one REST call.
 
-To add a door: a class with these four things, and its name in `DOORS` of `test_matrix.py`.
+To add an interface: a class with these four things, and its name in `DOORS` of `test_matrix.py`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class Way(Protocol):
 
 
 class Door(Protocol):
-    """A door that is open. What it tells need not be a verdict of REST, but must follow from one."""
+    """An open interface. Its answers need not be verdicts of REST, but must follow from them."""
 
     def __init__(self, appliance: Appliance, folder: Path) -> None: ...
 
@@ -34,15 +34,15 @@ class Door(Protocol):
         """What somebody is told who asks in this way; nothing is done."""
 
     def told(self, verdict: Verdict) -> object:
-        """What the door tells where REST gives this verdict."""
+        """What the interface answers if REST gives this verdict."""
 
     def close(self) -> None:
         """Close it."""
 
     @staticmethod
     def ways() -> Sequence[Way]:
-        """The table of the door, written by hand."""
+        """The table of the interface, written by hand."""
 
     @staticmethod
     def without_row() -> Iterable[str]:
-        """What the door offers and has no row for, nor a reason for having none."""
+        """What the interface offers without a row in the table, or a reason for having none."""

@@ -1,4 +1,4 @@
-"""Makes the world that the doors are asked by: members, mailboxes, deliveries, and credentials of every kind."""
+"""Makes the world of the matrix: members, mailboxes, deliveries, and credentials of every kind."""
 
 import secrets
 from collections.abc import Iterator

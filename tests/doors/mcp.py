@@ -1,4 +1,4 @@
-"""The door of tools: messages of the Model Context Protocol to `/mcp`, in process, through the real bridge.
+"""The interface of tools: messages of the Model Context Protocol to `/mcp`, in process, through the real bridge.
 
 Every call has an argument that nothing knows, so nothing is done.
 """
@@ -19,7 +19,7 @@ from tests.doors.people import HERE, Aim, Credential, Origin
 from tests.doors.rights import ACTIONS, BOX, MESSAGE, OPERATION, RIGHTS
 from tests.doors.verdicts import NONSENSE, Verdict
 
-#: Who tells: the HTTP door before any message is read, or the tool.
+#: Who answers: HTTP before any message is read, or the tool.
 Told = tuple[str, str | None, str | None]
 VERSION = "2026-07-28"
 _META = {

@@ -1,4 +1,4 @@
-"""The door REST, asked in process as WSGI does."""
+"""The interface REST, called in process as WSGI does."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Every credential, every operation, every door: the verdict is the one that the table says, at each of them.
+"""Every credential, every operation, every interface: the verdict is the table's, at each of them.
 
 The table (`rights.py`) is written by hand; an operation without a row there fails here.
 """
@@ -175,7 +175,7 @@ def test_everybody_is_told_what_they_may_and_reach(world: World, rest: Rest) -> 
             assert {box["id"] for box in rest.data("/admin/accounts", who)} == within, who.name
 
 
-# --- the other doors --------------------------------------------------------------------------------------------------
+# --- the other interfaces ---
 
 DOORS: dict[str, type[Door]] = {"cli": Cli, "mcp": Mcp}
 WAYS = [(name, way) for name, door in DOORS.items() for way in door.ways()]
@@ -223,7 +223,7 @@ def right_of(way: Way) -> Right:
 def asked_at_a_door(way: Way, right: Right, world: World) -> Iterator[tuple[Origin, Aim, Credential]]:
     """By turns every second of those who have something good, each aiming at another thing; few others and elsewhere.
 
-    These doors are slow, and ask REST instead of deciding anything.
+    These interfaces are slow, and call REST instead of deciding anything.
     """
     turn = [one for _, one in WAYS].index(way)
     aims = tuple(world.aims(parameters(right)))

@@ -1,4 +1,4 @@
-"""Tools called in this process, without the SDK: as the door calls them once it knows what is asked."""
+"""Tools called in this process, without the SDK: as the endpoint calls them once it knows the request."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the tests of the door share: a door for each file, and an appliance with an administrator behind it."""
+"""What the tests of MCP share: an endpoint for each file, and an appliance with an administrator behind it."""
 
 from collections.abc import Iterator
 
@@ -27,5 +27,5 @@ def ada(timed: Appliance) -> CheckedClient:
 
 @pytest.fixture
 def app(timed: Appliance, door: McpEndpoint) -> TestApp:
-    """The HTTP side with the door."""
+    """The HTTP side with the endpoint."""
     return TestApp(App(timed, assistants=door))

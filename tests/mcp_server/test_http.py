@@ -28,7 +28,7 @@ VERSIONS = pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
 
 
 class Recording:
-    """Notes what gets past the door, and answers nothing."""
+    """Records what the HTTP side lets through, and answers nothing."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -252,7 +252,7 @@ def test_a_closed_door_says_that_it_ends(timed: Appliance, ada: CheckedClient) -
 
 
 def test_who_comes_when_the_loop_has_ended_is_told_at_once(timed: Appliance, ada: CheckedClient) -> None:
-    """Between the end of the loop and that of the door nobody waits for an answer that never comes."""
+    """Between the end of the loop and that of the endpoint nobody waits for an answer that never comes."""
     bridge = SdkBridge()
     asked = CallContext(timed, LOCAL, ada.token)
     headers = list(headers_of(ada.token, {}, PREVIOUS).items())

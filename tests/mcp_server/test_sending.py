@@ -87,7 +87,7 @@ def _letter(subject: str) -> bytes:
     return "\r\n".join([*fields, f"Message-ID: <{a_key()}@example.test>", "", "Hello there", ""]).encode()
 
 
-# --- one key, one delivery, whichever door ---
+# --- one key, one delivery, whichever interface ---
 
 
 def test_the_same_key_through_both_doors_is_one_operation(office: Office) -> None:

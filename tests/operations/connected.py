@@ -1,4 +1,4 @@
-"""A mailbox at the real server, connected through the door, with sync at work."""
+"""A mailbox at the real server, connected through the API, with sync at work."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two administrators and a member with mailboxes, and the keys that they make through the HTTP door."""
+"""Two administrators and a member with mailboxes, and the keys that they make over HTTP."""
 
 from typing import Any
 

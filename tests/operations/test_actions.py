@@ -1,4 +1,4 @@
-"""Bulk actions through the door: who may, what is asked in a wrong way, and what the next answer shows."""
+"""Bulk actions through the API: who may, what is asked in a wrong way, and what the next answer shows."""
 
 from typing import Any
 

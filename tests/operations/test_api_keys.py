@@ -1,4 +1,4 @@
-"""API keys through the HTTP door: made, listed, changed, revoked, and what they are then good for."""
+"""API keys over HTTP: made, listed, changed, revoked, and what they are then good for."""
 
 from collections.abc import Iterator
 from typing import Any

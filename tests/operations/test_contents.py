@@ -1,4 +1,4 @@
-"""What is in a message, through the front door: bodies page by page, attachments and sources from a real server."""
+"""What is in a message, through the API: bodies page by page, attachments and sources from a real server."""
 
 import hashlib
 import threading

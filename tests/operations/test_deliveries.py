@@ -1,4 +1,4 @@
-"""Delivery operations through the door: who sees which, and who decides what is uncertain."""
+"""Delivery operations through the API: who sees which, and who decides what is uncertain."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Drafts through the door: made, listed, read, replaced, deleted; at the server they are what other programs show."""
+"""Drafts through the API: made, listed, read, replaced, deleted; at the server they are what other programs show."""
 
 import base64
 from concurrent.futures import ThreadPoolExecutor

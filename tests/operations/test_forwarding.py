@@ -1,4 +1,4 @@
-"""Forwarding through the door: what goes out, once for each key, and what is refused."""
+"""Forwarding through the API: what goes out, once for each key, and what is refused."""
 
 import base64
 import email

@@ -1,4 +1,4 @@
-"""A mailbox of Google through the front door: signed in, with labels, sending, its access lost and regained."""
+"""A mailbox of Google through the API: signed in, with labels, sending, its access lost and regained."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Nobody gives a key more than they hold: every path by which a key could climb, tried through the HTTP door."""
+"""Nobody gives a key more than they hold: every path by which a key could climb, tried over HTTP."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Updates of API keys through the HTTP door: what a key stores then, from the next request on."""
+"""Updates of API keys over HTTP: what a key stores then, from the next request on."""
 
 from typing import Any
 

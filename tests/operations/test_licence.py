@@ -1,4 +1,4 @@
-"""The licence through the door: installing one, its limits, and that reading and mending always go."""
+"""The licence through the API: installing one, its limits, and that reading and mending always go."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -19,7 +19,7 @@ def test_where_authorities_are_private(tmp_path: Path, mail_server: MailServer) 
         "smtp": login | {"security": "starttls", "port": mail_server.submission_port},
     }
     try:
-        # Every kind of connection: the check, sync, errands, a send, its copy, the check of a reconnect.
+        # Every kind of connection: the check, sync, requests, a send, its copy, the check of a reconnect.
         account = desk.ask("POST", "/accounts", body).data["id"]
         wait_until(lambda: desk.account(account)["status"] == "ready", lambda: str(desk.account(account)), 10)
         assert desk.ask("POST", f"/accounts/{account}/drafts", a_message()).status == 201

@@ -1,4 +1,4 @@
-"""Scheduled sends through the door: accepted, listed, taken back; what becomes of them when due is `sending/due`'s."""
+"""Scheduled sends through the API: accepted, listed, canceled; `tests/sending` has what happens when they are due."""
 
 from email import message_from_bytes
 from email.utils import parsedate_to_datetime

@@ -1,4 +1,4 @@
-"""Sending through the front door: what each behaviour of a server comes to, and that each key sends at most once."""
+"""Sending through the API: what each behaviour of a server comes to, and that each key sends at most once."""
 
 import base64
 import email

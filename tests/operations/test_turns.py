@@ -1,4 +1,4 @@
-"""Who decides about a draft, or under a key: one at a time, one more in line, and nobody else's errands wait for it."""
+"""Who decides about a draft, or under a key: one at a time, one more in line, and no other request waits for it."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -72,7 +72,7 @@ def test_sends_of_one_draft_leave_places_to_others(held: Held, mailbox: Mailbox)
     changed = held.begin("PUT", f"/drafts/{held.draft}", {"body": {"text": "other"}}).result(5)
     removed = held.begin("DELETE", f"/drafts/{held.draft}").result(5)
     assert [answer.status for answer in (preview, changed, removed)] == [409, 409, 409]
-    # Another mailbox's errand finds a place.
+    # A request for another mailbox finds a free slot.
     other = held.desk.ask("POST", f"/accounts/{mailbox.id}/drafts", {"body": {"text": "Hi"}})
     assert other.status == 201
     held.proxy.go_on()

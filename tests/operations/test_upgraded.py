@@ -1,4 +1,4 @@
-"""What was in a store of an older release goes on working after its upgrade, through the door and at real servers."""
+"""What was in a store of an older release goes on working after its upgrade, through the API and at real servers."""
 
 import email
 import email.policy

@@ -1,4 +1,4 @@
-"""What was scheduled through the door, when its time has come: who asked for it must still be allowed to."""
+"""What was scheduled through the API, when its time has come: who asked for it must still be allowed to."""
 
 import email
 from collections.abc import Callable, Iterator

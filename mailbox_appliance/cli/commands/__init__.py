@@ -1,3 +1,14 @@
-"""The commands, one file for each noun, imported when one of them is used. How they reach a server and how answers are
-shown lives one level up.
+"""The commands, imported when one of them is used. Reaching a server and showing output is one level up.
+
+accounts         accounts, labels
+emails           emails, threads, attachments: list, read, change
+sending          emails send, preview, forward, deliveries; drafts; scheduled
+members          members, sessions, profile, password, console, whoami, status
+api_keys         api-keys
+session          login, logout, instances, setup, enroll, reset-password
+admin            audit, license, oauth-apps, settings; logs
+backup           backup
+store            store, key
+https            https
+run              serve, demo, mcp, tray, autostart; completion, man
 """

@@ -35,7 +35,7 @@ from mailbox_appliance.client.errors import Failure, wrong_usage
 if TYPE_CHECKING:
     from mailbox_appliance.client.http import ApiClient
 
-# --- Who besides its owner reaches a mailbox: `accounts access`. What is not named stays as it is ---
+# --- `accounts access`: who besides its owner can use a mailbox. Options that are left out change nothing ---
 
 
 ACCESS = Row(
@@ -69,7 +69,7 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
         raise wrong_usage("Say what is to change, such as --grant ID.", "option:--grant")
     if twice := set(given["grant"]) & set(given["revoke"]):
         raise wrong_usage(f"{min(twice)} is both given access and deprived of it.", "option:--revoke")
-    # What is given whole replaces what there is; it is read before anybody is asked.
+    # A list given whole replaces the present one; it is read before any request.
     body: Any = read_whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
     client = invocation.client()
     account_id = resolve_account(client, wanted_mailbox(given))
@@ -79,7 +79,7 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
 
 
 def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Given) -> dict[str, Any]:
-    """The whole body, since PUT replaces what there is."""
+    """The whole body, since PUT replaces everything."""
     granted, revoked = _member_ids(client, given["grant"]), _member_ids(client, given["revoke"])
     kept = [one for one in account["grantedMemberIds"] if one not in revoked]
     with_all = given["share_with_all"]
@@ -94,7 +94,7 @@ def _member_ids(client: "ApiClient", wanted: Sequence[str]) -> list[str]:
 
 
 def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
-    """The mailbox as it is, also where one does not reach it but may look after everybody's."""
+    """The present mailbox, also one that the caller only administers."""
     from mailbox_appliance.client.http import ApiRequest
 
     try:
@@ -114,7 +114,7 @@ def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
         raise failure from None
 
 
-# --- `accounts addresses`: what a mailbox may send as ---
+# --- `accounts addresses`: the addresses that a mailbox may send as ---
 
 
 ADDRESSES = Row(
@@ -126,10 +126,10 @@ ADDRESSES = Row(
 )
 
 
-# --- `accounts discover`: which servers a mailbox has, and the command that connects it ---
+# --- `accounts discover`: the servers of a mailbox, and the command that connects it ---
 
 
-#: The ports that `accounts add` takes for the security (RFC 8314 3.2 and 3.3, RFC 6409).
+#: The default ports of `accounts add` by security (RFC 8314 3.2 and 3.3, RFC 6409).
 _USUAL_PORTS = {"imap": {"tls": 993, "starttls": 143}, "smtp": {"tls": 465, "starttls": 587}}
 _ADD_COMMAND = ("mailbox-appliance", "accounts", "add")
 
@@ -139,7 +139,7 @@ def _discovery_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _discovery_text(found: Any) -> str:
-    """The ways that were found, each with what connects it, and what each source said."""
+    """The servers found, each with the command that connects them, and the result of each source."""
     ways = [
         line
         for number, way in enumerate(found["candidates"], 1)
@@ -166,7 +166,7 @@ def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
 
 
 def _connect_command(way: Any, email: str) -> Iterator[str]:
-    """What connects a mailbox in this way."""
+    """The command that connects a mailbox with these servers."""
     yield from (*_ADD_COMMAND, "--email", email)
     if way["provider"]:
         yield from ("--provider", way["provider"])
@@ -197,7 +197,7 @@ DISCOVER = Row(
 )
 
 
-# --- The options of `accounts add` and `accounts reconnect` for a provider's own sign-in ---
+# --- Provider sign-in: options of `accounts add` and `accounts reconnect` ---
 
 
 PROVIDERS = ("google", "outlook")
@@ -220,14 +220,14 @@ SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
     *_SIGN_IN_WAYS,
 )
 GET_ACCOUNT = Call("GET", "/accounts/{accountId}")
-#: What is asked besides.
+#: Options that may come with them.
 SIGN_IN_CALLS = (oauth_sign_in.BEGIN_SIGN_IN, oauth_sign_in.FINISH_SIGN_IN)
 _SIGN_IN_NAMES = ("provider", "paste", "device", "begin", "finish", "email", "display_name")
 _SIGN_IN_AGAIN_NAMES = ("sign_in", "paste", "device", "account", "mailbox")
 
 
 def refuse_sign_in_options(given: Given) -> None:
-    """Raises Failure where options of a sign-in are given without a provider."""
+    """Raises Failure for options of a sign-in without a provider."""
     for name in ("paste", "device", "begin", "finish"):
         if given.get(name):
             raise wrong_usage(f"--{name} goes with --provider.", f"option:--{name}")
@@ -253,7 +253,7 @@ def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
 
 
 def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
-    """The mailbox that is to be signed in to at its provider; None where its servers are to be tried."""
+    """The mailbox to sign in to at its provider; None if its servers are to be tried."""
     is_asked = any(given[name] for name in ("sign_in", "paste", "device"))
     if not is_asked and given_options(given, *_SIGN_IN_AGAIN_NAMES):
         return None
@@ -296,6 +296,9 @@ def _refuse_beside(given: Given, option: str, fitting: tuple[str, ...]) -> None:
         raise wrong_usage(f"{option} and {others[0]} do not go together.", f"option:{others[0]}")
 
 
+# --- The other commands of `accounts` ---
+
+
 SECURITY = ("tls", "starttls", "none")
 #: RFC 8314 3.2 and 3.3: implicit TLS; RFC 6409 and RFC 9051: upgraded or plain.
 PORTS = {"imap": {"tls": 993, "starttls": 143, "none": 143}, "smtp": {"tls": 465, "starttls": 587, "none": 587}}
@@ -309,7 +312,7 @@ _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 
 
 def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
-    """The options of a server; the texts tell what holds where one is not given."""
+    """The options of a server; the texts say what holds without an option."""
     host = click.Option([f"--{kind}-host"], metavar="HOST", help=f"The {kind.upper()} server.")
     number = click.IntRange(1, 65535)
     return (
@@ -374,7 +377,7 @@ def member_connection_body(invocation: Invocation, given: Given) -> Any:
 
 
 def reconnection_body(invocation: Invocation, given: Given) -> Any:
-    """The body of POST /accounts/{accountId}/reconnect: what was given; the rest stays as it is."""
+    """The body of POST /accounts/{accountId}/reconnect: what was given; the rest stays unchanged."""
     if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     fields = ("host", "port", "security", "username")
@@ -534,7 +537,7 @@ accounts = group(
 )
 
 
-# --- Labels of messages ---
+# --- Labels ---
 
 
 LABEL_ROWS = (

@@ -101,7 +101,7 @@ audit = group(
 )
 
 
-# --- The licence. None is needed, but by those whom somebody else hosts or sold the appliance to ---
+# --- The license. None is needed, unless somebody else hosts or sold the appliance ---
 
 
 TOKEN_VARIABLE = "MAILBOX_APPLIANCE_LICENSE_TOKEN"  # noqa: S105 - a name
@@ -130,7 +130,7 @@ LICENSE_ROWS = (
 license = group("license", "The licence.", [row.command() for row in LICENSE_ROWS])  # noqa: A001 - the command's name
 
 
-# --- The OAuth applications by which members connect Google and Outlook mailboxes ---
+# --- OAuth applications, by which members connect Google and Outlook mailboxes ---
 
 
 SECRET_VARIABLE = "MAILBOX_APPLIANCE_CLIENT_SECRET"  # noqa: S105 - a name
@@ -189,7 +189,7 @@ oauth_apps = group(
 )
 
 
-# --- The settings that may change while the appliance runs; for administrators ---
+# --- Settings that can change while the appliance runs ---
 
 
 _PATCH_SETTINGS = Call("PATCH", "/admin/settings")
@@ -205,9 +205,9 @@ def _settings_body(invocation: Invocation, given: Given) -> Any:
 
 
 def parse_setting(name: str, text: str) -> bool | int | str | list[str]:
-    """The value that a text means, by the setting's type. One that this release does not know is a text.
+    """A text as the type of its setting; a text, if this release does not know the setting.
 
-    Whether it fits is the appliance's to say. Raises Failure where it is of another type.
+    The appliance checks the value. Raises Failure for a text of the wrong type.
     """
     from mailbox_appliance.settings import BY_NAME, parse_flag
 
@@ -263,7 +263,7 @@ SETTINGS_ROWS = (
 settings = group("settings", "Settings that may change while it runs.", [row.command() for row in SETTINGS_ROWS])
 
 
-# --- The log of the appliance on this computer, read from its file: it helps also when the appliance does not run ---
+# --- The log of the appliance on this computer, read from its file: it helps also if the appliance does not run ---
 
 
 #: The most that is read of the end of the file, in bytes.
@@ -310,7 +310,7 @@ def _is_other(file: Path, stream: BinaryIO) -> bool:
 
 
 def readable_line(line: bytes) -> str:
-    """A log line for a person: time, level, event, then the rest by name. What is no JSON is shown as it is."""
+    """A log line for people: time, level, event, then the rest by name. What is not JSON is shown unchanged."""
     text = line.decode("utf-8", "replace")
     try:
         values = json.loads(text)
@@ -341,7 +341,7 @@ def _logs(invocation: Invocation, lines: int, follow: bool) -> int:
 
 
 def _rotated_lines(file: Path, count: int) -> list[bytes]:
-    """The last lines of `appliance.log.1` and, where they do not suffice, of the older files, in their order."""
+    """The last lines of `appliance.log.1` and, if they do not suffice, of older files, in their order."""
     found: list[bytes] = []
     for number in itertools.count(1):
         if len(found) >= count:

@@ -115,7 +115,7 @@ def _permissions(invocation: Invocation, given: Given) -> dict[str, Any]:
 
 
 def _refuse_both(given: Given, *names: str) -> None:
-    """Raises Failure where two options are given that say opposite things."""
+    """Raises Failure for two options that contradict each other."""
     options = {"accounts": "--account"}
     both = [options.get(name, f"--{name.replace('_', '-')}") for name in names if given.get(name)]
     if len(both) > 1:
@@ -158,7 +158,7 @@ API_KEY_ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
 
 
 def _own_or_all(own: Row, others: Row) -> click.Command:
-    """The command of a row that stands for another call where it is about other members."""
+    """The command of a row that makes another call if it concerns other members."""
 
     def act(invocation: Invocation, **given: Any) -> int:
         is_about_others = given.pop("all_members", False) or given.get("member") is not None

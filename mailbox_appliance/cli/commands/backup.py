@@ -25,10 +25,10 @@ from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INTERNAL, INTERRUPTED, NETWORK, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient, ApiRequest
 
-# --- `backup restore --online`: an appliance is restored while it runs, by one of its administrators ---
+# --- `backup restore --online`: an administrator restores a running appliance ---
 #
 # The appliance answers 202 once the backup is verified and unpacked, then starts again by itself on what was
-# restored. Its audit log says how that went: there, a row of the restore that was not there before is waited for.
+# restored. A new row in its audit log reports both how the restore ended and that it is over.
 
 
 START_RESTORE, LIST_AUDIT_EVENTS = Call("POST", "/admin/restore"), Call("GET", "/admin/audit-events")
@@ -38,7 +38,7 @@ _RESTARTING_CODES = ("appliance_unreachable", "provider_unavailable", "too_many_
 
 
 def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, passphrase_stdin: bool) -> int:
-    """Ask for the restore, and wait until the appliance is back. Raises Failure where it says that it went wrong."""
+    """Request the restore, and wait until the appliance is back. Raises Failure if it reports one."""
     if not backup_ids.is_backup_id(backup):
         raise wrong_usage("With --online the backup is one of the appliance's: give its id, as `backup list` has it.")
     client = invocation.client()
@@ -87,7 +87,7 @@ class _RestoreLog:
 
 
 def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
-    """The rows that are there before. Who may not read the log may not restore either, and is told that."""
+    """The present rows. Whoever may not read the log may not restore either, and gets that error."""
     try:
         return frozenset(_restore_rows(client, backup))
     except Failure as failure:
@@ -104,7 +104,7 @@ def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
 
 
 def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
-    """How it went. Raises Failure where it failed: then everything is as it was before."""
+    """The outcome. Raises Failure if it failed: then everything is as it was before."""
     with invocation.terminal.waiting("It starts again on what was restored…"):
         outcome = _poll_outcome(log)
     if outcome == "failure":
@@ -123,20 +123,18 @@ def _poll_outcome(log: _RestoreLog) -> str:
             }
         except Failure as failure:
             if failure.exit_code != NETWORK or failure.code not in _RESTARTING_CODES:
-                return "unknown"  # who restored it may be no administrator in it
+                return "unknown"  # whoever restored it may not be an administrator in it
             if failure.code != "appliance_unreachable":
-                silent_since = time.monotonic()  # it says itself that it takes its time
+                silent_since = time.monotonic()  # the server itself asks to wait
             continue
         if new:
             return next(iter(new.values()))
     return "unknown"
 
 
-# ---
-# `backup restore`: on files, so that the appliance of the data directory must not run; or asked of one that runs.
+# --- `backup restore`: on files while no appliance runs there; or by the running one ---
 #
-# It never guesses which store it replaces (`docs/decisions/035-commands-never-guess.md`). With `--online` it waits
-# for a new row in the audit log, which reports both how the restore ended and that it is over.
+# It never guesses which store it replaces (`docs/decisions/035-commands-never-guess.md`).
 
 
 def _restore(
@@ -183,7 +181,7 @@ def _restore(
 
 
 def _other_appliance_failure(folder: Path) -> Failure:
-    """Whoever speaks to another appliance does not mean the files here, which would be replaced."""
+    """The error for a command to another appliance: the files here, which would be replaced, are not meant."""
     message = (
         "You speak to another appliance than that of this computer. Restore it with --online, or say that you mean the"
         f" files in {folder} with --instance local."
@@ -192,9 +190,9 @@ def _other_appliance_failure(folder: Path) -> Failure:
 
 
 def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]:
-    """How somebody at a terminal is asked whether a store is to be given up whose key is missing.
+    """The question at a terminal whether to give up a store whose key is missing.
 
-    Where there is no terminal it is not given up, and why that is asked goes to `unasked`.
+    Without a terminal it is not given up, and the reason for the question goes to `unasked`.
     """
 
     def ask(why: str) -> bool:
@@ -209,7 +207,7 @@ def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str
 
 
 def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
-    """What stands below the answer in a table."""
+    """Shown below the response in a table."""
     done = f"It is unpacked in {to}.\n" if to is not None else "It is restored.\n"
     if dry_run:
         done = "Nothing was changed.\n" if to is None else f"It would be unpacked in {to}. Nothing was changed.\n"
@@ -240,6 +238,9 @@ restore = command(
         context.PASSPHRASE_STDIN,
     ),
 )
+
+
+# --- `backup create`, `list`, `verify` and `download` ---
 
 
 Tell = Callable[[str, int, int], None]
@@ -278,7 +279,7 @@ def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_std
 
 
 def _backup_passphrase(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
-    """The passphrase of a new backup, where one is asked for: that of the environment may be the key's alone."""
+    """The passphrase of a new backup, if requested: the environment's may be meant for the key alone."""
     return context.read_new_passphrase(invocation, from_stdin=from_stdin) if asks or from_stdin else None
 
 
@@ -293,7 +294,7 @@ def _list_backups(invocation: Invocation, **given: Any) -> int:
 
 
 def _page_limit(given: Given) -> int:
-    """How many are wanted: where no appliance is asked there is no page that could not hold them."""
+    """The number of backups to show: without an appliance there is no page whose size could limit it."""
     whole = given.get("max_results") or (DEFAULT_ALL if given.get("all_pages") else None)
     return int(whole or given.get("limit") or 50)
 
@@ -317,7 +318,7 @@ def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None],
 
 
 def _verify_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
-    """The same of a file, wherever it lies: no appliance is asked, and no store is looked at."""
+    """The same for a file anywhere: no appliance is asked, and no store is opened."""
     return _with_files(invocation, "verify_backup_file", backup_ids.resolve_backup_file(invocation, name))
 
 
@@ -332,7 +333,7 @@ def _with_files(invocation: Invocation, service: str, *what: Any) -> Callable[[s
 
 
 def _download_backup(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
-    """Not as the operator, who has the file: what a backup holds leaves the computer with an administrator."""
+    """Not as the operator, who has the file anyway: only administrators take backups off this computer."""
     from mailbox_appliance.cli import files
 
     path = fill_path(DOWNLOAD_BACKUP.path, {"backupId": backup_id})

@@ -27,12 +27,12 @@ from mailbox_appliance.client.errors import UNCERTAIN, wrong_usage
 if TYPE_CHECKING:
     from mailbox_appliance.client.http import ApiClient, ApiRequest
 
-# --- What can be done to many messages at once. They are commands of `emails` ---
+# --- Actions on many messages: commands of `emails` ---
 
 
 #: The most that one request is about.
 MAX_PER_REQUEST = 100
-#: What becomes of messages, in an answer.
+#: The results of messages in a response.
 _OUTCOMES = ("succeededIds", "failed", "uncertainIds")
 MESSAGES = click.Argument(["message_ids"], metavar="MESSAGE-ID...", nargs=-1)
 INPUT = click.Option(
@@ -48,7 +48,7 @@ _Body = Callable[[Given], dict[str, Any]]
 
 
 def actions_exit(answer: Any) -> int:
-    """3 where anything failed or is uncertain."""
+    """3 if anything failed or is uncertain."""
     parts = (output.look_up(answer, f"data.{name}") for name in ("failed", "uncertainIds"))
     return UNCERTAIN if any(parts) else 0
 
@@ -98,7 +98,7 @@ _ACTION_TABLE = (
 
 def _action_command(name: str, text: str, body: _Body, options: tuple[click.Parameter, ...]) -> click.Command:
     def act(invocation: Invocation, message_ids: tuple[str, ...], input_: str | None, **given: Any) -> int:
-        asked = body(given)  # what is wrong with the options is told before anything is read
+        asked = body(given)  # errors in the options are reported before anything is read
         return _perform_action(invocation, asked, read_messages(invocation.terminal, message_ids, input_), given)
 
     return command(name, act, text + _ACTIONS_HELP, (MESSAGES, *options, INPUT, ACCOUNT))
@@ -121,16 +121,16 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
             with invocation.terminal.waiting(text):
                 done.append(client.call(request))
     finally:
-        # Where one of several requests fails, what was done before it is told all the same.
+        # If one of several requests fails, the earlier results are shown all the same.
         if done:
             output.show_answer(invocation, merge_answers(done))
     return actions_exit(merge_answers(done))
 
 
 def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str | None) -> dict[str, list[str]]:
-    """Mailbox -> ids of its messages: the mailbox that is named, else what the list says of each message.
+    """Mailbox -> IDs of its messages: the named mailbox, else the list's for each message.
 
-    Raises Failure where the list says that a message is in another one than the one that is named.
+    Raises Failure if the list places a message in another mailbox than the named one.
     """
     silent = any(one.account_id is None for one in messages)
     named = resolve_account(client, wanted) if silent or wanted is not None else None
@@ -159,7 +159,7 @@ def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[Ap
 
 
 def merge_answers(answers: list[Any]) -> Any:
-    """Several answers as one: what became of each message, and every warning once."""
+    """Several responses as one: the result of each message, and every warning once."""
     parts = [answer["data"] for answer in answers]
     told: dict[str, Any] = {"data": {name: _concatenate(name, parts) for name in parts[0]}}
     warnings = [one for answer in answers for one in answer.get("warnings", ())]
@@ -174,7 +174,7 @@ def _concatenate(name: str, parts: list[Any]) -> Any:
 ACTION_COMMANDS = tuple(_action_command(*one) for one in _ACTION_TABLE)
 
 
-# --- Lists of messages: what is newest, and what is searched. They are commands of `emails` ---
+# --- Lists of messages: the newest, and search: commands of `emails` ---
 
 
 FILTERS: tuple[click.Parameter, ...] = (
@@ -251,7 +251,7 @@ THREAD_ROWS = (
 threads = group("threads", "Conversations.", [row.command() for row in THREAD_ROWS])
 
 
-# --- Attachments of messages ---
+# --- Attachments ---
 
 
 DOWNLOAD = Call("GET", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}")
@@ -272,7 +272,7 @@ The ids are those that `emails get` shows. Nothing that is there already is repl
 def save_from_call(
     invocation: Invocation, call: Call, account: str | None, ids: dict[str, str], output: str | None, force: bool
 ) -> int:
-    """Fetch what a call answers with, and save it; the exit code."""
+    """Fetch the response of a call, and save it; return the exit code."""
     from mailbox_appliance.cli import files
 
     client = invocation.client()
@@ -308,7 +308,7 @@ attachments = group(
 )
 
 
-# --- `emails get`: a message, its body page by page, or its source ---
+# --- `emails get`: a message, its body page by page, or the raw message ---
 
 
 GET_MESSAGE = Row(

@@ -1,4 +1,4 @@
-"""HTTPS: through the appliance that runs on the data directory, without a log-in; else on its files."""
+"""The command `https`: through the running appliance as its operator, or on the files when none runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +100,7 @@ def _next_steps_remark(answer: Any) -> str:
 
 
 def _read_pem(name: str, argument: str) -> str:
-    """What a file holds, each byte as a character: also what is no PEM is to be told from what it is."""
+    """The contents of a file, each byte as a character, so that a file that is not PEM is reported as such."""
     try:
         content = files.read_regular(Path(name), _LARGEST_PEM + 1)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Commands about people: `members`, `sessions`, `profile`, `password`, `enroll`, `whoami`, `status`."""
+"""Commands about people: `members`, `sessions`, `profile`, `password`, `console`, `whoami`, `status`."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -46,7 +46,7 @@ def _activate_body(_invocation: Invocation, _given: Given) -> Any:
 
 
 def _link_remark(answer: Any) -> str:
-    """What is said below a link: what the member does with it."""
+    """The text below a link: what the member does with it."""
     data = answer["data"]
     url = str(data.get("invitation", data)["url"])
     base, _, fragment = url.partition("/#")
@@ -70,7 +70,7 @@ def about_member(row: Row) -> click.Command:
     """The command of a row whose path has `{memberId}`: the member may be named by email."""
 
     def act(invocation: Invocation, member: str, **given: Any) -> int:
-        # What is wrong with the options is told before anybody is asked.
+        # Errors in the options are reported before any request.
         body = row.body(invocation, given) if row.body is not None else None
         asked = row if body is None else replace(row, body=lambda *_: body)
         return execute(asked, invocation, {**given, "member_id": resolve_member(invocation.client(), member)})
@@ -157,7 +157,7 @@ members = group(
 )
 
 
-# --- Who is asking, how the appliance is, and where the caller, or with `--member` somebody else, is logged in ---
+# --- The caller, the status of the appliance, and sessions, one's own or with `--member` somebody else's ---
 
 
 ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
@@ -225,7 +225,7 @@ def _show_status(invocation: Invocation) -> int:
     answer = client.call(ApiRequest(STATUS.call.method, STATUS.call.path))
     output.show_answer(invocation, answer)
     trace = output.look_up(answer, "data.lastCrash.file")
-    # A script that polls is nobody who has read it.
+    # A script that polls does not mean that somebody has read it.
     if trace is not None and invocation.terminal.stdout.isatty():
         with suppress(Failure):  # it is shown again
             client.call(ApiRequest(DISMISS.method, fill_path(DISMISS.path, {"trace": str(trace)}), body={}))
@@ -254,7 +254,7 @@ def _revoke_sessions(invocation: Invocation, **given: Any) -> int:
 
 
 def _with_member_id(invocation: Invocation, given: Given) -> Given:
-    """What is given, with the member's id for an email."""
+    """The given values, with the member's ID in place of an email."""
     wanted = given["member_id"]
     return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
 
@@ -274,7 +274,7 @@ sessions = group(
 )
 
 
-# --- What members change about themselves, and how they get from here into the console ---
+# --- One's own name and password, and the link into the console ---
 
 
 _NEW_PASSWORD_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSWORD"

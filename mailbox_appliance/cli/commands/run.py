@@ -74,7 +74,7 @@ demo_servers = command(
 )
 
 
-# --- `mcp`: tools for an assistant, on standard input and output; what speaks there is handed in from above ---
+# --- `mcp`: tools for AI agents on stdin and stdout; the protocol's session is passed in from above ---
 
 
 _MCP_HELP = """Serve tools to an assistant (Model Context Protocol, on standard input and output).
@@ -82,7 +82,7 @@ _MCP_HELP = """Serve tools to an assistant (Model Context Protocol, on standard 
 They are those that the log-in or the API key may use. An appliance must run, here or where --instance says; it offers
 the same tools at /mcp.
 """
-#: Seconds of silence of the appliance: a send may take 25, and what asks mail servers some more.
+#: Seconds without a response: a send may take 25, and calls to mail servers somewhat more.
 _ANSWER_SECONDS = 120.0
 
 
@@ -98,7 +98,7 @@ class _ApplianceConnection:
         self._find_client().call(ApiRequest("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
-        """Status and body; where there is no answer, 0 and an error object that says why."""
+        """Status and body; without a response, 0 and an error object with the reason."""
         try:
             request = ApiRequest(
                 "POST", "/mcp", body=body, headers=headers, timeout=_ANSWER_SECONDS, base="", advice=advice
@@ -124,7 +124,7 @@ def _run_mcp(invocation: Invocation) -> int:
 mcp = command("mcp", _run_mcp, _MCP_HELP)
 
 
-# --- The icon beside the clock; what shows it is handed in from above ---
+# --- `tray`: the tray icon; what shows it is passed in from above ---
 
 
 _TRAY_HELP = """Show an icon beside the clock: how the appliance is, and a menu for what one does with it.
@@ -159,14 +159,14 @@ tray = command(
 )
 
 
-# --- Start at login: whether the tray is started for this user, by the system that they log in to ---
+# --- `autostart`: whether this user's system starts the tray at login ---
 
 
 _NO_HOME = "This user has no home directory in which start at login could be kept. Set HOME, or XDG_CONFIG_HOME."
 
 
 def _find_autostart(invocation: Invocation) -> Any:
-    # What is not named is not written down either: the usual directory is found anew at each login.
+    # An option that is left out is not stored: the usual directory is found again at each login.
     is_named = invocation.data_dir or invocation.variable("DATA_DIR")
     folder = invocation.data_directory() if is_named else None
     found = invocation.service("autostart")(invocation.terminal.environment, folder)
@@ -195,9 +195,8 @@ def _show_autostart_answer(invocation: Invocation, found: Any) -> int:
     data = {"enabled": found.is_enabled, "place": found.location, "command": found.command}
     answer: dict[str, Any] = {"data": data}
     if found.missing_program is not None:
-        answer["warnings"] = [
-            f"There is no program {found.missing_program} any more. `autostart enable` names this one."
-        ]
+        lost = found.missing_program
+        answer["warnings"] = [f"There is no program {lost} any more. `autostart enable` names this one."]
     output.show_answer(invocation, answer, (), output.render_record, _autostart_remark)
     return 0
 
@@ -233,7 +232,7 @@ autostart = group(
 )
 
 
-# --- What a shell and `man` are given: a completion script, and the manual page ---
+# --- `completion` and `man` ---
 
 
 def _completion(invocation: Invocation, shell: str) -> int:

@@ -17,7 +17,7 @@ from mailbox_appliance.client.errors import wrong_usage
 _KEY = re.compile(r"[!-~]{1,255}")
 _SEND = Call("POST", "/accounts/{accountId}/send")
 _OPERATIONS_PATH = "/accounts/{accountId}/delivery-operations"
-#: The outcome is waited for for 25 s at the most; a draft, or what is forwarded, may have to be fetched before.
+#: A response waits at most 25 s for the outcome; a draft, or a message to forward, may have to be fetched before.
 _SENDING_SECONDS = 180.0
 _EXIT_CODES_HELP = (
     "\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is on its way; 5: it failed; 3: it may have "
@@ -232,7 +232,7 @@ DRAFT_ROWS = (
 drafts = group("drafts", "Drafts.", [*(row.command() for row in DRAFT_ROWS), DRAFT_COMMAND])
 
 
-# --- Scheduled sends: what waits for its time, and calling it back ---
+# --- Scheduled messages: listed, canceled, released ---
 
 
 _SCHEDULED_PATH = "/accounts/{accountId}/scheduled"

@@ -37,7 +37,7 @@ LOGIN_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def device_name_or_host(name: str | None) -> str:
-    """The name of the log-in: as given, or this computer's."""
+    """The name of the session: as given, or this computer's."""
     import socket
 
     return name if name is not None else socket.gethostname()[:200] or "computer"
@@ -54,7 +54,7 @@ def _login(
     if email is None and (password_stdin or not invocation.terminal.stdin.isatty()):
         raise wrong_usage("Missing option '--email'.", "option:--email")
     instance = find_instance(invocation, url, fingerprint)
-    # Where it goes is said before it is typed: without a URL it is whatever appliance is in use.
+    # The target is shown before the password is typed: without a URL it is the appliance in use.
     email = email or invocation.terminal.line(f"Your address for {instance.url}", "address")
     password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
     return log_in(
@@ -66,9 +66,9 @@ def _login(
 
 
 def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[str, str]) -> int:
-    """Ask for a log-in, remember where, keep its token for the next commands, and show the answer.
+    """Sign in, remember the instance, store its token for later commands, and show the response.
 
-    A log-in whose token this one replaces goes on: a script may have taken that token from the answer and hold both.
+    The session whose token this one replaces stays valid: a script may have read that token from the response.
     """
     answer = ApiClient(instance.url, fingerprint=instance.fingerprint).call(
         ApiRequest(call.method, call.path, body=body)
@@ -79,9 +79,9 @@ def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[st
 
 
 def find_instance(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
-    """The appliance that somebody wants to get in to, here or at a URL.
+    """The appliance to sign in to, here or at a URL.
 
-    Raises Failure where a password would go there unprotected, or the fingerprint makes no sense.
+    Raises Failure if a password would travel unprotected, or the fingerprint is invalid.
     """
     from mailbox_appliance.client.tls import parse_fingerprint
 
@@ -103,7 +103,7 @@ def keep_token(invocation: Invocation, key: str, answer: Any) -> int:
         raise Failure("unexpected_answer", "The server gave no token.", INTERNAL)
     invocation.tokens().put(key, data["token"])
     if invocation.terminal.stdout.isatty() or invocation.format == "table":
-        # What stands in a window stays in its scroll-back. A script that reads the output gets the whole answer.
+        # A terminal keeps it in its scroll-back. A script that reads the output gets the whole response.
         answer = {**answer, "data": {name: value for name, value in data.items() if name != "token"}}
     output.show_answer(invocation, answer)
     return 0
@@ -117,7 +117,7 @@ def _logout(invocation: Invocation) -> int:
     except Failure as failure:
         if failure.code != "unauthenticated" or from_environment:
             raise
-        answer = {"data": None}  # The log-in has ended already; what is left is to forget its token.
+        answer = {"data": None}  # The session has ended already; what is left is to forget its token.
     if not from_environment:
         invocation.tokens().remove(key)
     output.show_answer(invocation, answer)
@@ -136,7 +136,7 @@ logout = command("logout", _logout, "End the log-in and forget its token.")
 ask_keychain = command("ask-keychain", _ask_keychain, "Ask the keychain what the standard input says.", hidden=True)
 
 
-# --- The appliances that this user logged in to ---
+# --- Instances: the appliances that this user signed in to ---
 
 
 _INSTANCE_COLUMNS = ("name", "url", "current", "loggedIn", "fingerprint")
@@ -188,7 +188,7 @@ instances = group(
 )
 
 
-# --- The first administrator: through the running appliance, or on the files when none runs ---
+# --- `setup`: the first administrator, through the running appliance, or on the files when none runs ---
 
 
 POST_SETUP = Call("POST", "/setup")
@@ -223,9 +223,9 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
 
 
 def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
-    """The appliance that holds the data directory and is only starting, as soon as it says where it listens.
+    """Wait for the appliance that is starting on the data directory, until it says where it listens.
 
-    Raises Failure where it does not within some seconds.
+    Raises Failure if it does not within some seconds.
     """
     until = time.monotonic() + _PATIENCE
     with invocation.terminal.waiting("The appliance is starting…"):
@@ -251,14 +251,14 @@ def _set_up_running(running: local.RunningAppliance, folder: Path, body: dict[st
 setup = command("setup", _setup, "Create the first administrator, and log in.", SETUP_OPTIONS)
 
 
-# --- A link that an administrator gave out is taken up: a first password, or a new one, and one is logged in ---
+# --- `enroll` and `reset-password`: accepting a link from an administrator ---
 #
-# The link is a secret: it comes from a prompt, the input or the environment, and never stands in an argument.
+# The link is a secret: it comes from a prompt, stdin or the environment, and never from an argument.
 
 ENROLL = Call("POST", "/auth/enroll")
 RESET = Call("POST", "/auth/password-reset")
 _LINK_VARIABLE = ENVIRONMENT_PREFIX + "LINK"
-#: What stands in a link before its token, and what the token begins with -> the command that takes it.
+#: The path of a link before its token, and the token's prefix -> the command that accepts it.
 _COMMAND_BY_PREFIX = {"enroll": "enroll", "reset": "reset-password", "mbxi": "enroll", "mbxr": "reset-password"}
 ENROLMENT_OPTIONS: tuple[click.Parameter, ...] = (
     click.Argument(["url"], required=False),
@@ -282,7 +282,7 @@ def _redeem_link(
     if url is not None and "#" in url:
         raise wrong_usage("A link is a secret, and others see the arguments: leave it out, it is asked for.")
     named = url or invocation.instance
-    instance = find_instance(invocation, url, fingerprint) if named else None  # what is wrong there is told first
+    instance = find_instance(invocation, url, fingerprint) if named else None  # errors there are reported first
     link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
     base, token = split_link(link, name)
     if instance is None:
@@ -297,7 +297,7 @@ def _redeem_link(
 
 
 def split_link(link: str, name: str) -> tuple[str | None, str]:
-    """Where a link leads (None of a bare token), and its token. Raises Failure where it is for another command."""
+    """The address of a link (None for a bare token), and its token. Raises Failure if it is for another command."""
     address, is_link, fragment = link.strip().partition("#")
     kind, _, token = fragment.partition("=") if is_link else ("", "", address)
     takes_it = _COMMAND_BY_PREFIX.get(kind) or _COMMAND_BY_PREFIX.get(token[:4]) or name

@@ -19,7 +19,7 @@ from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.client.errors import INTERNAL
 from mailbox_appliance.client.http import ApiRequest
 
-# --- The upgrade of a store of an older release: `store migrate`. It is done by `serve` as well ---
+# --- `store migrate`: the upgrade of a store of an older release, which `serve` also does ---
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Only tell what would be done; nothing is changed.")
@@ -63,6 +63,9 @@ migrate = command(
     " start. The appliance must not be running.",
     (_DRY_RUN, context.PASSPHRASE_STDIN),
 )
+
+
+# --- `store status`, `check`, `compact` and `rekey` ---
 
 
 STORE_STATUS = Row(
@@ -160,8 +163,7 @@ store = group(
 )
 
 
-# ---
-# The key of the store and what opens it: shown and changed on the files of the data directory while nothing runs.
+# --- `key`: the key of the store and what opens it, shown and changed on the files while nothing runs ---
 
 
 _NEW_PASSPHRASE_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSPHRASE"

@@ -1,7 +1,7 @@
 """The D-Bus session bus of a Linux desktop, and notifications sent over it.
 
-jeepney knows how messages are written; it is asked for nothing else, since its own connections read a message of any
-size, and one that they cannot read spoils all that follow.
+jeepney only encodes and decodes messages here: its own connections read messages of any size, and one that they cannot
+read spoils all that follow.
 """
 
 import logging
@@ -28,10 +28,10 @@ from mailbox_appliance.tray.view import IconLook
 
 log = logging.getLogger(__name__)
 
-#: Bytes. What desktops ask of an icon and its menu is some hundred.
+#: Bytes. What desktops request of an icon and its menu is some hundred.
 LARGEST = 1 << 20
 _HEADER = 16
-#: Seconds until a bus that takes nothing, or answers nothing, counts as gone.
+#: Seconds until a bus that accepts or answers nothing counts as gone.
 _PATIENCE = 5.0
 
 
@@ -40,7 +40,7 @@ class BusUnavailable(Exception):
 
 
 def bus_address(environment: Mapping[str, str]) -> str | None:
-    """Where the session bus of this user is, if there is one."""
+    """The address of this user's session bus, if there is one."""
     if named := environment.get("DBUS_SESSION_BUS_ADDRESS"):
         return named
     usual = Path(environment.get("XDG_RUNTIME_DIR") or "/nonexistent", "bus")
@@ -48,7 +48,7 @@ def bus_address(environment: Mapping[str, str]) -> str | None:
 
 
 def to_bus_text(text: str) -> str:
-    """The text as a bus takes it, which ends a connection over a zero byte or half a surrogate pair."""
+    """The text without zero bytes and half surrogate pairs, over which a bus ends the connection."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -60,7 +60,7 @@ class SessionBus:
             self._socket: socket.socket = prep_socket(get_bus(address), timeout=_PATIENCE)
         except (OSError, ValueError, RuntimeError) as error:
             raise BusUnavailable(str(error)) from error
-        # Only sending waits: what is read is there already.
+        # Only sending waits: reading happens when data is there.
         self._socket.settimeout(_PATIENCE)
         self._wakes, self._wake = os.pipe()
         self._read = bytearray()
@@ -93,7 +93,7 @@ class SessionBus:
         return serial
 
     def call(self, message: Message) -> Message:
-        """Send it and wait for what comes back, an error too. For the thread that reads; it gets the others later."""
+        """Send it and wait for the reply, maybe an error. Only for the thread that reads; others wait in line."""
         serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
         while (answer := self.receive(deadline - time.monotonic())) is not None:
             if answer.header.fields.get(HeaderFields.reply_serial) == serial:
@@ -186,18 +186,17 @@ def _parse_message(written: bytes) -> Message | None:
     return message
 
 
-# ---
-# A notification as desktops show them (org.freedesktop.Notifications). Where nobody shows any, nothing happens.
+# --- Notifications (org.freedesktop.Notifications). If nobody shows any, nothing happens ---
 
 
 _SERVICE = "org.freedesktop.Notifications"
 _SIZE = 48
-#: Characters; what is longer fills the screen of somebody who is busy with something else.
+#: Characters; a longer text fills the screen of somebody who is busy with something else.
 _LONGEST_TITLE, _LONGEST_TEXT = 100, 400
 
 
 def make_notification(title: str, text: str) -> Message:
-    """The message that shows it. No answer is wanted, so one that nobody shows is lost, and that is all."""
+    """The message that shows it. It requests no reply: one that nobody shows is lost."""
     asked = new_method_call(
         DBusAddress("/org/freedesktop/Notifications", _SERVICE, _SERVICE),
         "Notify",
@@ -219,5 +218,5 @@ def make_notification(title: str, text: str) -> Message:
 
 
 def _icon_image_data() -> tuple[int, int, int, bool, int, int, bytes]:
-    """Our icon: width, height, bytes a row, whether there is opacity, bits a colour, colours, pixels."""
+    """Our icon: width, height, bytes a row, whether there is opacity, bits a color, colors, pixels."""
     return _SIZE, _SIZE, _SIZE * 4, True, 8, 4, draw_icon(_SIZE, IconLook.WELL)

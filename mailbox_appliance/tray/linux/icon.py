@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 WATCHER = "org.kde.StatusNotifierWatcher"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _BUS = "org.freedesktop.DBus"
-#: What a desktop may ask of the icon besides its properties; only a click with the first button does something.
+#: The methods of the icon on D-Bus; only a click with the first button does something.
 _CLICKS = {
     "Activate",
     "SecondaryActivate",
@@ -65,14 +65,14 @@ _base: Any = pystray.load_pystray_base()
 
 @dataclass(frozen=True)
 class IconPixmaps:
-    """What this backend takes for an image: (width, height, ARGB) of each size that there is, and whether it calls."""
+    """This backend's image: (width, height, ARGB) of each size, and whether attention is requested."""
 
     sizes: tuple[tuple[int, int, bytes], ...]
     needs_attention: bool = False
 
 
 class StatusNotifierIcon(_base.Icon):
-    """pystray's icon on `bus`. `opened` is called when its menu is about to be shown."""
+    """pystray's icon on `bus`. `opened` is called before its menu is shown."""
 
     def __init__(self, bus: SessionBus, opened: Callable[[], None], *arguments: Any, **named: Any) -> None:
         self._bus = bus
@@ -81,7 +81,7 @@ class StatusNotifierIcon(_base.Icon):
         self._changing = threading.RLock()
         super().__init__(*arguments, **named)
 
-    # --- what pystray asks of a backend ---
+    # --- Called by pystray ---
 
     def _show(self) -> None:
         # Before the desktop asks: pystray itself notes it only afterwards.
@@ -103,7 +103,7 @@ class StatusNotifierIcon(_base.Icon):
             self._send_signal(PATH, ITEM, name)
 
     def _update_menu(self) -> None:
-        # What the last one reads is what is shown, whichever thread it was.
+        # What the last thread reads is shown, whichever it was.
         with self._changing:
             change = self._shown.update(_menu_entries(self, self.menu or ()))
             if change is not None:
@@ -148,7 +148,7 @@ class StatusNotifierIcon(_base.Icon):
             if not message.header.flags & MessageFlag.no_reply_expected:
                 self._send(answer)
         elif kind is MessageType.signal and self._is_visible and _is_new_watcher(message):
-            self._register()  # it has come back, and knows of no icon that was there before
+            self._register()  # it has come back, and does not know the earlier icon
 
     def _register(self) -> None:
         watcher = DBusAddress("/StatusNotifierWatcher", WATCHER, WATCHER)
@@ -247,7 +247,7 @@ class StatusNotifierIcon(_base.Icon):
 
 
 def _is_new_watcher(signal: Message) -> bool:
-    """Whether somebody shows icons now who did not before. Only the bus itself tells."""
+    """Whether another process shows icons now. Only the bus itself announces that."""
     fields = signal.header.fields
     if tuple(fields.get(name) for name in _TOLD) != (_BUS, _BUS, "NameOwnerChanged", "sss"):
         return False
@@ -275,12 +275,10 @@ def _menu_entry(icon: StatusNotifierIcon, item: Any) -> MenuEntry:
     )
 
 
-# ---
-# What shows an icon on a Linux desktop: a StatusNotifierWatcher on the session bus, reached through AppIndicator
-# where its library is installed, else by ourselves.
+# --- What shows an icon on a Linux desktop: a StatusNotifierWatcher, reached through AppIndicator or by ourselves ---
 
 
-#: What panels want, from a small one to one on a screen with many dots.
+#: The sizes that panels use, from a small one to one on a high-resolution screen.
 _SIZES = (16, 22, 24, 32, 48, 64)
 _NO_SESSION = "No icon can be shown: this is no desktop session (there is no D-Bus session bus)."
 _GNOME = (
@@ -294,7 +292,7 @@ _NO_WATCHER = (
 
 
 def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str, str], patience: float) -> Icon:
-    """The icon, not shown yet; raises `NoTray`."""
+    """The icon, not shown yet; raises NoTrayHost."""
     address = bus_address(environment)
     if address is None:
         raise NoTrayHost(_NO_SESSION)
@@ -314,7 +312,7 @@ def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str
 
 
 def _wait_for_watcher(bus: SessionBus, environment: Mapping[str, str], patience: float) -> None:
-    """Wait until something shows icons, where there is a screen on which it could yet come."""
+    """Wait until something shows icons, if there is a screen on which it could start."""
     rule = MatchRule(type="signal", interface="org.freedesktop.DBus", member="NameOwnerChanged")
     rule.add_arg_condition(0, WATCHER)
     bus.call(message_bus.AddMatch(rule.serialise()))
@@ -348,19 +346,19 @@ def _to_argb(rgba: bytes) -> bytes:
 
 
 def _make_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping[str, str]) -> Icon | None:
-    """The icon through the library, which asks for GTK and for a screen; None where either is missing."""
+    """The icon through the library, which needs GTK and a screen; None if either is missing."""
     # The library finds bus and screen by itself, in the environment of this process.
     names = ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY")
     if find_spec("gi") is None or any(environment.get(name) != os.environ.get(name) for name in names):
         return None
     try:
         backend: Any = import_module("pystray._appindicator")
-    except Exception:  # what is missing may be a library of C, a screen, or a version
+    except Exception:  # a C library, a screen or a version may be missing
         log.info("there is no AppIndicator here", exc_info=True)
         return None
 
     class AppIndicator(backend.Icon):
-        """pystray's, with notifications of ours: its own end the icon where nobody shows any."""
+        """pystray's, with our notifications: its own end the icon if nobody shows any."""
 
         def _initialize(self) -> None:
             self._mark_ready()

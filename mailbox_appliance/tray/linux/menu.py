@@ -1,7 +1,6 @@
-"""The menu of the icon over D-Bus (com.canonical.dbusmenu), and what introspection tells of both.
+"""The menu of the icon over D-Bus (com.canonical.dbusmenu), and the introspection of both.
 
-A row keeps its number for as long as it is there: a click that was meant for it can never reach another one that has
-meanwhile taken its place.
+A row keeps its number for as long as it exists: a click on it never reaches another row that has taken its place.
 """
 
 import threading
@@ -17,7 +16,7 @@ _MOST = 1000
 
 #: A D-Bus variant: its signature and its value.
 Variant = tuple[str, Any]
-#: What is answered: the signature and the values.
+#: A reply: the signature and the values.
 Reply = tuple[str, tuple[Any, ...]]
 
 
@@ -27,7 +26,7 @@ class MenuCallRefused(Exception):
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """A row to be. `key` says which row it is among its neighbours, whatever its label says at the moment."""
+    """A row to show. `key` identifies it among its neighbors, whatever its label is at the moment."""
 
     key: str
     label: str = ""
@@ -47,7 +46,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _MenuSnapshot:
-    """What is shown at one moment; replaced as a whole, so that every thread sees one moment."""
+    """The rows at one moment; replaced as a whole, so that every thread sees one moment."""
 
     revision: int
     nodes: dict[int, _Node]
@@ -55,7 +54,7 @@ class _MenuSnapshot:
 
 @dataclass(frozen=True)
 class MenuChange:
-    """What a desktop is to be told: that rows came and went, or only how some look now."""
+    """What a desktop is informed of: that rows came and went, or only how some look now."""
 
     layout: int | None = None
     updated: list[tuple[int, dict[str, Variant]]] = field(default_factory=list)
@@ -74,7 +73,7 @@ class DbusMenu:
         self._given_out = 0
 
     def update(self, entries: Sequence[MenuEntry]) -> MenuChange | None:
-        """Show these rows from now on; returns what is to be told, if anything changed for the eye."""
+        """Show these rows from now on; return the change, if anything visible changed."""
         with self._changing:
             before, nodes = self._shown, dict[int, _Node]()
             known = dict[tuple[int, str, int], int]()
@@ -105,10 +104,10 @@ class DbusMenu:
             placed.append(number)
         return tuple(placed)
 
-    # --- what a desktop asks ---
+    # --- Requests of the desktop ---
 
     def answer(self, member: str, body: tuple[Any, ...]) -> Reply:
-        """Answer a call of `member`, whose arguments have the types of `SIGNATURES`; raises `Refused`."""
+        """Answer a call of `member`, whose arguments have the types of `SIGNATURES`; raises MenuCallRefused."""
         return _ANSWERS[member](self, *body)
 
     def _get_layout(self, parent: int, depth: int, names: list[str]) -> Reply:
@@ -170,7 +169,7 @@ _ANSWERS: dict[str, Callable[..., Reply]] = {
     "AboutToShow": DbusMenu._about_to_show,
     "AboutToShowGroup": DbusMenu._about_to_show_group,
 }
-#: The types of the arguments that each method takes.
+#: The argument types of each method.
 SIGNATURES = {
     "GetLayout": "iias",
     "GetGroupProperties": "aias",
@@ -214,7 +213,7 @@ def _children_by_number(nodes: dict[int, _Node]) -> dict[int, tuple[int, ...]]:
 
 
 def _differences(before: dict[int, _Node], after: dict[int, _Node]) -> MenuChange | None:
-    """How rows look otherwise than before, where the same rows are there."""
+    """The rows that look different, if the same rows exist."""
     change = MenuChange()
     for number, node in after.items():
         was = before[number].properties
@@ -225,13 +224,12 @@ def _differences(before: dict[int, _Node], after: dict[int, _Node]) -> MenuChang
     return change if change.updated or change.removed else None
 
 
-# ---
-# What the icon and its menu can be asked on D-Bus, in the words that D-Bus has for it; desktops and people read it.
+# --- Introspection: what the icon and its menu can be asked on D-Bus; desktops and people read it ---
 
 
 ITEM = "org.kde.StatusNotifierItem"
 PATH = "/StatusNotifierItem"
-#: Where menus lie that programs of KDE show, too.
+#: Where menus are that KDE programs show, too.
 MENU_PATH = "/MenuBar"
 
 _ITEM_PROPERTIES = {
@@ -253,7 +251,7 @@ _ITEM_PROPERTIES = {
     "Menu": "o",
 }
 _MENU_PROPERTIES = {"Version": "u", "TextDirection": "s", "Status": "s", "IconThemePath": "as"}
-#: Methods and signals: what goes in, what comes out.
+#: Methods and signals: their arguments and results.
 _ITEM_METHODS = {
     "ContextMenu": ("i i", ""),
     "Activate": ("i i", ""),
@@ -274,7 +272,7 @@ _MENU_SIGNALS = {"ItemsPropertiesUpdated": "a(ia{sv}) a(ias)", "LayoutUpdated": 
 
 
 def describe_path(path: str) -> str:
-    """The description of what lies at `path`; what lies below it, for every other."""
+    """The description of the object at `path`, or of the objects below it."""
     if path == PATH:
         within = _interface(ITEM, _ITEM_PROPERTIES, _ITEM_METHODS, _ITEM_SIGNALS)
     elif path == MENU_PATH:

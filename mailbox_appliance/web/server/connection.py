@@ -1,13 +1,15 @@
-"""One connection: its deadlines, its answers, what is still to be sent, closing, and TLS.
+"""One connection: its deadlines, its responses, pending output, closing, and TLS.
 
-What is to be sent waits in memory. A worker does not wait for the reader of an answer: the connection's next request
-does, and so does the rest of a streamed answer. Only an answer that the application writes in several parts itself
-holds its worker up, until the client reads or its time is over.
+Pending output waits in memory. A worker does not wait for the client to read a response: the connection's next request
+waits, and so does the rest of a streamed response. Only a response that the application itself writes in several parts
+occupies its worker until the client reads or its deadline passes.
 
 Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`, `service`,
 `cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
 `_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`, `close_when_flushed`,
-`will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`; ClientDisconnected.
+`will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`; ClientDisconnected; of Task
+`status`, `version`, `response_headers`, `content_length`, `wrote_header`, `write`, `service`, `execute`, `finish`,
+`close_on_finish`, `content_bytes_written`, `set_close_on_finish`, `build_response_header`, `get_environment`.
 """
 
 import logging
@@ -30,11 +32,7 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.web.server.framing import BadField, IncomingRequest, RequestAborted, RequestTimeout
 from mailbox_appliance.web.server.memory import MemoryReservation, OutputBuffer
 
-# --- What is answered on a connection: the application's answers, and the server's own errors in the same shape ---
-#
-# Waitress internals used (pinned to 3.0.*): of Task `status`, `version`, `response_headers`, `content_length`,
-# `wrote_header`, `write`, `service`, `execute`, `finish`, `close_on_finish`, `content_bytes_written`,
-# `set_close_on_finish`, `build_response_header`, `get_environment`.
+# --- Responses: the application's, and the server's own errors in the same shape ---
 
 
 log = logging.getLogger(__name__)
@@ -44,12 +42,12 @@ BODY_DISCARDED = "mailbox.body_discarded"
 #: Environ key: the size of a body that there was no memory for; it was thrown away and `wsgi.input` is empty.
 BODY_POSTPONED = "mailbox.body_postponed"
 
-#: Environ key: takes a body that is written bit by bit as the client reads it; the application then returns nothing.
+#: Environ key: takes a body that is written bit by bit as the client reads; the application then returns nothing.
 STREAM_BODY = "mailbox.hand_over"
 
-_HEADER_ALLOWANCE = 4096  # bytes, about: what an answer is besides its body
+_HEADER_ALLOWANCE = 4096  # bytes, about: a response without its body
 
-#: Status, code and text of the answers that the server gives without asking the application.
+#: Status, code and text of the responses that the server sends without the application.
 _SERVER_ERRORS = {
     400: ("invalid_request", "This is not a valid HTTP request: {reason}."),
     408: ("request_timeout", "The request was not complete in time. Send it again, without pauses."),
@@ -81,14 +79,14 @@ def _error_text(error: Any) -> tuple[str, str]:
     if isinstance(error, RequestAborted):
         return error.problem.code, error.problem.message
     code, text = _SERVER_ERRORS[error.code]
-    # Waitress quotes what was sent behind its reason.
+    # Waitress quotes what was sent after its reason.
     return code, text.format(reason=str(error.body).partition(' "')[0])
 
 
 def _prepare_error(task: Any, number: int, code: str, message: str, places: tuple[str, ...] = ()) -> bytes:
     """Make a task's answer an error of the server itself; gives its body, which is still to be written.
 
-    `places`: where its message has its reason.
+    `places`: the position of the reason in its message.
     """
     status, request_id = HTTPStatus(number), new_id("req")
     level = logging.ERROR if status == HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
@@ -120,14 +118,14 @@ class ResponseBody(Protocol):
 class ResponseTask(WSGITask):
     """An answer of the application.
 
-    A body that is handed over holds no worker up: what is to come of it stands as a `Rest` in front of the connection's
-    next request, and is gone on with when the client has read enough of what is there.
+    A streamed body occupies no worker: its rest stands as a `ResponseRemainder` before the connection's next request,
+    and continues when the client has read enough.
     """
 
     wrote_header = False
     close_on_finish = False
     content_length: int | None = None
-    rest: "ResponseRemainder | None" = None  # where it is to be gone on with
+    rest: "ResponseRemainder | None" = None  # where it continues
     _body: ResponseBody | None = None
     _pieces: Iterator[bytes] = iter(())
     _size: int | None = None
@@ -148,7 +146,7 @@ class ResponseTask(WSGITask):
             self._body.close()
 
     def execute(self) -> None:
-        """Ask the application and write its answer; where there is no memory for it, say so instead."""
+        """Run the application and write its response; if there is no memory for it, send an error instead."""
         if self._is_streamed():
             self._continue()
             return
@@ -200,7 +198,7 @@ class ResponseTask(WSGITask):
             self.channel.requests.insert(1, self.rest)
 
     def write(self, data: bytes) -> None:
-        """Write one part of the answer, mostly all of it; raises TooBusy where there is no memory for it."""
+        """Write one part of the response, mostly all of it; raises TooBusy if there is no memory for it."""
         self.channel.make_room(len(data) + _HEADER_ALLOWANCE, waits=self.wrote_header)
         super().write(data)
 
@@ -224,7 +222,7 @@ class ResponseTask(WSGITask):
 
 
 class ResponseRemainder:
-    """What is to come of an answer; stands where the connection's next request would."""
+    """The rest of a response; queued where the connection's next request would be."""
 
     error = None
 
@@ -245,17 +243,7 @@ def create_task(channel: Any, request: Any) -> ResponseTask:
     return request.answer if isinstance(request, ResponseRemainder) else ResponseTask(channel, request)
 
 
-# --- One connection: its deadlines, what is still to be sent on it, and how it is closed ---
-#
-# What is to be sent waits in memory. A worker does not wait for the reader of an answer: the connection's next
-# request does, and so does the rest of a streamed answer. Only an answer that the application writes in several parts
-# itself holds its worker up, until the client reads or its time is over.
-#
-# Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`,
-# `service`, `cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`,
-# `_flush_some`, `_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`,
-# `close_when_flushed`, `will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`;
-# ClientDisconnected.
+# --- The connection ---
 
 
 _RETRY_AFTER = 5
@@ -272,11 +260,11 @@ class QuietLogger:
         log.warning(message, *counts)
 
     def exception(self, message: str, *_: object) -> None:
-        """The kind of the failure and where it happened."""
+        """The kind of the failure and its place in the code."""
         log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "a connection failed", exc_info=True)
 
     def log(self, level: int, _message: str) -> None:
-        """What wasyncore reports about sockets."""
+        """Log what wasyncore reports about sockets."""
         log.log(level, "a socket reported an event")
 
 
@@ -290,7 +278,7 @@ class HttpConnection(HTTPChannel):
     sendbuf_len: int
     lingers = False  # close only after the client has had the time to read the answer
     lingers_until: float | None = None
-    paused = False  # a request waits until enough of the answers before it is read
+    paused = False  # a request waits until enough of the responses before it is read
     promised = 0  # bytes of the answer being written that are still to come
     drained = 0
     progress: tuple[float, float] = (0.0, 0.0)  # the last activity seen, and when it was new
@@ -304,7 +292,7 @@ class HttpConnection(HTTPChannel):
         self.outbufs = [OutputBuffer()]
 
     def waiting(self, now: float) -> float:
-        """Seconds for which we have waited for this client, beyond those that what it sent may take.
+        """Seconds that this client has kept us waiting, beyond the time that its data may take.
 
         None of it while we owe the client an answer: then it is 0 or less.
         """
@@ -325,7 +313,7 @@ class HttpConnection(HTTPChannel):
         return bool(self.requests or self.total_outbufs_len or self.close_when_flushed)
 
     def is_idle(self) -> bool:
-        """Whether nothing is lost when it is closed, but for what is half received."""
+        """Whether closing it loses nothing but half a request."""
         return not self.owes() and self.lingers_until is None
 
     def is_sending(self) -> bool:
@@ -333,7 +321,7 @@ class HttpConnection(HTTPChannel):
         return self.request is not None or time.monotonic() < self.expected_until
 
     def has_unread(self) -> bool:
-        """Whether something of the client is here that was not read yet; what is done to it tells nothing to TLS."""
+        """Whether the socket has unread data from the client; safe to ask on a TLS connection, too."""
         try:
             return bool(socket.socket.recv(self.socket, 1, socket.MSG_PEEK))
         except OSError:
@@ -348,7 +336,7 @@ class HttpConnection(HTTPChannel):
         if self.request is not None and self.waiting(now) > self.server.request_timeout:
             self.refuse(RequestTimeout())
         elif self._has_timed_out(now):
-            # Not by `will_close`: Waitress acts on it when the socket takes data, which this one may never do again.
+            # Not by `will_close`: Waitress acts on it when the socket accepts data, which this one may never do again.
             self.handle_close()
 
     def _has_timed_out(self, now: float) -> bool:
@@ -359,7 +347,7 @@ class HttpConnection(HTTPChannel):
         return self.request is None and self.waiting(now) > self.server.bounds.idle_timeout
 
     def _unread_for(self, now: float) -> float:
-        # While output is pending nothing is read, so only what the client takes moves `last_activity`.
+        # While output is pending nothing is read, so only what the client reads moves `last_activity`.
         if self.progress[0] != self.last_activity:
             self.progress = (self.last_activity, now)
         return now - self.progress[1]
@@ -376,7 +364,7 @@ class HttpConnection(HTTPChannel):
             self.server.add_task(self)
 
     def received(self, data: bytes) -> bool:
-        """Take what the client sent; while the connection lingers it is thrown away, up to a bound."""
+        """Take the client's data; while the connection lingers, discard it, up to a limit."""
         if self.lingers_until is None:
             self.expected_until = 0.0
             return bool(super().received(data))
@@ -397,12 +385,12 @@ class HttpConnection(HTTPChannel):
                 self._reserve()
             self.rested = time.monotonic()
 
-    # What is to be sent, and its memory: `part` covers what is pending or promised beyond the connection's own.
+    # Pending output, and its memory: `part` covers what is pending or promised beyond the connection's own share.
 
     def make_room(self, size: int, *, waits: bool) -> None:
-        """Have memory for so much that will be written next; `waits`: until the client has read of what is pending.
+        """Reserve memory for so much output; `waits`: until the client has read some of what is pending.
 
-        Raises TooBusy where there is none, ClientDisconnected.
+        Raises TooBusy if there is none, and ClientDisconnected.
         """
         with self.outbuf_lock:
             while waits and self.connected and self.is_ahead():
@@ -419,7 +407,7 @@ class HttpConnection(HTTPChannel):
         return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
 
     def is_ahead(self) -> bool:
-        """Whether the client has read too little of what was written for more to be written now."""
+        """Whether the client has read too little for more to be written now."""
         return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
 
     def write_soon(self, data: bytes) -> int:
@@ -436,7 +424,7 @@ class HttpConnection(HTTPChannel):
         return len(data)
 
     def _flush_some(self, do_close: bool = False) -> bool:
-        # Waitress says nothing of closing where it sends 100 Continue, in a worker maybe: only the loop closes.
+        # Waitress omits `do_close` when it sends 100 Continue, perhaps in a worker: only the loop closes.
         with self.outbuf_lock:
             sent = bool(super()._flush_some(do_close=do_close))
             self._reserve()
@@ -446,7 +434,7 @@ class HttpConnection(HTTPChannel):
         """Waitress would have the worker wait before the next request; here that request waits (see `pauses`)."""
 
     def pauses(self) -> bool:
-        """Whether the next request is to wait until enough is read; then the loop takes it up."""
+        """Whether the next request has to wait until enough is read; then the loop starts it."""
         with self.outbuf_lock:
             self.paused = self.connected and self.is_ahead()
             return self.paused
@@ -459,11 +447,11 @@ class HttpConnection(HTTPChannel):
             self.server.resume(self)
 
     def writable(self) -> bool:
-        """Whether the loop has something to do here when the socket takes data."""
+        """Whether the loop has something to do here when the socket accepts data."""
         return self.paused or bool(super().writable())
 
     def handle_write(self) -> None:
-        """Send what is pending. When all is sent, a connection that lingers is closed on our side only."""
+        """Send what is pending. When all is sent, a lingering connection is closed on our side only."""
         if not (self.lingers and self.close_when_flushed):
             super().handle_write()
             self._resume()
@@ -490,7 +478,7 @@ class HttpConnection(HTTPChannel):
         super().cancel()
 
     def handle_close(self) -> None:
-        """Close the connection, and give back what a half-received request and unsent answers hold."""
+        """Close the connection, and release the memory of a half-received request and of unsent responses."""
         if self.request is not None:
             self.request.close()
         super().handle_close()
@@ -500,24 +488,24 @@ class HttpConnection(HTTPChannel):
         self._resume()
 
     def handle_error(self) -> None:
-        """Report what must not happen, and go on without this connection."""
+        """Log an unexpected failure and drop this connection."""
         log.exception("a connection failed")
         self.handle_close()
 
 
-# --- A connection that speaks TLS: the handshake and the records, inside the same loop as every other connection ---
+# --- TLS connections: the handshake and the records, in the same loop as every other connection ---
 #
-# The loop reads while workers write, and an SSLSocket is for one thread at a time (CPython 3.11 has no lock of its
-# own there): every use of it holds `_tls`, and whoever holds that takes no other lock.
+# The loop reads while workers write, and an SSLSocket serves one thread at a time (CPython 3.11 does not lock it):
+# every use of it holds `_tls`, and the holder takes no other lock.
 
 
-# What is sent in one call. OpenSSL tells of it when all of it is with the system: larger ones would look like a client
-# that takes nothing.
+# The size of one send. OpenSSL reports it once all of it is with the system: a larger one would look like a client
+# that reads nothing.
 _RECEIVE_SIZE = 64 * 1024
 
 
 class TlsConnection(HttpConnection):
-    """A connection behind `server.context`, as it was when the connection was made."""
+    """A connection with `server.context`, as it was when the connection was made."""
 
     handshaking = True
     wants_write = False  # OpenSSL has something of its own to send before it reads on: a flight, an answer to KeyUpdate
@@ -536,17 +524,17 @@ class TlsConnection(HttpConnection):
         return super()._has_timed_out(now)
 
     def readable(self) -> bool:
-        """Whether the loop is to read here. While OpenSSL must write first, what came would only keep it spinning."""
+        """Whether the loop is to read here. Unread data would keep it spinning while OpenSSL must write first."""
         if self.wants_write:
             return False
         return not self.will_close if self.handshaking else bool(super().readable())
 
     def writable(self) -> bool:
-        """Whether the loop has something to do here when the socket takes data."""
+        """Whether the loop has something to do here when the socket accepts data."""
         return self.wants_write or (self.will_close if self.handshaking else super().writable())
 
     def handle_read(self) -> None:
-        """Go on with the handshake, or take a record. OpenSSL holds none back: poll tells of those that come behind."""
+        """Continue the handshake, or read a record. OpenSSL keeps none: poll reports those that follow."""
         if not self.connected or self.will_close:
             return
         data = self._receive()
@@ -559,12 +547,12 @@ class TlsConnection(HttpConnection):
             self.expected_until = math.inf
 
     def _receive(self) -> bytes | None:
-        """What the client sent: empty where it ended or broke the rules, None where there is nothing now."""
+        """Data from the client: empty if it closed or broke the protocol, None if there is nothing now."""
         size = self.adj.recv_bytes
         try:
             with self._tls:
                 self.wants_write = False
-                if self.said_goodbye:  # what still comes is thrown away, so nobody needs to decrypt it
+                if self.said_goodbye:  # what still arrives is discarded, so nobody needs to decrypt it
                     return socket.socket.recv(self.socket, size)
                 if self.handshaking:
                     self.socket.do_handshake()
@@ -580,7 +568,7 @@ class TlsConnection(HttpConnection):
             return b""
 
     def send(self, data: Any, do_close: bool = True) -> int:
-        """Send what the socket takes now; 0 is nothing. For workers as well, as they hold `outbuf_lock`."""
+        """Send what the socket accepts now; 0 is nothing. Workers may call it too, since they hold `outbuf_lock`."""
         try:
             with self._tls:
                 if self.connected and not self.said_goodbye:  # else it would leave in plain
@@ -595,7 +583,7 @@ class TlsConnection(HttpConnection):
         return 0
 
     def handle_write(self) -> None:
-        """Send what is pending: what OpenSSL has to say first, then answers, and close_notify behind the last one."""
+        """Send what is pending: OpenSSL's own data first, then responses, and close_notify after the last one."""
         if self.wants_write:
             self.handle_read()
         if self.handshaking:
@@ -612,7 +600,7 @@ class TlsConnection(HttpConnection):
         return not (self.total_outbufs_len or self.will_close or self._say_goodbye())
 
     def _say_goodbye(self) -> bool:
-        """Send close_notify (RFC 8446 6.1), not waiting for the client's; False where the socket takes nothing now."""
+        """Send close_notify (RFC 8446 6.1) without waiting for the client's; False if nothing can be sent now."""
         with self._tls:
             if self.connected and not self.said_goodbye:
                 try:
@@ -625,7 +613,7 @@ class TlsConnection(HttpConnection):
         return True
 
     def handle_close(self) -> None:
-        """Close the connection; with close_notify, unless an answer is cut off: then its end must not look like one."""
+        """Close the connection; with close_notify, unless a response is cut off: it must not look complete."""
         if self.handshaking:
             self.server.handshakes_failed += self.connected
         elif not (self.requests or self.total_outbufs_len):

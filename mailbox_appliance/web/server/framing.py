@@ -1,9 +1,9 @@
-"""How a request is read off the wire: strict framing, bounds, and bodies kept in memory, or counted but not kept.
+"""Reading a request: strict framing, limits, and bodies that are kept, or only counted.
 
-A body is not kept when it is over the bound, or when there is no memory left for another large one.
+A body is only counted if it is over the limit, or if no memory is left for another large one.
 
 What Waitress 3.0 leaves open is closed here: numbers and addresses that make it raise, framing that two servers could
-read differently, chunk lines without end, `Expect` without a body. Waitress internals used: of HTTPRequestParser
+read differently, endless chunk lines, `Expect` without a body. Waitress internals used: of HTTPRequestParser
 `received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`,
 `body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`, `close`; of
 ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
@@ -29,7 +29,7 @@ _FIELD_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token (RFC 9110 
 _CONTROLS = re.compile(rb"[\0-\x08\n-\x1f\x7f]")  # in no value (RFC 9110 5.5)
 _CODINGS = re.compile(rb"\r\ntransfer-encoding:([^\r]*(?:\r\n[ \t][^\r]*)*)", re.IGNORECASE)
 _MAX_SHOWN_NAME = 100  # characters
-_MEMORY_STEP = 1 << 20  # bytes of memory that a growing body takes at a time
+_MEMORY_STEP = 1 << 20  # bytes of memory that a growing body reserves at a time
 
 
 class RequestTimeout(BadRequest):
@@ -62,7 +62,7 @@ class BadField(BadRequest):
 
 
 class DiscardedBody:
-    """A body that is counted and not kept. Stands where Waitress has its buffer."""
+    """A body that is counted and not kept, in place of Waitress's buffer."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
@@ -75,7 +75,7 @@ class DiscardedBody:
         self.size += len(data)
 
     def getfile(self) -> BytesIO:
-        """What the application reads: nothing."""
+        """The empty file that the application reads."""
         return BytesIO()
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class ChunkedBody(ChunkedReceiver):
     error: BadRequest | None = None
 
     def received(self, data: bytes) -> int:
-        """Take what belongs to this body; returns the bytes taken."""
+        """Consume the bytes of this body; return their number."""
         if self.chunk_remainder >= len(data):
             return super().received(data)
         taken = 0
@@ -112,7 +112,7 @@ class IncomingRequest(HTTPRequestParser):
     too_large = False
     postponed = False  # there was no memory left for this body
     _bad_field: str | None = None
-    unread = False  # the body was not asked for and not read: the connection cannot be used again
+    unread = False  # the body was neither requested nor read: the connection cannot be used again
 
     def __init__(self, adj: Any) -> None:
         super().__init__(adj)
@@ -121,16 +121,16 @@ class IncomingRequest(HTTPRequestParser):
 
     @property
     def received_bytes(self) -> int:
-        """What has come in so far, header and body."""
+        """Bytes received so far, header and body."""
         return self.header_bytes_received + self.body_bytes_received
 
     @property
     def discarded_bytes(self) -> int:
-        """The size of a body that is not kept: what was read of it, or what it was going to be."""
+        """The size of a body that is not kept: the bytes read of it, or its announced length."""
         return self.content_length if self.unread else len(self.body_rcv)
 
     def received(self, data: bytes) -> int:
-        """Take what belongs to this request; returns the bytes taken."""
+        """Consume the bytes of this request; return their number."""
         taken = super().received(data)
         if self._bad_field is not None:
             self.error = BadField(self._bad_field)
@@ -139,7 +139,7 @@ class IncomingRequest(HTTPRequestParser):
         elif self.body_rcv is not None:
             self._reserve_memory(len(self.body_rcv))
         if self.error is not None:
-            self.expect_continue = False  # Waitress would ask for the body of a request that it has refused
+            self.expect_continue = False  # Waitress would request the body of a request that it has refused
         return taken
 
     def _check_line_ends(self) -> None:
@@ -152,8 +152,8 @@ class IncomingRequest(HTTPRequestParser):
             self.error, self.completed = BadRequest("It is TLS, which is not spoken here"), True
 
     def _reserve_memory(self, size: int) -> None:
-        """Have memory for what is here, a step ahead of it. What is only announced takes none: many who announce large
-        bodies and send nothing would keep out who sends one.
+        """Reserve memory for what has arrived, a step ahead. A body that is only announced reserves none: clients that
+        announce large bodies and send nothing would keep out those that send one.
         """
         most = self.adj.max_stored_body
         if size > most and not self.too_large:
@@ -171,7 +171,7 @@ class IncomingRequest(HTTPRequestParser):
             self.part.resize(size)
 
     def _has_failed(self) -> bool:
-        """Whether the disk did not take a body: it is told as one that there is no memory for."""
+        """Whether the disk refused a body: reported like missing memory."""
         body = self.body_rcv.getbuf()
         return isinstance(body, RequestBody) and body.has_failed
 
@@ -199,10 +199,10 @@ class IncomingRequest(HTTPRequestParser):
             raise ParsingError("The version must be HTTP/1.0 or HTTP/1.1")
         if "," in headers.get("HOST", "," if self.version == "1.1" else ""):
             raise ParsingError("There must be exactly one Host")  # RFC 9112 3.2
-        # RFC 9112 6.1, 6.3: two ways to tell a length are how requests are smuggled past a proxy.
+        # RFC 9112 6.1, 6.3: two declarations of a length are how requests are smuggled past a proxy.
         if "TRANSFER_ENCODING" in headers or (self.chunked and "CONTENT_LENGTH" in headers):
             raise ParsingError("Transfer-Encoding cannot be used here")
-        # RFC 9112 6.1: `chunked` is applied once at most. Waitress takes any number of it, and no other coding.
+        # RFC 9112 6.1: `chunked` is applied once at most. Waitress accepts repetitions, and no other coding.
         codings = _CODINGS.findall(header)
         if codings and [coding.strip(b" \t").lower() for coding in codings] != [b"chunked"]:
             raise ParsingError("Transfer-Encoding must be chunked, given once")
@@ -240,7 +240,7 @@ class IncomingRequest(HTTPRequestParser):
 
 
 def _find_bad_field(header: bytes) -> str | None:
-    """The name of the first field whose value has a character that none may have; None where it is something else."""
+    """The name of the first field whose value has a forbidden character; None if something else is wrong."""
     name = b""
     for line in header.split(b"\r\n")[1:]:
         is_folded = line[:1] in (b" ", b"\t")

@@ -1,7 +1,15 @@
-"""Bodies and answers while they are here: bounded for all connections; large ones in encrypted files.
+"""The memory of bodies and responses: bounded for all connections; large bodies in encrypted temporary files.
 
-A connection holds up to `ServerBounds.free_memory` of a body, or of an answer that its client has not read yet; what is
-larger reserves its size in one `MemoryBudget`, which all listeners share, and is refused when there is none left.
+A connection holds up to `ServerBounds.free_memory` of a body, or of a response that its client has not read yet. What
+is larger reserves its size in one `MemoryBudget`, which all listeners share, and is refused if none is left. With the
+usual bounds that is, at worst:
+
+    small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
+                 that many peers fill together (1024 connections), until their deadlines end it
+    large ones   192 MiB for everybody together: bodies on the disk, and unread responses in memory
+    workers      8 requests in work at most, with what the application makes of them; that is not counted here
+
+A reservation ends when the request is answered or the connection closed.
 """
 
 import logging
@@ -17,20 +25,7 @@ from waitress.adjustments import Adjustments
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.system.spool import Spool
 
-# ---
-# Bodies and answers while they are here: bounded for all connections, and large bodies in encrypted temporary files.
-#
-# A connection holds up to `Bounds.free_memory` of a body, or of an answer that its client has not read yet; what is
-# larger takes its part of one `Memory`, which all listeners share, and is refused when there is none left. With the
-# usual bounds that is, at worst:
-#
-#     small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
-#                  that many peers fill together (1024 connections), until their deadlines end it
-#     large ones   192 MiB for everybody together: bodies on the disk, and unread answers in memory
-#     workers      8 requests in work at most, with what the application makes of them; that is not counted here
-#
-# A part is given back when the request is answered or the connection closed. Stands where Waitress has its
-# OverflowableBuffer.
+# --- Reservations and buffers; `OutputBuffer` replaces Waitress's OverflowableBuffer ---
 
 
 log = logging.getLogger(__name__)
@@ -39,14 +34,14 @@ _JOIN_BELOW = 16 * 1024
 
 
 class MemoryBudget:
-    """So many bytes, shared by everybody who takes a part. `folder`: where large bodies lie, encrypted."""
+    """So many bytes, shared by all reservations. `folder`: where large bodies are, encrypted."""
 
     def __init__(self, size: int, folder: Path | None = None) -> None:
         self.size, self.taken, self.folder = size, 0, folder
         self._lock = Lock()
 
     def exchange(self, old: int, new: int) -> bool:
-        """Take a part of this size for one of that size; False, and nothing done, where there is too little left."""
+        """Replace a reservation of one size by one of another; False, with nothing changed, if too little is left."""
         with self._lock:
             if new > old and self.taken + new - old > self.size:
                 return False
@@ -55,13 +50,13 @@ class MemoryBudget:
 
 
 class MemoryReservation:
-    """What one holder has of the memory. One thread at a time may resize it."""
+    """What one holder has reserved. One thread at a time may resize it."""
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory, self.size = memory, 0
 
     def resize(self, size: int) -> bool:
-        """Have this many bytes from now on; False, and nothing done, where there is too little left."""
+        """Reserve this many bytes from now on; False, with nothing changed, if too little is left."""
         if not self._memory.exchange(self.size, size):
             return False
         self.size = size
@@ -99,15 +94,15 @@ class RequestBody:
             self.has_failed = True
 
     def getfile(self) -> "BytesIO | SpooledFile":
-        """What the application reads. Reading all of it gives the bytes that are kept here, not a copy."""
+        """The file that the application reads. Reading all of it gives the bytes that are kept here, not a copy."""
         if self._spool is not None:
             return SpooledFile(self._spool.content())
-        self._file.getvalue()  # cuts what was allotted beyond the end: only then is there no copy
+        self._file.getvalue()  # cuts what was allocated beyond the end: only then there is no copy
         self._file.seek(0)
         return self._file
 
     def close(self) -> None:
-        """Forget it. What the application has read of a small body stays with it; a large one is gone."""
+        """Release it. What the application has read of a small body stays valid; a large one is deleted."""
         self._file.close()
         if self._spool is not None:
             self._spool.close()
@@ -127,7 +122,7 @@ class SpooledFile:
 
 
 class OutputBuffer:
-    """What is still to be sent, in the pieces in which it was written: large ones are not copied."""
+    """Pending output, in the pieces in which it was written: large ones are not copied."""
 
     def __init__(self) -> None:
         self._pieces: deque[memoryview] = deque()
@@ -137,18 +132,18 @@ class OutputBuffer:
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Send this, too. Small pieces are joined: short answers travel together."""
+        """Append this. Small pieces are joined: short responses travel together."""
         self._size += len(data)
         if self._pieces and len(self._pieces[-1]) + len(data) <= _JOIN_BELOW:
             data = bytes(self._pieces.pop()) + data
         self._pieces.append(memoryview(data))
 
     def get(self, size: int) -> memoryview | bytes:
-        """What to send next, this many bytes at most."""
+        """The next bytes to send, this many at most."""
         return self._pieces[0][:size] if self._pieces else b""
 
     def skip(self, size: int, _prune: bool = False) -> None:
-        """So many bytes of what `get` gave are sent."""
+        """Drop so many bytes that have been sent."""
         self._size -= size
         first = self._pieces.popleft()
         if size < len(first):
@@ -160,7 +155,7 @@ class OutputBuffer:
         self._size = 0
 
 
-# --- What a listener takes of one connection, and of all of them ---
+# --- The bounds of one connection, and of all of them ---
 
 
 MEBIBYTE = 1 << 20
@@ -172,13 +167,13 @@ _MAX_CONNECTIONS = 480 if sys.platform == "win32" else 1024
 class ServerBounds:
     """Bounds that are no settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
 
-    max_body: int = 38 * MEBIBYTE  # larger ones are thrown away, and the application is told
+    max_body: int = 38 * MEBIBYTE  # larger ones are discarded, and the application is informed
     max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
     memory: int = 192 * MEBIBYTE  # for large bodies and answers of all listeners together
-    free_memory: int = MEBIBYTE  # what a body, and what is to be sent, may have of a connection's own
+    free_memory: int = MEBIBYTE  # a connection's own share for a body, and for pending output
     ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request is not begun
     max_header: int = 32 * 1024
-    upload_rate: int = 32 * 1024  # bytes a second: what was sent prolongs the deadline by the time it may take
+    upload_rate: int = 32 * 1024  # bytes a second: sent data prolongs the deadline by the time that it may take
     handshake_timeout: float = 10
     idle_timeout: float = 120
     first_bytes: float = 3  # how long a connection may say nothing and still be waited for when its listener ends
@@ -193,12 +188,12 @@ DEFAULT_BOUNDS = ServerBounds()
 
 
 def waitress_adjustments(bounds: ServerBounds, request_timeout: float, scheme: str) -> Adjustments:
-    """What Waitress is to know of it. Where it listens it is told apart: what it is told here it would look up."""
+    """Waitress's settings for these bounds, without the addresses: it would look those up."""
     told = Adjustments(
         host="127.0.0.1",
         ident=None,
         url_scheme=scheme,
-        # What a client says about forwarding is the application's to judge: it must see it.
+        # Only the application judges what a client says about forwarding: it must see it.
         trusted_proxy=None,
         clear_untrusted_proxy_headers=False,
         recv_bytes=16384,  # one TLS record

@@ -1,8 +1,10 @@
-"""The sockets of one loop, and which peers may have how many connections when there are many.
+"""The sockets of one loop, and the limit of connections for each peer.
 
-Waitress asks every connection in every turn what it waits for, and tells the system anew: with hundreds that stream or
-stall, each request of everybody else waits for that. Here what was told stays told: a connection is asked again only
-after something happened on it, while a worker has it, and with all others when deadlines are looked at.
+Waitress asks every connection in every turn what it waits for, and registers it with the system again: with hundreds
+of idle or stalled connections, every other request waits for that two or three times. Here a registration stays. A
+connection is asked again after something happened on it, in each turn while a worker has it, and with all others when
+deadlines are checked (`SocketSelector.poll_all`). It replaces the socket map and `wasyncore.loop` of Waitress
+(pinned to 3.0.*), and uses `wasyncore.read` and `write`.
 """
 
 import logging
@@ -18,15 +20,7 @@ from waitress import wasyncore
 
 from mailbox_appliance.web.server.connection import HttpConnection
 
-# ---
-# The sockets of one loop, and its turns: who is ready is told by the system, and only who may have changed is asked.
-#
-# Waitress asks every connection in every turn what it waits for, and tells the system anew: with hundreds that stand
-# idle or stall, each request of everybody else waits for that, two or three times. Here what was told stays told.
-#
-# A connection is asked again after something happened on it, in the next turn while a worker has it, and with all
-# others when the deadlines are looked at (`Turns.everybody`). Of Waitress (pinned to 3.0.*) it takes the place of the
-# socket map and of `wasyncore.loop`, and uses `wasyncore.read` and `write`.
+# --- The sockets of one loop ---
 
 
 class SocketSelector(dict[int, Any]):
@@ -34,9 +28,9 @@ class SocketSelector(dict[int, Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.poll_all = True  # whether all are to be asked in the next turn
+        self.poll_all = True  # whether all are asked in the next turn
         self._selector = selectors.DefaultSelector()
-        self._registered: dict[int, int] = {}  # what the system was told to look out for
+        self._registered: dict[int, int] = {}  # what each is registered for
         self._to_update: set[int] = set()
 
     def __setitem__(self, descriptor: int, one: Any) -> None:
@@ -56,7 +50,7 @@ class SocketSelector(dict[int, Any]):
             self._update(descriptor)
         for key, events in self._selector.select(timeout):
             self._to_update.add(key.fd)
-            # Another may have this descriptor by now, since what comes first in a turn may close what comes later.
+            # Another may have this descriptor by now: one event of a turn may close the connection of a later one.
             if events & selectors.EVENT_READ and self.get(key.fd) is key.data:
                 wasyncore.read(key.data)
             if events & selectors.EVENT_WRITE and self.get(key.fd) is key.data:
@@ -71,7 +65,7 @@ class SocketSelector(dict[int, Any]):
             one.handle_error()
 
     def _update_interest(self, descriptor: int, one: Any) -> None:
-        # First of all: a worker that is through just after this has woken the loop, and is seen in the next turn.
+        # First of all: a worker that finishes just after this has woken the loop, and is seen in the next turn.
         if getattr(one, "is_with_worker", False):
             self._to_update.add(descriptor)
         wanted = selectors.EVENT_READ if one.readable() else 0
@@ -96,7 +90,7 @@ class SocketSelector(dict[int, Any]):
         self._selector.close()
 
 
-# --- Who gets a connection when there are many: what peers are counted by, and who makes room ---
+# --- Peers: what they are counted by, and whose connection makes room for a new one ---
 
 
 log = logging.getLogger(__name__)
@@ -117,7 +111,7 @@ class PeerLimits:
 
 
 def peer_of(host: str) -> str:
-    """What connections are counted by: the IPv4 address, the /64 of an IPv6 one."""
+    """The key that connections are counted by: the IPv4 address, or the /64 of an IPv6 one."""
     address = ip_address(host.partition("%")[0])
     return address.packed[:8].hex() if isinstance(address, IPv6Address) else host
 

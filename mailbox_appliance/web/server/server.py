@@ -1,6 +1,6 @@
 """The HTTP server: listeners, each with its own loop, in groups, and the workers they share.
 
-Each address has its own loop, so that what one suffers does not reach the other. Waitress internals used (pinned to
+Each address has its own loop, so that trouble at one does not affect the others. Waitress internals used (pinned to
 3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
 """
 
@@ -38,13 +38,13 @@ from mailbox_appliance.web.server.selector import (
 )
 from mailbox_appliance.web.server.task_queue import TaskQueue
 
-# --- Opening addresses at one port, and what to say where that is not possible ---
+# --- Opening addresses at one port, and the errors if that is not possible ---
 
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 10
-#: What a machine without IPv6 does not have; every IPv4 counterpart stands before it.
+#: The errors of a machine without IPv6; every IPv6 address follows its IPv4 counterpart.
 _NEEDS_IPV6 = ("::1", "::")
 _LOCALHOST, _LOOPBACK = "localhost", ("127.0.0.1", "::1")
 
@@ -60,7 +60,7 @@ class AddressInUse(CannotListen):
 
 
 def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is_secure: bool) -> CannotListen:
-    """What went wrong with an address, and what to do."""
+    """The error for an address that cannot be opened, with what to do."""
     where = _format_address(address)
     port, host = (_port_options(name, is_secure=is_secure) for name in ("port", "host"))
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
@@ -90,7 +90,7 @@ def _format_address(address: tuple[str, int]) -> str:
 
 
 def socket_address(host: str, port: int) -> tuple[Any, ...]:
-    """What to bind at an IP address, as `socket.getaddrinfo` tells it. No name is looked up: that may take for ever.
+    """The socket address of an IP address, as `socket.getaddrinfo` returns it. No name is looked up: that may block.
 
     Raises ValueError, OSError.
     """
@@ -117,7 +117,7 @@ def open_listeners(
             return tuple(servers)
         except CannotListen as error:
             close_listeners(servers)
-            # Port 0: what the system chose for the first address may be taken on the next; it chooses again.
+            # Port 0: the port that the system chose for the first address may be in use on the next; it chooses again.
             chosen = bool(servers) and addresses[0][1] == 0 and attempt < _ATTEMPTS - 1
             if not (chosen and isinstance(error, AddressInUse)):
                 raise
@@ -145,9 +145,9 @@ def close_listeners(servers: Iterable["HttpListener"]) -> None:
         server.close()
 
 
-# --- One listener with its own loop: its socket, its deadlines, and who gets a connection when there are many ---
+# --- One listener with its own loop: its socket, its deadlines, and the limit of connections ---
 #
-# TLS fits in as a channel class and a scheme (see `tls`). Waitress internals used (pinned to 3.0.*): TcpWSGIServer's
+# TLS is a channel class and a scheme (see `connection`). Waitress internals used (pinned to 3.0.*): TcpWSGIServer's
 # `channel_class`, `active_channels`, `accept`, `accepting`, `readable`, `next_channel_cleanup`, `handle_error`,
 # `set_reuse_addr`, `set_socket_options`, `trigger`, `_map`, `adj`, `effective_host`, `effective_port`, `add_task`;
 # wasyncore's dispatcher and `read`.
@@ -159,7 +159,7 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class HttpListener(TcpWSGIServer):
-    """One listener with its own loop. It listens from the beginning, and answers while `run` runs."""
+    """One listener with its own loop. Its socket is open from the start; it serves while `run` runs."""
 
     channel_class: type[HttpConnection] = HttpConnection
     logger = QuietLogger()
@@ -206,7 +206,7 @@ class HttpListener(TcpWSGIServer):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens: the numeric host and the real port."""
+        """The numeric host and the real port."""
         return self.effective_host, int(self.effective_port)
 
     def set_reuse_addr(self) -> None:
@@ -249,7 +249,7 @@ class HttpListener(TcpWSGIServer):
         self._accept_one()
 
     def _accept_one(self) -> bool:
-        """Whether one more was there, and may have been taken."""
+        """Accept one connection if there is one; return whether there was."""
         try:
             accepted = self.accept()
         except OSError as error:
@@ -269,7 +269,7 @@ class HttpListener(TcpWSGIServer):
         return True
 
     def handle_error(self) -> None:
-        """Report what must not happen. Waitress would close the listener."""
+        """Log an unexpected failure. Waitress would close the listener."""
         log.exception("a connection could not be taken")
 
     def _has_room_for(self, host: str) -> bool:
@@ -312,7 +312,7 @@ class HttpListener(TcpWSGIServer):
     # Any thread.
 
     def add_task(self, task: HttpConnection) -> None:
-        """Have the connection's next request answered, once its client has read enough of what went before."""
+        """Have the connection's next request served, once its client has read enough of the earlier responses."""
         if not task.pauses():
             super().add_task(task)
 
@@ -345,9 +345,9 @@ class HttpListener(TcpWSGIServer):
             pass
 
     def stop_listening(self) -> None:
-        """Take no new connection, and close those that ask for nothing; what is being sent to us may go on.
+        """Accept no new connection, and close idle ones; requests that are still arriving continue.
 
-        Whoever was connected before is answered: those that wait to be accepted are taken first.
+        Connections made before are served: those in the backlog are accepted first.
         """
         self._spares_unfinished = True
         self._run_in_loop(self._stop_listening)
@@ -365,7 +365,7 @@ class HttpListener(TcpWSGIServer):
         self._close_idle()
 
     def _close_idle(self) -> None:
-        """Close who asks for nothing. What has come and was not read yet may be a request: that is read before."""
+        """Close idle connections. Unread data may be a request: it is read first."""
         for channel in list(self.active_channels.values()):
             if channel.is_idle() and not self._is_spared(channel):
                 if channel.has_unread():
@@ -378,7 +378,7 @@ class HttpListener(TcpWSGIServer):
         return self._spares_unfinished and channel.is_sending()
 
     def refuse_unfinished(self, problem: Problem) -> None:
-        """Answer 503, saying so, to requests that are not complete yet; for when no more are taken."""
+        """Answer 503 to incomplete requests, once no more are accepted."""
 
         def refuse() -> None:
             for channel in list(self.active_channels.values()):
@@ -392,7 +392,7 @@ class HttpListener(TcpWSGIServer):
         self.stop_listening()
 
     def finish(self, deadline: float) -> bool:
-        """Wait until all complete requests are answered and the answers sent; False when it got too late."""
+        """Wait until all complete requests are answered and the responses sent; False at the deadline."""
         self._spares_unfinished = False
         self._run_in_loop(self._stop_listening)
         while any(channel.owes() for channel in list(self.active_channels.values())):
@@ -402,14 +402,14 @@ class HttpListener(TcpWSGIServer):
         return True
 
     def stop(self, timeout: float) -> bool:
-        """Answer what is in flight, then end the loop; False when something was cut off after so many seconds."""
+        """Answer what is in flight, then end the loop; False if something was cut off after so many seconds."""
         finished = self.finish(time.monotonic() + timeout)
         self._ending = True
         self.pull_trigger()
         return finished
 
     def close(self) -> None:
-        """Close every socket. For the loop's thread, or where no loop was started."""
+        """Close every socket. Only the loop's thread may call it, or anybody before a loop was started."""
         for channel in list(getattr(self, "active_channels", {}).values()):
             channel.handle_close()
         with self._closing:
@@ -422,11 +422,11 @@ class HttpListener(TcpWSGIServer):
             self._selector.close()
 
 
-# --- Listeners that are opened and closed together: one port, and all of them HTTP, or HTTPS with one certificate ---
+# --- Groups of listeners that open and close together: one port, all HTTP, or all HTTPS with one certificate ---
 
 
 class ListenerGroup:
-    """Some listeners, each with a loop of its own from `start` on. Any thread may close it, also one that answers."""
+    """Some listeners, each with its own loop after `start`. Any thread may close it, also one that serves it."""
 
     def __init__(self, servers: Sequence[HttpListener]) -> None:
         self.servers = tuple(servers)
@@ -436,7 +436,7 @@ class ListenerGroup:
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where they listen, in the order asked for; `::` and `::1` are left out on a machine without IPv6."""
+        """The addresses, in the requested order; `::` and `::1` are left out on a machine without IPv6."""
         return tuple(server.address for server in self.servers)
 
     @property
@@ -456,7 +456,7 @@ class ListenerGroup:
                 thread.start()
 
     def use_certificate(self, context: ssl.SSLContext) -> None:
-        """Have new connections use this certificate; those that stand go on with theirs."""
+        """Use this certificate for new connections; existing ones keep theirs."""
         for server in self.servers:
             server.context = context
 
@@ -475,7 +475,7 @@ class ListenerGroup:
             server.retire(timeout)
 
     def join(self, deadline: float) -> bool:
-        """Wait for its loops, which are told to end; returns whether they did."""
+        """Wait for its loops, which have been asked to end; return whether they did."""
         return join_threads(self._threads, deadline)
 
 
@@ -488,10 +488,7 @@ def join_threads(threads: Iterable[threading.Thread], deadline: float) -> bool:
     return not alive
 
 
-# --- The HTTP server: all listeners of the door and the workers they share ---
-#
-# Each address has its own loop, so that what one suffers does not reach the other. Waitress internals used (pinned to
-# 3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
+# --- The server: all listeners and their workers ---
 
 
 class WorkerPool(ThreadedTaskDispatcher):
@@ -512,7 +509,7 @@ class WorkerPool(ThreadedTaskDispatcher):
         thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Let each finish what it does; returns whether all ended within so many seconds."""
+        """Let each worker finish its request; return whether all ended within so many seconds."""
         deadline = time.monotonic() + timeout
         self.queue.lift_limit()
         self.shutdown(timeout=timeout)
@@ -521,7 +518,7 @@ class WorkerPool(ThreadedTaskDispatcher):
 
 @dataclass(frozen=True)
 class ServerStats:
-    """What goes on: connections that stand now, handshakes that failed since the beginning, requests, workers."""
+    """The current state: open connections, failed handshakes since the start, requests, workers."""
 
     connections_http: int
     connections_https: int
@@ -531,7 +528,7 @@ class ServerStats:
 
 
 class HttpServer:
-    """All listeners of the HTTP door and their workers. They are open from the beginning and answer from `start`."""
+    """All listeners of the HTTP interface and their workers. Sockets are open at once; `start` serves them."""
 
     def __init__(
         self,
@@ -547,9 +544,9 @@ class HttpServer:
         context: ssl.SSLContext | None = None,
         spool_folder: Path | None = None,
     ) -> None:
-        """Open the first group, which may have no address. `trusted` tells of a proxy that speaks for many.
+        """Open the first group, which may have no address. `trusted`: whether a peer speaks for many.
 
-        `spool_folder`: where large bodies lie while they are needed; None for the place for temporary files.
+        `spool_folder`: where large bodies are kept while in use; None for the system's temporary folder.
 
         Raises CannotListen.
         """
@@ -567,18 +564,18 @@ class HttpServer:
         )
         self._lock = threading.Lock()
         self._is_started = self._is_stopped = False
-        # The groups that are there, and the failed handshakes of those that are over, for who looks at one moment.
+        # The present groups, and the failed handshakes of closed ones, replaced together for readers.
         self._groups_and_failures: tuple[tuple[ListenerGroup, ...], int] = (), 0
         self._first_group = self.open(addresses, context)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where the first group listens, in the order asked for; `::1` is left out on a machine without it."""
+        """The addresses of the first group, in the requested order; `::1` is left out on a machine without it."""
         return self._first_group.addresses
 
     @property
     def servers(self) -> tuple[HttpListener, ...]:
-        """Every listener that is there, also those that only answer what is left."""
+        """Every listener, also those that only finish their requests."""
         return tuple(server for group in self._groups for server in group.servers)
 
     @property
@@ -613,7 +610,7 @@ class HttpServer:
                 group.start()
 
     def stats(self) -> ServerStats:
-        """What goes on now. Takes no lock that serving waits for."""
+        """The current state. It takes no lock that serving waits for."""
         groups, failed_before = self._groups_and_failures
         servers = [server for group in groups for server in group.servers]
         return ServerStats(
@@ -625,7 +622,7 @@ class HttpServer:
         )
 
     def is_busy(self) -> bool:
-        """Whether any request is being received or answered, or may be on its way from who has only just come."""
+        """Whether any request is being received or answered, or may be about to arrive on a new connection."""
         channels = (channel for server in self.servers for channel in list(server.active_channels.values()))
         return any(channel.is_sending() or channel.owes() for channel in channels)
 
@@ -644,9 +641,9 @@ class HttpServer:
                 server.refuse_unfinished(problem)
 
     def stop(self, timeout: float = 30) -> bool:
-        """Stop listening, answer what is in flight, flush, end all threads; False when something had to be cut off.
+        """Stop listening, answer what is in flight, send it, end all threads; False if something was cut off.
 
-        What is still being received is given up.
+        Incomplete requests are given up.
         """
         deadline = time.monotonic() + timeout
         self.stop_listening()

@@ -1,4 +1,4 @@
-"""The requests that no worker has yet, in their order, with a limit for those that may take seconds."""
+"""Requests that wait for a worker, in order, with a limit for those that may take seconds."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ _SLOW_PATHS = ("/body", "/body/")
 
 
 class TaskQueue:
-    """Stands where Waitress's dispatcher has its deque; the dispatcher's lock guards it.
+    """Replaces the deque of Waitress's dispatcher; the dispatcher's lock guards it.
 
     At most `most_slow` requests for bodies are with workers at once. Further ones wait here without a worker, and other
     requests pass them, so that reading hostile mail holds up nothing else.
@@ -32,25 +32,25 @@ class TaskQueue:
         return bool(self._quick) or self._may_take_slow()
 
     def append(self, task: Any) -> None:
-        """Let a request wait. A connection asks for one thing at a time, so its first request tells which."""
+        """Queue a request. A connection has one request in work at a time, so its first one decides the kind."""
         self._count += 1
         (self._slow if _is_slow(task) else self._quick).append((self._count, task))
 
     def popleft(self) -> Any:
-        """Take the request that waits longest among those that may be taken. Raises IndexError."""
+        """Remove and return the oldest request that may run now. Raises IndexError."""
         if self._may_take_slow() and (not self._quick or self._slow[0] < self._quick[0]):
             self._slow_at_work += 1
             return _SlowTask(self, self._slow.popleft()[1])
         return self._quick.popleft()[1]
 
     def end_slow(self) -> None:
-        """One that was taken is answered: another worker may take the next one."""
+        """A slow request is answered: another worker may start the next one."""
         with self._changed:
             self._slow_at_work -= 1
             self._changed.notify()
 
     def lift_limit(self) -> None:
-        """Let every request be taken: the workers end, and what is left is canceled."""
+        """Let every request run: the workers end, and the remaining requests are canceled."""
         self._most_slow = sys.maxsize
 
     def _may_take_slow(self) -> bool:

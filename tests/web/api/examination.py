@@ -1,4 +1,4 @@
-"""Holds the HTTP door against its own description: for each operation, requests that fit it and requests that do not.
+"""Holds the HTTP interface against its description: for each operation, requests that fit it and requests that do not.
 
 No answer may be a fault of ours (500), have a status or a header that the operation does not list, or be outside its
 schema. What does not fit the description of a request is refused; a method that a path does not have is 405 and says
