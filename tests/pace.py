@@ -65,7 +65,7 @@ LONGEST = (
     "test_full_run.py",
     "console/test_message.py",
     "steady_proof/test_short.py",
-    "test_keychain_of_a_desktop.py",
+    "system/test_keychain_of_a_desktop.py",
     "cli/test_end_to_end.py",
 )
 

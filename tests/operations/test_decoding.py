@@ -1,15 +1,31 @@
 """From text and JSON to typed values; each fault names its place."""
 
+import base64
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta, Struct
 
 from mailbox_appliance.errors import Invalid, InvalidJson
-from mailbox_appliance.operations.decoding import body_types, convert_body, convert_value, decode_json
+from mailbox_appliance.model.content import LARGE, Content
+from mailbox_appliance.operations.decoding import (
+    LargeText,
+    body_types,
+    canonical_json,
+    convert_body,
+    convert_value,
+    decode_cursor,
+    decode_json,
+    encode_cursor,
+)
 from mailbox_appliance.operations.message_input import InlineMessage, SavedDraft
 from mailbox_appliance.operations.operation import IdempotencyKey
 from mailbox_appliance.operations.sessions import LogIn
+from mailbox_appliance.system.spool import Spool
 
 
 class Inner(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -226,3 +242,170 @@ def test_what_may_be_a_body() -> None:
     assert body_types(ByDraft | ByBody) == (ByDraft, ByBody)
     for other in (int, str | None, Outer | None, list[Outer], Annotated[str, Meta(max_length=1)]):
         assert body_types(other) == ()
+
+
+# --- Bodies that are too large to hold say the same as small ones ---
+
+
+FILE = random.Random(7).randbytes(700_001)
+TEXT = base64.b64encode(FILE).decode()
+
+
+Spooled = Callable[[bytes], Content]
+
+
+@pytest.fixture
+def spooled() -> Iterator[Spooled]:
+    """Puts a body into an encrypted temporary file."""
+    with ExitStack() as stack:
+
+        def put(body: bytes) -> Content:
+            spool = stack.enter_context(closing(Spool()))
+            spool.append(body)
+            return spool.content()
+
+        yield put
+
+
+def message(**more: Any) -> dict[str, Any]:
+    file = {"filename": "a", "mimeType": "application/octet-stream", "content": TEXT}
+    return {"body": {"text": "Hello"}, "to": [{"email": "b@example.test"}], "attachments": [file], **more}
+
+
+def plain(value: Any) -> Any:
+    """The value with every text in it."""
+    if isinstance(value, LargeText):
+        return value.text.read().decode()
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+BODIES: dict[str, Any] = {
+    "one file": message(),
+    "two files": message(attachments=message()["attachments"] * 2),
+    "a long text beside": message(subject="A" * 5000),
+    "a long text after a quote": message(subject='"' + "A" * 5000),
+    "a long text before a quote": message(subject="A" * 5000 + '"x'),
+    "a long text with an umlaut": message(subject="A" * 5000 + "ä"),
+    "a long text somewhere": message(body={"text": TEXT}),
+    "a long name": {**message(), "A" * 5000: 1},
+    "a file elsewhere": {"attachments": TEXT, "content": [TEXT]},
+    "a short file": message(attachments=[{"filename": "a", "mimeType": "text/plain", "content": "AAAA"}]),
+    "a list": [TEXT, {"a": TEXT}],
+    "nothing long": {"a": 1},
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("pad", [0, 1, 3999, 4000, 4001, 262_143])
+def test_a_large_body_says_what_it_says(spooled: Spooled, body: Any, pad: int) -> None:
+    text = b" " * pad + json.dumps(body).encode()
+    found = decode_json(spooled(text))
+    assert plain(found) == body
+    assert b"".join(canonical_json(found)) == b"".join(canonical_json(body))
+
+
+def test_files_stay_where_they_are(spooled: Spooled) -> None:
+    found: Any = decode_json(spooled(json.dumps(message()).encode()))
+    assert isinstance(found["attachments"][0]["content"], LargeText)
+    (file,) = convert_body(found, InlineMessage).attachments
+    assert len(file.content) == len(FILE)
+    assert file.content.read() == FILE
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (TEXT[:-1], "This must be base64 text (RFC 4648 4), with its padding."),
+        (TEXT[:5000] + "=" + TEXT[5001:], "This must be base64 text (RFC 4648 4), with its padding."),
+        ("!", "This must be base64 text (RFC 4648 4), with its padding."),
+        (5, "This must be base64 text, not a number."),
+        (None, "This must be base64 text, not null."),
+    ],
+)
+def test_what_is_no_file_is_refused_with_its_place(spooled: Spooled, content: object, says: str) -> None:
+    body = json.dumps(message(attachments=[{"filename": "a", "mimeType": "text/plain", "content": content}])).encode()
+    for form in (body, spooled(body)):
+        with pytest.raises(Invalid) as raised:
+            convert_body(decode_json(form), InlineMessage)
+        assert [(one.path, one.message) for one in raised.value.details] == [("/attachments/0/content", says)]
+
+
+@pytest.mark.parametrize("cut", [-1, -2, 1000, 400_000])
+def test_broken_json_is_told_as_of_a_small_body(spooled: Spooled, cut: int) -> None:
+    text = json.dumps(message()).encode()[:cut]
+    said = []
+    for form in (text, spooled(text)):
+        with pytest.raises(InvalidJson) as raised:
+            decode_json(form)
+        said.append(raised.value.message)
+    assert said[0] == said[1]
+
+
+def test_a_name_given_twice_is_refused(spooled: Spooled) -> None:
+    text = b'{"subject": "a", "subject": "b", "text": "' + TEXT.encode() + b'"}'
+    assert len(text) > LARGE // 2
+    with pytest.raises(InvalidJson, match="twice"):
+        decode_json(spooled(text))
+
+
+# --- Cursors go there and back, and no other text is one ---
+
+
+def encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("position", [0, 1, -1, 10**9 << 4, (1 << 62) - 1, -(1 << 62) + 1])
+def test_a_position_comes_back(position: int) -> None:
+    cursor = encode_cursor(position)
+    assert cursor is not None
+    assert cursor.isascii()
+    assert decode_cursor(cursor) == position
+
+
+def test_no_cursor_is_the_beginning_and_no_position_the_end() -> None:
+    assert decode_cursor(None) is None
+    assert encode_cursor(None) is None
+
+
+BAD = (
+    "",
+    "A",
+    "====",
+    "MTI=x",
+    "not a cursor",
+    "\u0661",
+    encoded(""),
+    encoded(" 1"),
+    encoded("1."),
+    encoded(".1"),
+    encoded("1.0.0"),
+    encoded("01"),
+    encoded("+1"),
+    encoded("-0"),
+    encoded("1_0"),
+    encoded("1.0"),
+    encoded("\u0661"),
+    encoded(str(1 << 62)),
+    encoded("9" * 100),
+)
+
+
+@pytest.mark.parametrize("cursor", BAD)
+def test_any_other_text_is_refused(cursor: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        decode_cursor(cursor)
+    assert caught.value.details[0].path == "cursor"
+
+
+@pytest.mark.parametrize("of", [("acc_1",), ("acc_2", None, "q"), ("acc_1", "\ud800"), ()])
+def test_a_cursor_is_taken_by_its_own_list_only(of: tuple[object, ...]) -> None:
+    cursor = encode_cursor(7, "acc_1", None, "q")
+    assert decode_cursor(cursor, "acc_1", None, "q") == 7
+    with pytest.raises(Invalid) as caught:
+        decode_cursor(cursor, *of)
+    assert caught.value.details[0].path == "cursor"
+    with pytest.raises(Invalid):
+        decode_cursor(encode_cursor(7, *of), "acc_1", None, "q")

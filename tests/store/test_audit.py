@@ -1,12 +1,14 @@
 """The audit chain: whole as it was written, and every meddling is found at its row."""
 
+import hmac
+import os
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from mailbox_appliance.errors import LogBeingChecked
-from mailbox_appliance.store.audit import SYSTEM_ACTOR, ActByOther, Actor, Audit, AuditBreak, AuditCheck
+from mailbox_appliance.store.audit import SYSTEM_ACTOR, ActByOther, Actor, Audit, AuditBreak, AuditCheck, Mac
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
@@ -280,3 +282,18 @@ def test_the_chain_is_looked_at_while_rows_are_written(store: Store, audit: Audi
     finally:
         stop.set()
         writer.join()
+
+
+# --- The codes are those of the standard library's HMAC ---
+
+
+@pytest.mark.parametrize("key", [b"", b"k", bytes(32), bytes(range(32)), bytes(range(100, 164))])
+def test_it_is_hmac(key: bytes) -> None:
+    mac = Mac(key)
+    for text in (b"", b"x", os.urandom(63), os.urandom(64), os.urandom(1000)):
+        assert mac.digest(text) == mac.digest(text) == hmac.digest(key, text, "sha256")
+
+
+def test_a_long_key_is_refused() -> None:
+    with pytest.raises(ValueError):
+        Mac(bytes(65))

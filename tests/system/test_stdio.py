@@ -36,7 +36,7 @@ def test_it_serves_all_the_same_and_its_exit_code_tells(tmp_path: Path, how: str
 
 def test_no_other_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from mailbox_appliance.system import processes; processes.reopen_closed_streams();"
+        "import os, sys; from mailbox_appliance.system import stdio; stdio.reopen_closed_streams();"
         f"handle = os.open('{tmp_path}/file', os.O_CREAT | os.O_WRONLY); print('lost'); sys.exit(40 + handle)"
     )
     done = subprocess.run(["/bin/sh", "-c", f'exec "{sys.executable}" -c "{program}" <&- >&- 2>&-'], check=False)
