@@ -42,6 +42,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("service",),
     ("__main__",),
 )
+#: Programs of a user, which reach an appliance by its API alone.
+CLIENTS = ("client", "cli", "tray")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 #: Where a library may be imported.
@@ -132,10 +134,12 @@ def _inside(module: str, imported: Import) -> str | None:
     here, there = _room(module), _room(imported.name)
     if there not in FLOOR:
         return f"{imported.name} has no floor; give it one in tests/test_floors.py"
-    if here == "options":
-        return "options imports nothing of ours"
+    if here in CLIENTS and there not in (*COMMON, *CLIENTS, "version"):
+        return f"{here} is a client and knows {there}"
     if "store.formats." in module and imported.name.endswith(".tables"):
         return "a format does not know today's tables"
+    if there == "client" and here not in CLIENTS:
+        return f"{here} is no client and knows client"
     if imported.typing or here == there or FLOOR[there] < FLOOR[here]:
         return None
     if FLOOR[there] > FLOOR[here]:
@@ -239,7 +243,7 @@ def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str
     ("module", "source", "complaint"),
     [
         ("web.app", "from mailbox_appliance.operations import sending", None),
-        ("mail.parse", "from mailbox_appliance.model.records import Message", None),
+        ("mail.parse", "from mailbox_appliance.model.messages import Message", None),
         ("logs", "from mailbox_appliance.clock import Clock", None),
         ("store.folders", "from mailbox_appliance.store.tables import FOLDERS", None),
         ("store.database", "import apsw", None),
@@ -252,8 +256,10 @@ def test_a_door_does_not_load_what_it_does_not_need(module: str, not_loaded: str
         ("store.folders", "\nfrom mailbox_appliance import remote", "2: store knows its neighbour remote"),
         ("store.folders", "def f():\n    import mailbox_appliance.web.app", "2: store looks up to web"),
         ("model.messages", "from mailbox_appliance.mail import address", "1: model looks up to mail"),
-        ("cli.main", "from mailbox_appliance.web.app import app", "1: cli knows its neighbour web"),
-        ("options", "from mailbox_appliance.errors import Problem", "1: options imports nothing of ours"),
+        ("cli.main", "from mailbox_appliance.web.app import app", "1: cli is a client and knows web"),
+        ("cli.main", "from mailbox_appliance.store.store import Store", "1: cli is a client and knows store"),
+        ("client.http", "from mailbox_appliance.mail import address", "1: client is a client and knows mail"),
+        ("web.app", "from mailbox_appliance.client.http import ApiClient", "1: web is no client and knows client"),
         ("version", "from mailbox_appliance.errors import Problem", "1: version looks up to errors"),
         ("web.app", "from mailbox_appliance.helpers import x", "1: mailbox_appliance.helpers has no floor"),
         ("store.formats.format_5", "from mailbox_appliance.store.tables import X", "1: a format does not know"),

@@ -5,10 +5,10 @@ Only here: peewee and apsw. No network, no rules of mail, no permissions. Rows d
 store              a data directory opened, with one part for each kind of thing in it; the stored settings
 open_file          the lock of the directory, the format of the file, whether its key fits
 key                the key file, its slots, where it lies
-database           connections and transactions under peewee and APSW
+database           connections and transactions under peewee and APSW; errors of disk and SQLite
 schema             which tables and triggers there must be; triggers are put back
 tables             the tables as peewee knows them
-files              crash-safe writing, free disk space, errors of disk and SQLite
+files              crash-safe writing, free disk space, where the certificate of HTTPS lies
 exclusive_job      long work, one job at a time
 accounts           mailboxes, sender addresses, OAuth applications and log-ins
 members            members and the hash of their password

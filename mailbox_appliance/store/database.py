@@ -291,8 +291,7 @@ DATABASE_ERRORS = (apsw.Error, peewee.DatabaseError)
 UNIQUE_VIOLATIONS = (apsw.ConstraintError, peewee.IntegrityError)
 
 
-# ---
-# What the disk or SQLite could not do with a data directory, told so that an operator knows what to do about it.
+# --- Errors of the disk and of SQLite, as an operator reads them ---
 #
 # Where nothing at all is free SQLite does not say that the disk is full: the index of its log cannot be made, which
 # is a "disk I/O error". So the disk is asked.

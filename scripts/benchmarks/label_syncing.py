@@ -61,7 +61,7 @@ def _synced(folder: Path, port: int, count: int) -> float:
 def _read_all(port: int, count: int) -> float:
     with ImapMailbox.open(_endpoint(port), ca_file="", timeout=30) as mailbox:
         began = time.perf_counter()
-        news = mailbox.news("[Gmail]/All Mail", None, 0)
+        news = mailbox.folder_news("[Gmail]/All Mail", None, 0)
         took = time.perf_counter() - began
     assert len(news.changed) == count
     assert "Label 7" in news.changed[7]

@@ -79,8 +79,8 @@ def _fill(data: Path, count: int) -> tuple[str, str]:
                 fetched(uid, [*flags], after=uid * 60), provider_id=str(uid), provider_thread_id=str(uid // 3)
             )
             batch.append((came, parsed(f"<{uid}@x>", subject=f"message {uid}")))
-        store.mirror.add_headers(labeled.folder(), batch)
-        store.mirror.add_headers(plain.folder(), [(_without_labels(came), said) for came, said in batch])
+        store.mailbox_writer.add_headers(labeled.folder(), batch)
+        store.mailbox_writer.add_headers(plain.folder(), [(_without_labels(came), said) for came, said in batch])
     with store.database.transaction():  # nothing listens there
         store.database.change("UPDATE accounts SET connection = replace(connection, 'imap.example.test', '127.0.0.1')")
     store.close()

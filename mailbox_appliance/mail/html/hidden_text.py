@@ -1,4 +1,4 @@
-"""HTML without its hidden text, and whether a message's plain text says the same as its HTML."""
+"""HTML without its hidden text, as HTML of a few safe elements and attributes."""
 
 import re
 from collections import Counter
