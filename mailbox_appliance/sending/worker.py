@@ -189,6 +189,9 @@ log = logging.getLogger(__name__)
 MOST_THREADS = 48
 #: Scheduled operations of one mailbox that wait here; what else is due waits in the store.
 MOST_WAITING = 64
+#: Operations that keep the row of our copy while they wait. Beyond them a copy's row is read from the message again:
+#: a server that stalls lets thousands wait, with up to 250 KiB each.
+MOST_ROWS = 64
 _IDLE_SECONDS = 20.0  # after which a thread that nobody needs ends: each has its own connection to the store
 _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
@@ -326,7 +329,8 @@ class Sender:
         with self._changed:
             ticket = self._tickets.get(operation_id)
             if ticket is None:
-                ticket = self._tickets[operation_id] = Ticket(operation_id, line, interrupted, row)
+                kept = row if len(self._tickets) < MOST_ROWS else None
+                ticket = self._tickets[operation_id] = Ticket(operation_id, line, interrupted, kept)
                 self._queue.add(ticket)
                 if self._stopping:
                     ticket.done.set()  # it stands in the journal, and is taken up at the next start

@@ -259,10 +259,7 @@ class Pool:
                 self._enqueue(task, is_answering=is_heard)
 
     def stop(self, timeout: float) -> None:
-        """End the threads, each after the turn that it is at; waits so many seconds for all of them.
-
-        Then it stops watching, for which it waits as long again at most.
-        """
+        """End the threads, each after the turn that it is at, then the watcher; waits about so many seconds for all."""
         with self._changed:
             self._is_stopped = True
             self._queue.clear()
@@ -273,7 +270,7 @@ class Pool:
             thread.join(max(0.0, deadline - time.monotonic()))
         if self._watch_thread is not None:
             self._watcher.stop()
-            self._watch_thread.join(timeout)
+            self._watch_thread.join(max(0.1, deadline - time.monotonic()))
             if not self._watch_thread.is_alive():
                 self._watcher.close()
 

@@ -348,3 +348,23 @@ def test_a_thread_that_is_idle_keeps_nothing_of_the_message_it_sent(
     (ticket,) = tickets
     wait_until(lambda: ticket() is None, lambda: f"{ticket()} is kept", 5)
     assert sending_threads() > 0
+
+
+def test_of_many_that_wait_few_keep_the_row_of_their_copy(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stalls lets thousands wait; their rows would fill the memory."""
+    monkeypatch.setattr(worker, "MOST_ROWS", 2)
+    sender, tickets = patient.desk.appliance.sender, list[worker.Ticket]()
+    submit = sender.submit
+
+    def submitted(operation_id: str, account_id: str, row: ParsedMessage | None) -> worker.Ticket:
+        tickets.append(submit(operation_id, account_id, row))
+        return tickets[-1]
+
+    monkeypatch.setattr(sender, "submit", submitted)
+    patient.smtp.at("mail", Stall())
+    asked = [patient.desk.begin(patient.account, a_message()) for _ in range(4)]
+    wait_until(lambda: len(tickets) == 4, lambda: f"{len(tickets)} wait", 10)
+    assert sum(ticket.row is not None for ticket in tickets) == 2
+    patient.smtp.at("mail", None)
+    patient.smtp.release("mail")
+    assert [each.result(20).data["status"] for each in asked] == ["succeeded"] * 4

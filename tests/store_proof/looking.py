@@ -155,4 +155,6 @@ def main_loop() -> None:
 
 
 if __name__ == "__main__":
-    main_loop()
+    from tests.store_proof import looking  # what is pickled has this module's name, not that of a program
+
+    looking.main_loop()

@@ -296,7 +296,7 @@ def test_nothing_in_the_package_listens_but_these_listeners() -> None:
         or name.endswith("HTTPServer")
     }
     # A command that waits for the browser of a sign-in listens for as long, on this computer (RFC 8252 7.3).
-    assert found == {"web/server/server.py:TcpWSGIServer", "cli/oauth_sign_in.py:ThreadingHTTPServer"}
+    assert found == {"web/server/server.py:TcpWSGIServer", "cli/loopback.py:ThreadingHTTPServer"}
 
 
 def _names(tree: ast.AST) -> Iterable[str]:

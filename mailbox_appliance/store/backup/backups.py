@@ -234,8 +234,6 @@ def _week_of(moment: datetime) -> Hashable:
     return moment.astimezone(UTC).isocalendar()[:2]
 
 
-log = logging.getLogger(__name__)
-
 _CONFIG: SectionName = "config.toml"
 
 
