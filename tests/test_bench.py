@@ -1,5 +1,7 @@
 """What `scripts/bench` can measure is documented; measuring itself is no test, since times depend on the machine."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +103,15 @@ finally:
     assert with_something >= 24
     with next(tmp_path.rglob("mailbox.db")).open("rb") as file:
         assert (file.read(15) == b"SQLite format 3") == is_plain
+
+
+@pytest.mark.parametrize("program", ["benchmarks.unassisted", "benchmarks.plain"])
+def test_a_service_that_is_made_for_a_measurement_serves(tmp_path: Path, program: str) -> None:
+    argv = (sys.executable, "-m", program, "--data-dir", str(tmp_path / "data"), "serve", "--port", "0", "--ready-json")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        ready = process.stdout.readline()
+        process.terminate()
+        assert json.loads(ready or "{}").get("event") == "ready", process.stderr.read()

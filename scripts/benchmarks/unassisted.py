@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 ARGV = (sys.executable, "-m", "benchmarks.unassisted")
-_DOOR = "mailbox_appliance.mcp_server.http"
+_ENDPOINT = "mailbox_appliance.mcp_server.http"
 
 
 class Wall:
@@ -24,9 +24,9 @@ class Wall:
 
 def wall_up() -> None:
     """From now on this process has no MCP endpoint."""
-    instead = ModuleType(_DOOR)
-    instead.Door = Wall  # type: ignore[attr-defined]
-    sys.modules[_DOOR] = instead
+    instead = ModuleType(_ENDPOINT)
+    instead.McpEndpoint = Wall  # type: ignore[attr-defined]
+    sys.modules[_ENDPOINT] = instead
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ Told = tuple[int, str | None, str | None]
 
 #: Asked with the code of the data directory, not with a credential; see `test_set_up.py`.
 SET_UP = "POST /setup"
-#: What `status` does besides on a terminal; see tests/test_crashes.py.
+#: What `status` does besides on a terminal; see tests/system/test_crashes.py.
 DISMISS = "POST /admin/crashes/{trace}/dismiss"
 _OF_STATUS = {200: 0, 400: 2, 401: 4, 403: 4, 404: 2}
 

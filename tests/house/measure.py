@@ -95,10 +95,10 @@ class House:
 
         def chain(name: str) -> list[str]:
             if name not in longest:
-                longest[name] = [name, *max((chain(other) for other in graph[name]), key=len, default=[])]
+                longest[name] = [name, *max((chain(other) for other in sorted(graph[name])), key=len, default=[])]
             return longest[name]
 
-        return max((chain(name) for name in graph), key=len)
+        return max((chain(name) for name in sorted(graph)), key=len)
 
     def slices(self) -> list[str]:
         """Small modules that one neighbor of their folder alone imports."""
