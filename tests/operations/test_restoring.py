@@ -1,4 +1,4 @@
-"""Restoring through the API: what is refused and why, and what is handed to `service` (tests/service/test_service.py)."""
+"""Restoring through the API: what is refused and why, and what `service` is given (tests/service/test_service.py)."""
 
 from pathlib import Path
 from typing import Any
