@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mailbox_appliance import logs, settings
@@ -22,9 +23,11 @@ from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.database import failures_as_unusable
 from mailbox_appliance.store.files import DATABASE_FILE, RUN_FILE, write_private
 from mailbox_appliance.store.key import find_key_file, load_passphrase
-from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system import crashes, files, stdio
 from mailbox_appliance.version import __version__
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +140,7 @@ def _has_key_without_store(data_dir: Path) -> bool:
     return has_key and not os.path.lexists(data_dir / DATABASE_FILE)
 
 
-def _log_upgrade(upgraded: UpgradeResult | None) -> None:
+def _log_upgrade(upgraded: "UpgradeResult | None") -> None:
     """What opening the store did, which was before there was a log."""
     if upgraded is not None:
         log.info("the store was upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})

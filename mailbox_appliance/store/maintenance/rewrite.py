@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -33,8 +34,10 @@ from mailbox_appliance.store.open_file import DirectoryLock
 from mailbox_appliance.store.restore import swap
 from mailbox_appliance.store.schema import TABLES, TRIGGERS
 from mailbox_appliance.store.store import Store
-from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system.files import sync_file
+
+if TYPE_CHECKING:
+    from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 
 # --- Replacing the database and the key file of a store that nobody uses ---
 
@@ -124,7 +127,7 @@ class CompactResult:
 
     bytes_before: int
     bytes_after: int
-    upgraded: UpgradeResult | None
+    upgraded: "UpgradeResult | None"
 
 
 def compact_closed_store(
@@ -201,7 +204,7 @@ class RekeyResult:
     """
 
     audit: AuditCheck
-    upgraded: UpgradeResult | None
+    upgraded: "UpgradeResult | None"
 
 
 def rekey_closed_store(

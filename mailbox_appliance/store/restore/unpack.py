@@ -30,7 +30,6 @@ from mailbox_appliance.store.key import (
 )
 from mailbox_appliance.store.maintenance.rewrite import reencrypt_database
 from mailbox_appliance.store.restore.swap import find_same_slots
-from mailbox_appliance.store.upgrade.upgrade import upgrade_store
 
 _OTHER_FILES: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 _SCRATCH = "unpacked"
@@ -112,6 +111,9 @@ def _inspect_and_upgrade(
         return summarize_unpacked(container, scratch / DATABASE_FILE, progress), ()
     summary = summarize_backup(container, scratch, progress)
     try:
+        # Loaded only for a backup of an older release.
+        from mailbox_appliance.store.upgrade.upgrade import upgrade_store
+
         upgraded = upgrade_store(scratch, scratch / KEY_FILE, clock, progress)
     except StoreUnusable as error:
         if not is_pre_restore(container):
