@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.console.browsers import launch
 from tests.console.house import House
 from tests.console.walker import PROFILE, Walker
 from tests.servers.dovecot import MailServer
+
+#: Milliseconds: beside other work a page takes longer than the five seconds that are usual.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ class Walker:
             assert browser is not None
             context = browser.new_context(**PROFILE)
         self.context: BrowserContext = context
-        self.context.set_default_timeout(8_000)
+        self.context.set_default_timeout(20_000)
         #: What the browser complained of: errors, warnings, breaches of the policy, requests that failed.
         self.complaints: list[str] = []
         self._refusals: set[int] = set()

@@ -198,7 +198,10 @@ def test_a_child_that_does_not_work_at_all_is_given_up(
     batch = sources(50)
     for _ in range(6):
         assert parsers.begin(batch).result() == [read(source) for source in batch]
-    assert len(started) == (6 if "400" in code else 3)  # this one begins as a child that works
+    if "400" in code:  # it begins as a child that works; one or two are started for a batch, as its end is seen or not
+        assert 6 <= len(started) <= 12
+    else:
+        assert len(started) == 3
 
 
 def test_the_child_knows_no_secrets_and_ends_with_its_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
