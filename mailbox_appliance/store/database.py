@@ -46,6 +46,8 @@ def set_cipher_key(connection: Any, cipher: str, key: bytes) -> None:
 
 #: Connections that are being closed, for good.
 _closing: "weakref.WeakSet[Any]" = weakref.WeakSet()
+#: Held while a connection is added to those that are open, and while these are listed: a set must not grow meanwhile.
+_opened_lock = threading.Lock()
 
 
 class _Cursor(apsw.Cursor):
@@ -79,7 +81,8 @@ class _EncryptedDatabase(APSWDatabase):
         super().__init__(str(file), pragmas=pragmas, timeout=BUSY_SECONDS)
 
     def _add_conn_hooks(self, conn: Any) -> None:
-        self._opened.add(conn)
+        with _opened_lock:
+            self._opened.add(conn)
         conn.cursor_factory = _Cursor
         # peewee closes a connection whose file cannot be read; the log must not be folded into such a file.
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -237,7 +240,7 @@ class Database:
             self._connecting.release()
         try:
             # Each is closed, whatever became of those before it.
-            return not [one for one in list(self._opened) if not _close(one, deadline)] and is_alone
+            return not [one for one in self._list_opened() if not _close(one, deadline)] and is_alone
         finally:
             if has_turn:
                 self._writing.release()
@@ -249,9 +252,13 @@ class Database:
         self.disable_checkpoints()
         self.close()
 
+    def _list_opened(self) -> list[Any]:
+        with _opened_lock:
+            return list(self._opened)
+
     def disable_checkpoints(self) -> None:
         """Let no connection that is open now fold a log into a file, its own or an attached one's."""
-        for connection in list(self._opened):
+        for connection in self._list_opened():
             with suppress(apsw.ConnectionClosedError):  # one that failed while it was made
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
