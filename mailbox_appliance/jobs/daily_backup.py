@@ -43,7 +43,7 @@ class DailyBackup:
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Make no more; one that is being made is given up."""
+        """Stop making backups, and give up one that is under way."""
         self._task.stop(timeout)
 
     def warning(self) -> str | None:

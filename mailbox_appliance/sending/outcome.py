@@ -65,7 +65,7 @@ class ClockGuard:
         self._since = 0.0
 
     def is_trusted(self) -> bool:
-        """Asked now; who asks more often learns sooner of a jump."""
+        """Whether the wall clock has run for a while without a jump. A jump is noticed by the next call."""
         with self._lock:
             seen, passed = self._started_at(), self._clock.monotonic()
             if seen - self._believed > _JUMP:

@@ -88,7 +88,7 @@ SELECT 1 FROM delivery_operations d JOIN accounts a ON a.id = d.account_id WHERE
 
 @dataclass(frozen=True)
 class DeliveryOutcome:
-    """The status that an operation gets, and what is told with it."""
+    """The final status of an operation, its error code and warnings, and the reply of the server."""
 
     status: DeliveryStatus
     code: str | None = None

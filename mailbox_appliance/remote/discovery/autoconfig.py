@@ -124,7 +124,7 @@ class _AutoconfigReader:
         self._text = ""
 
     def refuse_doctype(self, *_: object) -> None:
-        """A document type: what entities would come from."""
+        """Refuse a document type, which could declare entities. Raises ValueError."""
         raise ValueError("a document type")
 
     def start_element(self, name: str, attributes: dict[str, str]) -> None:
