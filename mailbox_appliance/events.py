@@ -117,4 +117,4 @@ class Events:
             try:
                 listener(event)
             except Exception:  # a listener's fault must not become the publisher's
-                log.exception("a listener failed", extra={"event": type(event).__name__})
+                log.exception("listener_failed", extra={"kind": type(event).__name__})

@@ -14,6 +14,7 @@ from typing import TextIO
 import msgspec
 
 from mailbox_appliance.clock import from_millis, to_timestamp
+from mailbox_appliance.log_events import EVENTS, LIBRARY_EVENT
 from mailbox_appliance.system import ownership
 
 #: The id of the request being answered in this thread, set by the interface that received it.
@@ -35,11 +36,13 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
+        is_ours = record.msg in EVENTS
         line: dict[str, object] = {
             "at": to_timestamp(from_millis(int(record.created * 1000))),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": record.msg if is_ours else LIBRARY_EVENT,
+            "message": EVENTS[record.msg] if is_ours else record.getMessage(),
         }
         if (current := request_id.get()) is not None:
             line["requestId"] = current
@@ -146,7 +149,7 @@ def reopen() -> None:
             try:
                 handler.reopen()
             except OSError:
-                logging.getLogger(__name__).exception("the log file could not be opened again; the old one goes on")
+                logging.getLogger(__name__).exception("log_reopen_failed")
 
 
 def configure(

@@ -36,7 +36,7 @@ def test_a_failing_listener_is_logged_and_keeps_nobody_from_hearing(caplog: pyte
     with caplog.at_level(logging.ERROR):
         events.publish(AccountAdded("acc_1"))
     assert heard == [AccountAdded("acc_1")]
-    assert [(record.levelname, vars(record)["event"]) for record in caplog.records] == [("ERROR", "AccountAdded")]
+    assert [(record.levelname, vars(record)["kind"]) for record in caplog.records] == [("ERROR", "AccountAdded")]
 
 
 def test_a_listener_may_subscribe_and_publish() -> None:

@@ -23,6 +23,7 @@ COMMON = (
     "clock",
     "settings",
     "logs",
+    "log_events",
     "concurrency",
     "metrics",
     "system",

@@ -1,7 +1,9 @@
 """Log lines are JSON with ids, and tell nothing that a server or a message said."""
 
+import ast
 import json
 import logging
+import re
 import shutil
 import stat
 import sys
@@ -11,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from mailbox_appliance import logs
+from mailbox_appliance.log_events import EVENTS
+
+_LOG_CALL = re.compile(r"(log|logging\.getLogger\(__name__\))\.(debug|info|warning|error|exception|log)")
 
 
 @pytest.fixture
@@ -44,11 +49,32 @@ def test_a_line() -> None:
     expected = {
         "level": "warning",
         "logger": "room.part",
-        "event": "folder fld_1 is new",
+        "event": "library_message",
+        "message": "folder fld_1 is new",
         "accountId": "acc_1",
         "seconds": 0.5,
     }
     assert line == expected
+
+
+def test_a_line_of_an_event_has_its_sentence() -> None:
+    line = formatted("service_stopped", seconds=0.5)
+    assert (line["event"], line["message"], line["seconds"]) == ("service_stopped", "The service has stopped.", 0.5)
+
+
+def logged_names() -> Iterator[str]:
+    """The first argument of each log call of the package, as written."""
+    for file in sorted((Path(__file__).parent.parent / "mailbox_appliance").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and _LOG_CALL.fullmatch(ast.unparse(node.func)):
+                yield ast.unparse(node.args[node.func.attr == "log"]).strip("'")  # type: ignore[attr-defined]
+
+
+def test_every_log_call_names_an_event_of_the_catalog() -> None:
+    assert set(logged_names()) == EVENTS.keys()
+    assert [name for name in EVENTS if not re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", name)] == []
+    assert [sentence for sentence in EVENTS.values() if not re.fullmatch(r"[A-Z].*\.", sentence)] == []
+    assert len(set(EVENTS.values())) == len(EVENTS)
 
 
 def test_what_is_no_json_and_line_breaks_are_told_apart() -> None:
@@ -89,9 +115,9 @@ def test_the_file_is_private_and_rotated(tmp_path: Path, capsys: pytest.CaptureF
     assert all(file.stat().st_size <= 10_000 for file in folder.iterdir())
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert json.loads((folder / "appliance.log").read_text().splitlines()[-1])["event"] == "look here"
+    assert json.loads((folder / "appliance.log").read_text().splitlines()[-1])["message"] == "look here"
     [shown] = capsys.readouterr().err.splitlines()
-    assert json.loads(shown)["event"] == "look here"
+    assert json.loads(shown)["message"] == "look here"
 
 
 @pytest.mark.usefixtures("_restored")

@@ -84,11 +84,11 @@ class DailyBackup:
             return
         except Problem as problem:
             if not self._task.is_stopping:
-                log.error("the daily backup could not be made", extra={"code": problem.code, "why": problem.message})
+                log.error("daily_backup_failed", extra={"code": problem.code, "why": problem.message})
                 self._record_failure(problem.message)
             return
         except Exception:
-            log.exception("the daily backup could not be made")
+            log.exception("daily_backup_failed")
             self._record_failure("The log tells why.")
             return
         self._failed, self._newest = None, from_timestamp(made.created_at)
@@ -140,7 +140,7 @@ class DiskSpaceWatch:
         file, facts = self._store.folder / DATABASE_FILE, {"free_bytes": self._store.free_bytes}
         if not self._is_low and (warning := files.low_room_warning(file, low)):
             self._is_low = True
-            log.warning(warning, extra=facts)
+            log.warning("disk_space_low", extra=facts | {"why": warning})
         elif self._is_low and not files.low_room_warning(file, low + low // 10):
             self._is_low = False
-            log.info("The disk of the store has room again.", extra=facts)
+            log.info("disk_space_recovered", extra=facts)

@@ -53,7 +53,7 @@ class LicenceCheck:
         now = self._clock.now()
         self._save_result(found, found.with_confirmation(now) if is_good else found.with_failed_confirmation(now))
         if not is_good:
-            log.warning("the licence was not confirmed", extra={"reason": reason})
+            log.warning("license_not_confirmed", extra={"reason": reason})
 
     def _is_due(self, found: InstalledLicence) -> bool:
         now = self._clock.now()

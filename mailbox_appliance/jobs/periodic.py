@@ -46,6 +46,6 @@ class PeriodicTask:
                 self._task()
             except Exception:  # a full disk, a damaged page, say: it is looked at again
                 if not self._stopping.is_set():
-                    log.exception("something could not be looked after", extra={"what": self._name})
+                    log.exception("periodic_task_failed", extra={"what": self._name})
             if not self._stopping.is_set():
                 self._wakeup.wait(self._every)

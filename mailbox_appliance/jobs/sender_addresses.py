@@ -61,7 +61,7 @@ class SenderAddressRefresher:
             return True
         except RemoteFault as fault:
             facts = {"account": account_id, "fault": fault.kind, "named": fault.name}
-            log.info("a provider does not tell what a mailbox may send as", extra=facts)
+            log.info("sender_addresses_unavailable", extra=facts)
             return False
         if told is not None:
             self._store.sender_addresses.set_from_provider(account_id, told)

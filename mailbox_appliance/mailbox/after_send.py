@@ -89,7 +89,7 @@ class PostSendTasks:
                 if kind in (None, chore.kind):
                     self._run_task(chore, threading.Event())
         except DATABASE_ERRORS:
-            log.exception("a chore after a delivery could not be recorded", extra={"operation": operation_id})
+            log.exception("after_send_task_not_recorded", extra={"operation": operation_id})
 
     def _run_task(self, chore: PostSendTask, stopping: threading.Event) -> None:
         with self._locks.lock(chore.operation_id):
@@ -110,7 +110,7 @@ class PostSendTasks:
             except Unsupported:
                 self._postpone(chore, "unsupported")
             except Exception:  # a fault of ours holds up none of the others
-                log.exception("a chore after a delivery failed", extra={"operation": chore.operation_id})
+                log.exception("after_send_task_failed", extra={"operation": chore.operation_id})
                 self._postpone(chore, "internal")
             else:
                 self._store.schedule.finish_chore(chore, warning)
@@ -119,10 +119,10 @@ class PostSendTasks:
         facts = {"operation": chore.operation_id, "chore": chore.kind, "fault": fault}
         tries = chore.attempts + 1
         if tries >= MAX_ATTEMPTS and chore.kind in _GIVEN_UP:
-            log.warning("a chore after a delivery is given up", extra=facts)
+            log.warning("after_send_task_abandoned", extra=facts)
             self._store.schedule.finish_chore(chore, _GIVEN_UP[chore.kind])
             return
-        log.info("a chore after a delivery is put off", extra=facts)
+        log.info("after_send_task_postponed", extra=facts)
         wait = clock.retry_delay(tries, _FIRST_WAIT, _LONGEST_WAIT)
         self._store.schedule.postpone_chore(chore, self._clock.now() + timedelta(seconds=wait))
 
@@ -141,7 +141,7 @@ class PostSendTasks:
             return
         work = self._store.deliveries.get_work(chore.operation_id)
         if not len(work.wire):
-            log.error("a message that was to be kept is not there", extra={"operation": chore.operation_id})
+            log.error("message_to_keep_missing", extra={"operation": chore.operation_id})
             return
         now = self._clock.now()
         source = with_bcc(with_date(work.wire, now), work.bcc_header)

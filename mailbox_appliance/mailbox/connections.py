@@ -202,7 +202,7 @@ def _close_within(place: _Slot, within: float) -> None:
         if place.cut is not None:
             place.cut()
         if not place.turn.acquire(timeout=within):
-            log.warning("a connection is still in use")
+            log.warning("mail_connection_in_use")
             return
     try:
         _close_now(place)

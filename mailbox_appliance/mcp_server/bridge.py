@@ -146,7 +146,7 @@ class SdkBridge:
         try:
             asyncio.run(self._serve())
         except Exception:
-            log.exception("the event loop of the tools has ended")
+            log.exception("mcp_loop_ended")
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -161,7 +161,7 @@ class SdkBridge:
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    log.error("a fault in the event loop of the tools", exc_info=context.get("exception"))
+    log.error("mcp_loop_error", exc_info=context.get("exception"))
 
 
 def _check_message(body: bytes, version: str | None) -> None:

@@ -39,14 +39,14 @@ def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> To
             return tool.handler(asked, arguments)
         except Problem as problem:
             if render.is_internal_error(problem):
-                log.exception("tool failed", extra={"tool": tool.name})
+                log.exception("mcp_tool_failed", extra={"tool": tool.name})
             rename_places(problem)
             return render.present_error(problem, request_id)
         except Exception as error:
             if is_disk_full(error, asked.appliance.folder):
-                log.error("the disk of the store is full, so a tool failed", extra={"tool": tool.name})
+                log.error("mcp_tool_disk_full", extra={"tool": tool.name})
                 return render.present_error(Problem(), request_id, told=DISK_FULL_MESSAGE)
-            log.exception("tool failed", extra={"tool": tool.name})
+            log.exception("mcp_tool_failed", extra={"tool": tool.name})
             return render.present_error(Problem(), request_id)
 
 

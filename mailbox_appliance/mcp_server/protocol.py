@@ -201,7 +201,7 @@ async def _list_tools(context: Any, params: types.PaginatedRequestParams | None)
     try:
         return types.ListToolsResult(tools=await exchange.run_in_thread(lambda: _list_for_caller(exchange)))
     except Exception as error:  # the SDK would show its text
-        log.exception("tools were not listed")
+        log.exception("mcp_list_failed")
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
 
 
@@ -214,7 +214,7 @@ async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types
     except call.UnknownTool:
         raise MCPError(code=types.INVALID_PARAMS, message=_UNKNOWN_TOOL) from None
     except Exception as error:  # the SDK would show its text
-        log.exception("a tool gave no result")
+        log.exception("mcp_call_failed")
         raise MCPError(code=types.INTERNAL_ERROR, message=_FAULT) from error
 
 

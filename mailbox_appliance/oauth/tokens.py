@@ -264,10 +264,10 @@ class AccessTokens:
         try:
             is_so = self._store.accounts.note_refused_token(account_id, refresh_token, account_error_of(fault))
         except Exception:
-            log.exception("the status of a mailbox was not noted", extra={"accountId": account_id})
+            log.exception("account_status_not_recorded", extra={"accountId": account_id})
             return True
         if is_so:
-            log.warning("a provider gives access no more", extra={"accountId": account_id, "fault": fault.name})
+            log.warning("oauth_access_lost", extra={"accountId": account_id, "fault": fault.name})
         return is_so
 
     def _note_fault(self, need: _TokenSlot, refresh_token: str, fault: RemoteFault) -> None:

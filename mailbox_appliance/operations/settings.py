@@ -90,7 +90,7 @@ def ensure_certificate(appliance: Appliance, actor: Actor) -> bool:
     with _record_change(appliance, actor, "certificate.make") as recorded:
         is_made = files.ensure(own_names(appliance.settings), appliance.clock.now(), recorded)
     if is_made and was_lost:
-        log.warning("the files of the certificate were gone, so another one was made")
+        log.warning("certificate_recreated")
     return is_made
 
 
@@ -279,7 +279,7 @@ def _restore_values(appliance: Appliance, caller: Caller, before: StoredValues) 
         with suppress(HttpsNotOffered):  # it was off before as well
             appliance.apply_stored_settings()
     except Exception:
-        log.exception("settings could not be put back", extra={"settings": [*before]})
+        log.exception("settings_rollback_failed", extra={"settings": [*before]})
 
 
 def _put_value(appliance: Appliance, name: str, value: object) -> None:

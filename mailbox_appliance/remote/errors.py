@@ -601,7 +601,7 @@ def marking_faults(contact: Contact) -> Iterator[Contact]:
 
 def hide_cause(fault: RemoteFault) -> RemoteFault:
     """Return the one fault that stands for every near port without a mail server. Log the cause for the operator."""
-    log.info("a near mail server cannot be used", extra={"server": fault.server, "fault": fault.name or fault.kind})
+    log.info("local_mail_server_unusable", extra={"server": fault.server, "fault": fault.name or fault.kind})
     reason = (
         f"No usable {SERVER_NAMES[fault.server]} server answered at this host and port. Check host, port, security and"
         " certificate. For private addresses only administrators see the exact cause: ask one to look into the log."

@@ -103,7 +103,7 @@ class DeliveryAttempt:
             return TemporaryFailure("unavailable")
         except Exception:  # a fault of ours, a full disk: what the server may have got decides all the same
             phase = self._progress.phase
-            log.exception("handing over failed", extra={"operation": self._operation_id, "phase": phase})
+            log.exception("submission_failed", extra={"operation": self._operation_id, "phase": phase})
             return Uncertain() if phase is Phase.DOT else TemporaryFailure("internal")
 
     def _attempt(self) -> Verdict:
@@ -116,7 +116,7 @@ class DeliveryAttempt:
             if login is None or login.provider != "outlook" or fault.name != _SMTP_IS_OFF:
                 raise
         # It was said at the login: nothing of the message has gone anywhere.
-        log.info("a mailbox sends by Graph from now on", extra={"account": self._work.account_id})
+        log.info("graph_sending_enabled", extra={"account": self._work.account_id})
         self._store.oauth_logins.set_sends_via(self._work.account_id, "graph")
         return self._deliver_by_graph()
 

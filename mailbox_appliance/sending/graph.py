@@ -223,7 +223,9 @@ class GraphDelivery:
         try:
             self._logins.get_graph(self._work.account_id).delete_draft(self._token, self._draft)
         except Exception as error:  # noqa: BLE001 - it is said out of courtesy
-            log.warning("a draft was left", extra={"operation": self._work.operation_id, "error": type(error).__name__})
+            log.warning(
+                "graph_draft_not_deleted", extra={"operation": self._work.operation_id, "error": type(error).__name__}
+            )
 
     def _create_draft(self, graph: Graph, token: str, mime: bytes) -> Verdict:
         """Keep the draft, and know it by its id; Continue where it may be sent."""
@@ -276,7 +278,7 @@ class GraphDelivery:
         if fault.name == "token_refused":
             raise fault
         facts = {"operation": self._work.operation_id, "fault": fault.kind, "named": fault.name}
-        log.warning("a draft of an earlier attempt may be left", extra=facts)
+        log.warning("graph_earlier_draft_left", extra=facts)
 
     def _send_draft(self, graph: Graph) -> Verdict:
         assert self._draft is not None  # noqa: S101 - it has just been made
@@ -364,6 +366,6 @@ class GraphDrafts:
             graph = self._logins.get_graph(account_id)
             self._logins.use_token(account_id, "graph", lambda token: clear(graph, token))
         except (NotFound, RemoteFault) as error:
-            log.warning("a draft may be left", extra={"account": account_id, "error": type(error).__name__})
+            log.warning("graph_draft_left", extra={"account": account_id, "error": type(error).__name__})
         except Exception:  # what is left lies among the drafts, for a person
-            log.exception("a draft may be left", extra={"account": account_id})
+            log.exception("graph_draft_left", extra={"account": account_id})

@@ -177,7 +177,7 @@ class Recorder:
             sent = find_sent_folder(self._store, work.account_id)
             return None if sent is None else make_copy(work, sent)
         except Exception:  # what becomes of the message must not depend on it
-            log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
+            log.exception("sent_copy_not_shown", extra={"operation": work.operation_id})
             return None
 
     def record(
@@ -214,7 +214,7 @@ class Recorder:
         try:
             self._store.schedule.pull_forward_mailbox(account_id, self._clock.now())
         except Exception:
-            log.exception("what waits could not be called up", extra={"account": account_id})
+            log.exception("scheduled_wakeup_failed", extra={"account": account_id})
 
     def _requeue_at(self, work: DeliveryWork, cause: str, next_at: datetime) -> bool:
         if not self._store.deliveries.requeue(work.operation_id, next_at, cause):
@@ -262,7 +262,7 @@ class Recorder:
             if copy is None:
                 raise
             # It was sent: that our copy cannot be shown at once must not keep anybody from knowing.
-            log.exception("the sent copy cannot be shown yet", extra={"operation": work.operation_id})
+            log.exception("sent_copy_not_shown", extra={"operation": work.operation_id})
             self._store.deliveries.succeed(work.operation_id, None, reply_code=reply_code)
         self._announce(work, "succeeded")
 

@@ -97,7 +97,7 @@ class Reconciler:
                 return True
             found = self._find(uncertain)
         except AllMailHidden:  # until it is shown again
-            log.info("evidence could not be looked for: all mail is hidden", extra={"operation": operation_id})
+            log.info("confirmation_all_mail_hidden", extra={"operation": operation_id})
             found, is_reached = None, False
         except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
             self._store.schedule.schedule_evidence(operation_id, None)
@@ -105,12 +105,12 @@ class Reconciler:
         except RemoteFault as fault:
             if stopping.is_set():  # we hung up ourselves
                 return False
-            log.info("evidence could not be looked for", extra={"operation": operation_id, "fault": fault.kind})
+            log.info("confirmation_unavailable", extra={"operation": operation_id, "fault": fault.kind})
             found, is_reached = None, False
         except DATABASE_ERRORS:
             raise
         except Exception:  # a fault of ours holds up none of the others
-            log.exception("looking for evidence failed", extra={"operation": operation_id})
+            log.exception("confirmation_failed", extra={"operation": operation_id})
             found = None
         if found is None:
             self._plan_next(uncertain, is_made=is_reached)
@@ -126,14 +126,14 @@ class Reconciler:
             return self._drafts.state(uncertain.account_id, uncertain.provider_draft_id) != "draft"
         except RemoteFault as fault:
             facts = {"operation": uncertain.operation_id, "fault": fault.kind, "named": fault.name}
-            log.info("what became of a draft is not to be learnt now", extra=facts)
+            log.info("confirmation_draft_unknown", extra=facts)
             return False
 
     def _plan_next(self, uncertain: UncertainDelivery, *, is_made: bool) -> None:
         next_at = next_search(uncertain.since, self._clock.now(), uncertain.looks, is_made=is_made)
         self._store.schedule.schedule_evidence(uncertain.operation_id, next_at)
         if next_at is None:
-            log.info("evidence is looked for no more", extra={"operation": uncertain.operation_id})
+            log.info("confirmation_ended", extra={"operation": uncertain.operation_id})
 
     def _find(self, uncertain: UncertainDelivery) -> FoundCopy | None:
         places = list(self._folders_to_search(uncertain))
@@ -186,7 +186,7 @@ class Reconciler:
         except DATABASE_ERRORS:
             raise
         except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing
-            log.exception("the sent copy cannot be shown yet", extra={"operation": operation_id})
+            log.exception("sent_copy_not_shown", extra={"operation": operation_id})
             return None
 
 

@@ -158,13 +158,13 @@ class Scheduler:
         except Exception:
             known = self._failures.get(what)
             if known is None and not self._stopping.is_set():
-                log.exception("what is due cannot be done now; it is tried again", extra={"what": what})
+                log.exception("scheduled_task_failed", extra={"what": what})
             failures = known.failures + 1 if known is not None else 1
             rest = clock.retry_delay(failures, _FIRST_REST, _LONGEST_REST)
             self._failures[what] = _Failure(failures, time.monotonic() + rest)
             return False
         if self._failures.pop(what, None) is not None:
-            log.info("what is due is done again", extra={"what": what})
+            log.info("scheduled_task_recovered", extra={"what": what})
         return True
 
     def _is_paused(self, what: str) -> bool:

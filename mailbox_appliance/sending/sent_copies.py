@@ -90,7 +90,7 @@ class SentMailFiler:
                 self._store.sent_copies.mark_filed(operation_id)
             return
         except RemoteFault as fault:
-            log.warning("sent copies not filed", extra={"operations": left, "fault": fault.kind})
+            log.warning("sent_copies_postponed", extra={"operations": left, "fault": fault.kind})
         for operation_id in left if not stopping.is_set() else ():
             self._postpone(operation_id)
         for path in sorted(filed):
@@ -113,13 +113,13 @@ class SentMailFiler:
         except RemoteFault as fault:
             if fault.kind != "refused":  # this message may be too large, another one not
                 raise
-            log.warning("a sent copy was refused", extra={"operation": operation_id})
+            log.warning("sent_copy_refused", extra={"operation": operation_id})
         except AllMailHidden:
-            log.warning("a sent copy waits: all mail is hidden", extra={"operation": operation_id})
+            log.warning("sent_copy_delayed", extra={"operation": operation_id})
         except NotFound:
             raise
         except Exception:  # a fault of ours
-            log.exception("a sent copy was not filed", extra={"operation": operation_id})
+            log.exception("sent_copy_failed", extra={"operation": operation_id})
         self._postpone(operation_id)
         return None
 
@@ -144,7 +144,7 @@ class SentMailFiler:
             wait = clock.retry_delay(work.copy_attempts + 1, _FIRST_GLANCE, _LONGEST_WAIT)
             self._store.sent_copies.await_provider(work.operation_id, wait)
         else:
-            log.warning("the provider has filed no sent copy", extra={"operation": work.operation_id})
+            log.warning("sent_copy_missing", extra={"operation": work.operation_id})
             with self._store.database.transaction():
                 self._store.mailbox_writer.drop_pending(work.result_id)  # it is not at the server, and never will be
                 self._store.sent_copies.give_up(work.operation_id, _NEVER)

@@ -163,7 +163,7 @@ class SmtpConnectionPool:
             try:
                 closer.start()
             except RuntimeError:  # no more threads are to be had
-                log.warning("no thread is to be had that closes connections, so none is kept")
+                log.warning("smtp_closer_thread_failed")
                 return False
             self._closer = closer
         return True
@@ -226,7 +226,7 @@ class SmtpDelivery:
             if self._session is not None and self._pool.keep(self._work.account_id, endpoint, self._session):
                 self._session = None
         except Exception:  # the message was taken, whatever happens now
-            log.exception("a connection could not be kept", extra={"operation": self._work.operation_id})
+            log.exception("smtp_connection_not_kept", extra={"operation": self._work.operation_id})
 
     def _try_kept_connection(self) -> Verdict | None:
         """What comes of a connection that was kept; None where there is none, or none any more.
@@ -242,9 +242,7 @@ class SmtpDelivery:
         try:
             verdict = self._request_data(session)
         except RemoteFault as fault:
-            log.info(
-                "a kept connection is of no use", extra={"operation": self._work.operation_id, "fault": fault.kind}
-            )
+            log.info("smtp_connection_stale", extra={"operation": self._work.operation_id, "fault": fault.kind})
             session.close()
             self._session, self._progress.phase = None, Phase.CONNECTING
             return None

@@ -250,7 +250,7 @@ class Sender:
             try:
                 is_over = self._take_back(left)
             except Exception:
-                log.exception("what was interrupted could not be taken back", extra={"operation": left.operation_id})
+                log.exception("interrupted_send_not_undone", extra={"operation": left.operation_id})
                 self._submit(left.operation_id, self._line(left.account_id), left)
             else:
                 if not is_over:
@@ -362,7 +362,7 @@ class Sender:
         except RuntimeError:  # no more are to be had: those that there are go on, and one more is asked for soon
             self._threads.discard(thread)
             if not self._lacks_threads:
-                log.warning("no thread is to be had for sending", extra={"threads": len(self._threads)})
+                log.warning("sender_thread_failed", extra={"threads": len(self._threads)})
             self._lacks_threads = True
         else:
             self._lacks_threads = False
@@ -372,7 +372,7 @@ class Sender:
             try:
                 self._deliver(ticket)
             except Exception:  # the journal cannot be written; what is known is kept until it can
-                log.exception("a delivery could not be recorded", extra={"operation": ticket.operation_id})
+                log.exception("delivery_not_recorded", extra={"operation": ticket.operation_id})
                 self._put_off(ticket)
             else:
                 self._end(ticket)

@@ -78,7 +78,7 @@ class HttpsListener:
         offer, self.current = self.current, None
         if offer is not None:
             offer.group.close(_DRAIN_SECONDS)
-            log.info("HTTPS is not offered any more")
+            log.info("https_stopped")
 
     def listen_at(self, asked: ListenAddress, context: ssl.SSLContext) -> None:
         """Offer it there, with this certificate. Raises CannotListen; then it is where it was."""
@@ -113,7 +113,7 @@ class HttpsListener:
 
     def _open(self, asked: ListenAddress, context: ssl.SSLContext) -> OpenListener:
         offer = OpenListener(asked, self._listeners.open(asked.bind_addresses, context))
-        log.info("HTTPS is offered", extra={"port": offer.port})
+        log.info("https_started", extra={"port": offer.port})
         return offer
 
 
@@ -232,7 +232,7 @@ class ServiceListeners:
                 self._apply_https(asked)
             except Exception as problem:
                 if not isinstance(problem, Problem):
-                    log.exception("a fault of ours met HTTPS")
+                    log.exception("https_update_failed")
                 self._last_failure = asked, self._public_reason(problem)
                 raise HttpsNotOffered(reason=self._public_reason(problem)) from problem
             self._last_failure = None
@@ -267,7 +267,7 @@ class ServiceListeners:
         except HttpsNotOffered as problem:
             if self._last_failure != told:
                 where = getattr(problem.__cause__, "where", "")
-                log.warning("HTTPS stays as it is", extra={"why": problem.message, "where": where})
+                log.warning("https_unchanged", extra={"why": problem.message, "where": where})
 
     def _wanted_address(self) -> ListenAddress | None:
         settings = self._appliance.settings
@@ -302,7 +302,7 @@ class ServiceListeners:
             return _base_url("http", _local_host(host), port)
         opened = [one for one in _LOOPBACK if self._try_open(one, port)]
         if not opened:
-            log.warning("the loopback addresses are taken at this port: no request is of this computer's operator")
+            log.warning("loopback_unavailable")
         return _base_url("http", opened[0] if opened else host, port)
 
     def _try_open(self, host: str, port: int) -> bool:

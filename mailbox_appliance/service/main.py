@@ -105,7 +105,7 @@ def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextMan
         _log_upgrade(appliance.store.upgraded)
         _warn_of_unknown_variables()
         if has_lost_store:
-            log.warning("a new, empty store was made with the key that was there: the store it belonged to is gone")
+            log.warning("store_created_with_old_key")
         return Service(bootstrap, appliance)
     except BaseException:
         appliance.store.close()
@@ -127,7 +127,7 @@ def _watch_for_crashes(data_dir: Path) -> None:
         crash = crashes.record(data_dir)
         crashes.watch(data_dir)
     except OSError as error:
-        log.warning("crash_untraced", extra={"why": f"A crash would leave no trace: {error.strerror}."})
+        log.warning("crash_trace_unavailable", extra={"why": error.strerror})
         return
     if crash is not None:
         facts = {"signal": crash.signal, "crashedAt": crash.at, "trace": crash.file}
@@ -143,15 +143,14 @@ def _has_key_without_store(data_dir: Path) -> bool:
 def _log_upgrade(upgraded: "UpgradeResult | None") -> None:
     """What opening the store did, which was before there was a log."""
     if upgraded is not None:
-        log.info("the store was upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
+        log.info("store_upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
         for warning in upgraded.warnings:
-            log.warning("about the upgraded store: %s", warning)
+            log.warning("store_upgrade_warning", extra={"why": warning})
 
 
 def _warn_of_unknown_variables() -> None:
     for name, nearest in settings.unknown_variables():
-        hint = "" if nearest is None else f"; {nearest} is one"
-        log.warning("%s in the environment is no setting%s", name, hint)
+        log.warning("unknown_environment_setting", extra={"variable": name, "nearest": nearest})
 
 
 def _write_run_file(data_dir: Path, service: Service) -> None:
@@ -163,7 +162,7 @@ def _write_run_file(data_dir: Path, service: Service) -> None:
 def _log_start(service: Service) -> None:
     listening = service.listening
     ports = {"http_port": _port_of(listening.http_url), "https_port": _port_of(listening.url)}
-    log.info("the service answers", extra={"release": __version__, "pid": os.getpid(), **ports})
+    log.info("service_started", extra={"release": __version__, "pid": os.getpid(), **ports})
 
 
 def _port_of(url: str | None) -> int | None:

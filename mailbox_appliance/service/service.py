@@ -126,7 +126,7 @@ class Service:
         """Answer what is in flight, end, and let others have the directory; within seconds."""
         began = self._stop_requested_at or time.monotonic()
         until = began + SHUTDOWN_SECONDS
-        log.info("the service ends")
+        log.info("service_stopping")
         # Requests that wait for a send are released first; those that wait for others have some time to go on.
         if self._appliance is not None:
             self._appliance.stop_sending()
@@ -141,7 +141,7 @@ class Service:
             wait([self._shutdown], max(0.0, _seconds_left(until) - _CLOSE_FILES_SECONDS))
         if self._appliance is not None:
             self._appliance.stop(max(0.0, _seconds_left(until) - _CLOSE_FILES_SECONDS))
-        log.info("the service has ended", extra={"seconds": round(time.monotonic() - began, 1)})
+        log.info("service_stopped", extra={"seconds": round(time.monotonic() - began, 1)})
         self._lock.release()
 
     def _reload_all(self) -> None:
@@ -152,7 +152,7 @@ class Service:
             self._reload_configuration()
             self.listening.reload()
         except Exception:
-            log.exception("a fault of ours met the reload")
+            log.exception("reload_failed")
         finally:
             signals.notify_ready()
 
@@ -163,7 +163,7 @@ class Service:
             loaded = self._bootstrap.load_settings()
         except BadSetting as error:
             settings.is_file_invalid = True
-            log.error("the configuration does not fit, so it stays as it was", extra={"why": str(error)})
+            log.error("config_rejected", extra={"why": str(error)})
             return
         except Exception:
             settings.is_file_invalid = True
@@ -171,9 +171,9 @@ class Service:
         try:
             later = self._appliance.apply_configuration(loaded)
         except HttpsNotOffered as problem:
-            log.error("the configuration was taken up, but for HTTPS", extra={"why": problem.message})
+            log.error("config_reloaded_without_https", extra={"why": problem.message})
         else:
-            log.info("the configuration was taken up", extra={"at_the_next_start": list(later)})
+            log.info("config_reloaded", extra={"at_the_next_start": list(later)})
 
     def _attach(self, appliance: Appliance) -> None:
         appliance.local_url, appliance.operator_secret = self.listening.local_url, self.secret
@@ -189,7 +189,7 @@ class Service:
 
     def _carry_out_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
         facts = {"backup": prepared.backup_id}
-        log.info("the service rests for a restore", extra=facts)
+        log.info("restore_started", extra=facts)
         try:
             if not self._shut_down_appliance():
                 raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
@@ -198,7 +198,7 @@ class Service:
             self._abandon_restore(prepared, actor)
             return
         except Exception:
-            log.exception("the restore failed; the store stays as it was", extra=facts)
+            log.exception("restore_failed", extra=facts)
             self._resume_after_failure(prepared, actor)
             return
         if self._is_stopping:  # the next start moves the restored store into its place
@@ -206,18 +206,18 @@ class Service:
         try:
             appliance = self._reopen()
         except Exception:
-            log.exception("the restored store does not open; what it replaced is put back", extra=facts)
+            log.exception("restore_reverted", extra=facts)
             if restored.kept is not None:
                 undo_restore(prepared, restored.kept)
             self._resume_after_failure(prepared, actor)
             return
         # From here on there is no way back: it may send, and what it sends must not be forgotten.
         self._resume(appliance)
-        log.info("the restore is done", extra=facts | _restore_facts(restored))
+        log.info("restore_finished", extra=facts | _restore_facts(restored))
 
     def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
         """The next start records it: the store may be closed by now."""
-        log.warning("a restore was given up, since the service ends", extra={"backup": prepared.backup_id})
+        log.warning("restore_abandoned", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)
 
     def _shut_down_appliance(self) -> bool:
@@ -230,7 +230,7 @@ class Service:
         self._app.handle.pause(0)
         appliance.stop_sending()
         if not self._wait_for(_DRAIN_SECONDS, self._app.handle.pause):
-            log.warning("a request is not answered yet; the store is closed under its hands")
+            log.warning("restore_forced_close")
         self._appliance, shutdown = None, shut_down_in_background(appliance)
         self._shutdown = shutdown
         try:

@@ -198,7 +198,7 @@ class Credentials:
                     (to_timestamp(now), credential_id),
                 )
         except DATABASE_ERRORS:  # on a full disk mail can still be read
-            log.exception("the use of a credential was not noted", extra={"credential": credential_id})
+            log.exception("credential_use_not_recorded", extra={"credential": credential_id})
 
 
 def _to_key_credential(row: Row) -> FoundCredential:

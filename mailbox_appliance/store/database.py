@@ -285,7 +285,7 @@ def _close(connection: Any, deadline: float) -> bool:
             return True
         except apsw.ThreadingViolationError:  # its thread is in the middle of something
             if time.monotonic() > deadline:
-                log.warning("a database connection was still in use")
+                log.warning("database_connection_in_use")
                 return False
             connection.interrupt()
             time.sleep(0.01)

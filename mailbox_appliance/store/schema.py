@@ -69,8 +69,6 @@ def restore_triggers(database: Database) -> None:
                 database.change(f"DROP TRIGGER IF EXISTS {name}")
                 database.change(TRIGGERS[name])
         except DATABASE_ERRORS:
-            log.exception(
-                "a trigger of the store is gone or changed, and could not be put back", extra={"trigger": name}
-            )
+            log.exception("trigger_restore_failed", extra={"trigger": name})
         else:
-            log.warning("a trigger of the store was gone or changed, and was put back", extra={"trigger": name})
+            log.warning("trigger_restored", extra={"trigger": name})

@@ -374,7 +374,7 @@ class Follower:
         # Without the home folder there is nothing to follow.
         if fault.kind != "refused" or folder.folder.path == self._home:
             raise fault
-        log.info("a folder was refused", extra={"accountId": self._session.account_id, "folderId": folder.folder.id})
+        log.info("folder_refused", extra={"accountId": self._session.account_id, "folderId": folder.folder.id})
         folder.mark_refused()
         self._backlog.remove(folder)
         # What was moved to where we may never look is gone for us.

@@ -100,7 +100,7 @@ class MailboxSync:
         except Exception:
             if self._stop.is_set:
                 return self._end()
-            log.exception("sync met a fault of ours", extra={"accountId": self.account_id})
+            log.exception("sync_internal_error", extra={"accountId": self.account_id})
             return self._retry_later(AccountError(code="internal_error", message="A fault of ours; the log has more."))
 
     def _work(self) -> Next:
@@ -209,7 +209,7 @@ class MailboxSync:
 
     def _handle_fault(self, fault: RemoteFault) -> Next:
         extra = {"accountId": self.account_id, "server": fault.server, "kind": fault.kind}
-        log.warning("sync met a fault", extra=extra)
+        log.warning("sync_failed", extra=extra)
         if fault.kind == "login_refused" and (fault.server == "oauth" or fault.name != "token_refused"):
             return self._give_up(account_error_of(fault), "reauth_required")
         if fault.kind == "login_refused":
@@ -246,7 +246,7 @@ class MailboxSync:
         try:
             self._store.accounts.set_status(self.account_id, status, error)
         except Exception:
-            log.exception("the status of a mailbox was not noted", extra={"accountId": self.account_id})
+            log.exception("account_status_not_recorded", extra={"accountId": self.account_id})
 
     def _end(self) -> Next:
         self._disconnect()

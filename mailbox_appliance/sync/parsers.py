@@ -101,7 +101,7 @@ class ParserChild:
         try:
             self._process = ParserProcess(idle=self._idle, patience=self._patience)
         except OSError:
-            log.exception("the parsing process does not start")
+            log.exception("parser_start_failed")
             self._record_start(is_failure=True)
         if self._closed.is_set() and self._process is not None:  # closed while it started
             self._process.close()
@@ -205,7 +205,7 @@ class ParserProcess:
             left = list(self._waiting)
             self._waiting.clear()
         if self.has_failed:
-            log.warning("the parsing process ended", extra={"code": code, "said": self._read_complaint()})
+            log.warning("parser_ended", extra={"code": code, "said": self._read_complaint()})
         for batch in left:
             batch.is_cause = self.has_started and batch is left[0]
             batch.is_victim = self.has_started and not batch.is_cause
@@ -226,7 +226,7 @@ class ParserProcess:
                 self._is_ending = self._is_ending or (not self._waiting and quiet > self._idle)
                 is_over = is_stuck or self._is_ending
             if is_stuck:
-                log.warning("the parsing process does not answer", extra={"seconds": self._patience})
+                log.warning("parser_timeout", extra={"seconds": self._patience})
             if is_over:
                 self._process.kill()
 
@@ -340,12 +340,12 @@ def _decode_or_read(source: bytes, answer: bytes) -> ParsedMessage:
         if answer:
             return decode_msgpack(answer, ParsedMessage)
     except msgspec.MsgspecError:
-        log.exception("an answer of the parsing process could not be read")
+        log.exception("parser_answer_invalid")
     try:
         return read(source)
     except Exception:
         # Not to be: parsing promises not to fail. The log has the place, and not a word of the message.
-        log.exception("a message could not be parsed", extra={"size": len(source)})
+        log.exception("message_parse_failed", extra={"size": len(source)})
         return parse_unreadable(source)
 
 

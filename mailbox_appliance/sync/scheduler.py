@@ -194,7 +194,7 @@ def _has_heard(task: Task) -> bool:
     try:
         return task.has_heard()
     except Exception:
-        log.exception("a task of sync cannot be asked")
+        log.exception("sync_task_error")
         return True
 
 
@@ -280,7 +280,7 @@ class Pool:
                 for task, is_heard in self._watcher.wait():
                     self.submit(task, is_heard=is_heard)
             except Exception:
-                log.exception("the watcher of sync met a fault of ours")
+                log.exception("sync_watcher_error")
                 time.sleep(1)
 
     def _enqueue(self, task: Task, *, is_answering: bool) -> None:
@@ -330,7 +330,7 @@ class Pool:
             try:
                 after = task.turn()
             except Exception:
-                log.exception("a turn of sync failed")
+                log.exception("sync_turn_failed")
                 after = Rest(_AFTER_A_FAULT)
             with self._changed:
                 self._put_back(task, after, self._running.pop(task))

@@ -95,7 +95,7 @@ class Supervisor:
         # A thread that connects to a silent host cannot be cut; it ends by itself, and touches nothing.
         cut = [mailbox for mailbox in left if mailbox.interrupt()]
         for mailbox in _wait_for_end(cut, max(0.0, until - time.monotonic())):
-            log.warning("the sync of a mailbox did not end in time", extra={"accountId": mailbox.account_id})
+            log.warning("sync_stop_timeout", extra={"accountId": mailbox.account_id})
 
 
 def _wait_for_end(mailboxes: list[MailboxSync], within: float) -> list[MailboxSync]:

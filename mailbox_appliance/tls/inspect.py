@@ -140,5 +140,5 @@ def load_certificate(files: CertificateFiles, before: LoadedCertificate | None =
     if before is not None and before.state == state:
         return before
     context, facts = load_with_facts(files)
-    log.info("a certificate is taken for HTTPS", extra={"fingerprint": facts.fingerprint})
+    log.info("certificate_loaded", extra={"fingerprint": facts.fingerprint})
     return LoadedCertificate(context, facts, state)

@@ -93,7 +93,7 @@ class TrayDisplay:
                 if is_woken or self._is_due():
                     self._poll()
             except Exception:
-                log.exception("a look came to nothing")
+                log.exception("tray_refresh_failed")
             self._wake.wait(EVERY)
 
     def _is_due(self) -> bool:
@@ -106,7 +106,7 @@ class TrayDisplay:
             self._starts_at_login = autostart.is_ours
         before, seen = self._seen, self._parts.watcher.poll()
         if before is not None and before.service is not seen.service:
-            log.info("the service is another", extra={"service": seen.service.value})
+            log.info("tray_service_changed", extra={"service": seen.service.value})
         self._seen = seen
         if seen.service is ServiceState.ANSWERS:
             self.actions.not_started = None  # somebody has started it

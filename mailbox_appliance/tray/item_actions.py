@@ -333,7 +333,7 @@ class Actions:
         except Failure as failure:
             self._show_failure(action, failure.code, failure.message)
         except Exception:
-            log.exception("a fault of ours", extra={"action": action.value})
+            log.exception("tray_action_error", extra={"action": action.value})
             self._show_failure(action, "internal_error", "This is a fault of ours; the log has more.")
         else:
             if then is not None:
@@ -346,9 +346,9 @@ class Actions:
 
     def _show_failure(self, action: Action, code: str, message: str) -> None:
         if code == service.STOPPED:
-            log.info("a start was called off")
+            log.info("tray_start_canceled")
         else:
-            log.warning("a click came to nothing", extra={"action": action.value, "code": code})
+            log.warning("tray_action_failed", extra={"action": action.value, "code": code})
             self._show_notice(_FAILED.get(action, "That could not be done"), message)
 
     def _show_notice(self, title: str, text: str) -> None:

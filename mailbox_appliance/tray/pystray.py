@@ -227,7 +227,7 @@ class PystrayIcon:
         try:
             self._icon.notify(text, title)
         except Exception:  # every backend has its own ways not to be able to
-            log.info("nobody shows notifications here", exc_info=True)
+            log.info("notifications_unavailable", exc_info=True)
 
     def _menu(self, rows: tuple[MenuRow, ...]) -> Any:
         can_be = {row.action for row in rows if row.enabled}
@@ -255,13 +255,13 @@ class PystrayIcon:
         if self._free.acquire(blocking=False):
             threading.Thread(target=self._click, args=(action,), name=f"tray {action.value}", daemon=True).start()
         else:
-            log.warning("too many clicks at once; this one is not heard", extra={"action": action.value})
+            log.warning("tray_click_dropped", extra={"action": action.value})
 
     def _click(self, action: Action) -> None:
         try:
             self._on_click(action)
         except Exception:
-            log.exception("a click could not be seen to", extra={"action": action.value})
+            log.exception("tray_click_failed", extra={"action": action.value})
         finally:
             self._free.release()
 
@@ -282,6 +282,6 @@ class MenuOpenNotifier:
         try:
             self._on_open()
         except Exception:
-            log.exception("what is new could not be found out")
+            log.exception("tray_update_failed")
         finally:
             self._busy.release()

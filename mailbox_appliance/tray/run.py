@@ -257,14 +257,14 @@ def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console
             return 0
         _start_log(parts.data_dir)
         _refresh_autostart(parts.autostart)
-        log.info("the tray is there", extra={"pid": os.getpid()})
+        log.info("tray_started", extra={"pid": os.getpid()})
         showing.start(icon, opens_console=opens_console)
         try:
             icon.run()
         finally:
             showing.close()
             parts.service.abandon()  # while the process that asked us to end waits: nothing starts afterwards
-    log.info("the tray has ended")
+    log.info("tray_stopped")
     return 0
 
 
@@ -280,16 +280,16 @@ def _start_log(data_dir: Path) -> None:
         logs.configure(data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
     except OSError as error:  # the start of the service reports that to the person
         logs.configure(None, "INFO")
-        log.warning("there is no log file", extra={"why": error.strerror})
+        log.warning("tray_log_unavailable", extra={"why": error.strerror})
 
 
 def _refresh_autostart(entry: autostart.Autostart | None) -> None:
     """Update the program of the login item to its present place."""
     try:
         if entry is not None and entry.refresh():
-            log.info("start at login names this program anew")
+            log.info("autostart_updated")
     except Failure as failure:
-        log.warning("start at login names a program that is gone", extra={"code": failure.code})
+        log.warning("autostart_outdated", extra={"code": failure.code})
 
 
 def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: bool) -> int:

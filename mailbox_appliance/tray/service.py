@@ -187,12 +187,15 @@ def _parse_last_error(lines: list[str]) -> LastError:
     error = values.get("error")
     if isinstance(error, dict) and "message" in error:
         return LastError(str(error.get("code")), str(error["message"]))
-    return LastError(None, " ".join(_event_of_line(line) for line in lines[-_LINES:]))
+    return LastError(None, " ".join(_sentence_of_line(line) for line in lines[-_LINES:]))
 
 
-def _event_of_line(line: str) -> str:
-    """A line of a log as its event, any other as it is."""
-    return str(_parse_line(line).get("event", line.strip()))
+def _sentence_of_line(line: str) -> str:
+    """Return the sentence of a log line with its cause, or any other line unchanged."""
+    values = _parse_line(line)
+    if "message" not in values:
+        return line.strip()
+    return " ".join(str(values[name]) for name in ("message", "why") if name in values)
 
 
 def _parse_line(line: str) -> dict[str, object]:
@@ -299,7 +302,7 @@ class ServiceProcess:
             except Failure as failure:
                 if failure.code != _CANNOT_LISTEN or self._has_port():
                     raise
-            log.info("the usual port is taken, so a free one is")
+            log.info("tray_port_changed")
             return self._start_or_find("--port", "0")
 
     def stop(self) -> None:
@@ -406,7 +409,7 @@ class ServiceProcess:
     def _watch_child(self, child: "subprocess.Popen[bytes]") -> None:
         """Wait until a child ends; one that crashes on its way out was to end all the same."""
         if has_crashed(child.wait()) and not self._is_unwanted.is_set():
-            log.warning("the service crashed", extra={"code": child.returncode})
+            log.warning("tray_service_crashed", extra={"code": child.returncode})
             self.on_crash()
 
     def _wait_for_other(self) -> None:

@@ -191,9 +191,9 @@ class App:
             return template, _routing_error(fault, environ, request_id)
         except Exception as error:  # a fault of ours: it must leave as an error object, and be found in the log
             if is_disk_full(error, appliance.folder):
-                log.error("the disk of the store is full, so a request failed", extra={"route": template})
+                log.error("request_disk_full", extra={"route": template})
                 return template, http.disk_full(request_id)
-            log.exception("request failed", extra={"route": template})
+            log.exception("request_failed", extra={"route": template})
             return template, http.internal_error(request_id)
 
     def _find_route(self, environ: Environ) -> tuple[tuple[str, RequestHandler], Mapping[str, str]]:
@@ -223,7 +223,7 @@ class App:
             except Problem as problem:
                 response = http.failure(problem, request_id, allowed)
                 if response.status == 500:
-                    log.exception("request failed", extra={"code": problem.code})
+                    log.exception("request_failed", extra={"code": problem.code})
                 return response
 
         return answer

@@ -23,7 +23,7 @@ def test_a_look_that_fails_is_logged_and_followed_by_another(caplog: pytest.LogC
         assert again.wait(10)
     repeating.stop(10)
     assert repeating.is_stopping
-    assert [record.getMessage() for record in caplog.records] == ["something could not be looked after"]
+    assert [record.getMessage() for record in caplog.records] == ["periodic_task_failed"]
     assert not any(thread.name == "watch" for thread in threading.enumerate())
 
 

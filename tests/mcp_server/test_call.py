@@ -23,5 +23,5 @@ def test_a_tool_on_a_full_disk_says_so_in_one_line(timed: Appliance, caplog: pyt
     error = tools.error("send_email", **send)
     assert (error["code"], error["message"]) == ("internal_error", DISK_FULL_MESSAGE)
     (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert "the disk of the store is full" in told.getMessage()
+    assert told.getMessage() == "mcp_tool_disk_full"
     assert told.exc_info is None

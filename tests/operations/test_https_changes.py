@@ -97,7 +97,7 @@ def test_what_cannot_even_be_put_back_is_what_counts(appliance: Appliance, caplo
         change_settings(appliance, OPERATOR, {"server.https_host": "192.0.2.7"})
     assert appliance.store.stored_settings.find("server.https_host") == "192.0.2.7"
     assert appliance.settings.text("server.https_host") == "192.0.2.7"
-    assert "could not be put back" in caplog.text
+    assert "settings_rollback_failed" in caplog.text
 
 
 def test_changes_are_one_at_a_time(appliance: Appliance) -> None:
@@ -216,7 +216,7 @@ def test_one_that_is_made_since_both_files_are_gone_is_told(
     again = ada.ask("PATCH", PATH, {"enabled": True})
     (warning,) = again.warnings
     assert f"--fingerprint {again.data['certificate']['fingerprint']}" in warning
-    assert caplog.messages == ["the files of the certificate were gone, so another one was made"]
+    assert caplog.messages == ["certificate_recreated"]
 
 
 @pytest.mark.parametrize("way", ["import", "rotate"])

@@ -445,7 +445,7 @@ def test_an_upgrade_is_broken_off_and_done_at_the_next_start(tmp_path: Path) -> 
 def hung_up(appliance: RunningAppliance, times: int) -> None:
     """Tell it to reload, and wait until it has, so often in all."""
     tell(appliance, signal.SIGHUP)
-    told = ("the configuration was taken up", "the configuration does not fit, so it stays as it was")
+    told = ("config_reloaded", "config_rejected")
     wait_until(
         lambda: sum(event in told for event in events(appliance)) == times, lambda: str(events(appliance)[-5:]), 10
     )
@@ -457,7 +457,7 @@ def test_configuration_and_log_files_are_taken_up_anew(tmp_path: Path) -> None:
         config.write_text("[backup]\nkeep_daily = 3\n[server]\nworkers = 5\n[log]\nlevel = 'debug'\n")
         hung_up(appliance, 1)
         assert _days(appliance) == 3
-        [line] = [line for line in log_of(appliance) if line["event"] == "the configuration was taken up"]
+        [line] = [line for line in log_of(appliance) if line["event"] == "config_reloaded"]
         assert line["at_the_next_start"] == ["server.workers"]
         config.write_text("[backup]\nkeep_daily = 'three'\n")
         hung_up(appliance, 2)
@@ -480,7 +480,7 @@ def _rotate_log(appliance: RunningAppliance) -> None:
     log.rename(rotated := log.with_name("appliance.log-20261121"))
     tell(appliance, signal.SIGHUP)
     wait_until(log.exists, lambda: "there is no new log", 10)
-    wait_until(lambda: "the configuration was taken up" in events(appliance), lambda: str(events(appliance)), 10)
+    wait_until(lambda: "config_reloaded" in events(appliance), lambda: str(events(appliance)), 10)
     size = rotated.stat().st_size
     assert appliance.ask("GET", "/me").status == 200
     wait_until(lambda: "GET /api/v1/me" in log.read_text(), log.read_text, 5)
@@ -512,7 +512,7 @@ def test_closing_the_terminal_ends_it_unless_nohup_said_otherwise(tmp_path: Path
     if how != "at a terminal":
         os.kill(pid, signal.SIGHUP)
         log = tmp_path / "logs" / "appliance.log"
-        wait_until(lambda: "the configuration was taken up" in log.read_text(), lambda: log.read_text(), 10)
+        wait_until(lambda: "config_reloaded" in log.read_text(), lambda: log.read_text(), 10)
         _wait_for_answer(url)
         os.kill(pid, signal.SIGTERM)
     process.wait(_WITHIN)

@@ -237,7 +237,7 @@ def test_a_turn_that_fails_ends_no_thread(rig: Rig, caplog: pytest.LogCaptureFix
     for _ in range(4):
         rig.task(fail)
     rig.task(lambda _: After.ENDED).wait_for(1)
-    assert "a turn of sync failed" in caplog.text
+    assert "sync_turn_failed" in caplog.text
 
 
 def test_tasks_that_are_woken_from_everywhere_never_have_two_turns_at_once(

@@ -91,7 +91,7 @@ def _use(database: Database, folder: Path, key: StoreKey, chance: random.Random,
     def close() -> None:
         time.sleep(_SECONDS * chance.uniform(0.3, 1))
         try:
-            assert database.close(60), "a connection is still in use"
+            assert database.close(60), "mail_connection_in_use"
         finally:
             ending.set()
 

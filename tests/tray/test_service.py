@@ -301,8 +301,8 @@ def test_what_it_says_stays_small(tmp_path: Path) -> None:
     with words.open_for_start() as handle:
         os.write(handle, b"second\n")
         os.truncate(tmp_path / "logs" / "said.log", 0)  # as the service does
-        os.write(handle, b'{"level":"error","event":"it is over"}\nand out\n')
-    assert words.read_last_error().text == "it is over and out"
+        os.write(handle, b'{"level":"error","event":"ended","message":"It is over.","why":"No disk."}\nand out\n')
+    assert words.read_last_error().text == "It is over. No disk. and out"
     assert (tmp_path / "logs" / "said.log").stat().st_size < 100
     with words.open_for_start() as handle:
         os.write(handle, b'a line\n{"error": {"code": "cannot_listen", "message": "Taken."}}\n')

@@ -319,8 +319,9 @@ def readable_line(line: bytes) -> str:
     if not isinstance(values, dict):
         return output.one_line(text)
     at, level, event = (output.one_line(str(values.pop(name, ""))) for name in ("at", "level", "event"))
+    sentence = output.one_line(str(values.pop("message", "")))
     rest = " ".join(f"{output.one_line(name)}={output.cell_text(value)}" for name, value in values.items())
-    return f"{at} {level:<7} {event} {rest}".rstrip()
+    return " ".join(filter(None, (f"{at} {level:<7} {event}", sentence, rest)))
 
 
 def _logs(invocation: Invocation, lines: int, follow: bool) -> int:

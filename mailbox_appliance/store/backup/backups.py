@@ -305,7 +305,7 @@ class Backups:
         gone = [made[moment] for moment in select_superfluous(made, now, days=daily, weeks=weekly)]
         for backup in gone:
             (self._folder / BACKUPS_FOLDER / backup.file_name).unlink(missing_ok=True)
-            log.info("an old daily backup was removed", extra={"backup": backup.id, "made": backup.created_at})
+            log.info("daily_backup_removed", extra={"backup": backup.id, "made": backup.created_at})
         return tuple(gone)
 
     def stop(self, within: float = 5.0) -> None:
@@ -365,7 +365,7 @@ class Backups:
         backup = made.manifest.to_backup(file.name, verified=True)
         seconds = {"copy": copied - began, "check": looked - copied, **made.seconds}
         times = {f"{step}_ms": round(took * 1000) for step, took in seconds.items()}
-        log.info("a backup was made", extra={"backup": backup.id, "reason": reason, "size": backup.size_bytes, **times})
+        log.info("backup_created", extra={"backup": backup.id, "reason": reason, "size": backup.size_bytes, **times})
         return backup
 
     def _key_and_slots(self) -> tuple[StoreKey, tuple[Slot, ...]]:

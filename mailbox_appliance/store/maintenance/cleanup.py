@@ -148,7 +148,7 @@ class StoreCleaner:
             try:
                 self._run_once()
             except Exception:  # a full disk, say: it is tried again
-                log.exception("the store could not be looked after")
+                log.exception("cleanup_failed")
             self._woken.wait(CLEANUP_INTERVAL)
 
     def _run_once(self) -> None:

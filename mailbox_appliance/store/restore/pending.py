@@ -28,7 +28,7 @@ def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
         place.parent.mkdir(mode=0o700, exist_ok=True)
         write_private(place, json.dumps({"backup": backup_id, "actor": asdict(actor)}).encode())
     except OSError:
-        log.exception("that a restore was accepted is not noted", extra={"backup": backup_id})
+        log.exception("restore_request_not_recorded", extra={"backup": backup_id})
 
 
 def record_failed_restore(folder: Path, database: Database, audit: Audit) -> None:
@@ -39,11 +39,9 @@ def record_failed_restore(folder: Path, database: Database, audit: Audit) -> Non
             backup_id, actor = noted
             with database.transaction(durable=True):
                 audit.record(actor, "backup.restore", ("backup", backup_id), "failure")
-            log.warning(
-                "a restore that was accepted came to nothing; the store is as before", extra={"backup": backup_id}
-            )
+            log.warning("restore_not_completed", extra={"backup": backup_id})
     except DATABASE_ERRORS:  # on a full disk mail can still be read; the next opening finds it again
-        log.exception("a restore that came to nothing is not recorded")
+        log.exception("restore_failure_not_recorded")
         return
     swap.discard(folder)
 

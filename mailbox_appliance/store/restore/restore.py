@@ -205,7 +205,7 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
     try:
         return merge_present(database, present, prepared.key, clock.now(), made=prepared.origin, leave_log=leave_log)
     except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
-        log.exception("the store that is replaced is damaged, so nothing is carried over from it")
+        log.exception("restore_without_merge")
         return merge_nothing(database, clock.now(), "a page of it cannot be read")
 
 

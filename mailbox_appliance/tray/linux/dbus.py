@@ -181,7 +181,7 @@ def _parse_message(written: bytes) -> Message | None:
     try:
         message: Message = Message.from_buffer(written)
     except Exception:  # noqa: BLE001 - any program of this user may have written it
-        log.warning("a message on the session bus cannot be read")
+        log.warning("dbus_message_invalid")
         return None
     return message
 

@@ -124,7 +124,7 @@ class StatusNotifierIcon(_base.Icon):
                 if (message := self._bus.receive()) is not None:
                     self._on_message(message)
         except BusUnavailable:
-            log.info("the session bus has ended")
+            log.info("dbus_disconnected")
         finally:
             self._running = self._is_visible = False
             self._bus.close()
@@ -139,7 +139,7 @@ class StatusNotifierIcon(_base.Icon):
         try:
             self._handle_message(message)
         except Exception:  # any program of this user may have written it
-            log.exception("a message on the session bus could not be heeded")
+            log.exception("dbus_message_failed")
 
     def _handle_message(self, message: Message) -> None:
         kind = message.header.message_type
@@ -163,7 +163,7 @@ class StatusNotifierIcon(_base.Icon):
             member = message.header.fields.get(HeaderFields.member)
             return new_error(message, f"{_BUS}.Error.UnknownMethod", "s", (f"there is no {member} here",))
         except Exception:
-            log.exception("a desktop's question could not be answered")
+            log.exception("dbus_call_failed")
             return new_error(message, f"{_BUS}.Error.Failed", "s", ("a fault of this program",))
         return new_method_return(message, signature or None, body)
 
@@ -243,7 +243,7 @@ class StatusNotifierIcon(_base.Icon):
             self._bus.send(message)
         except BusUnavailable:
             # The thread that reads notices too, and ends.
-            log.info("the session bus takes nothing")
+            log.info("dbus_write_failed")
 
 
 def _is_new_watcher(signal: Message) -> bool:
@@ -354,7 +354,7 @@ def _make_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping
     try:
         backend: Any = import_module("pystray._appindicator")
     except Exception:  # a C library, a screen or a version may be missing
-        log.info("there is no AppIndicator here", exc_info=True)
+        log.info("appindicator_unavailable", exc_info=True)
         return None
 
     class AppIndicator(backend.Icon):

@@ -90,7 +90,7 @@ def _prepare_error(task: Any, number: int, code: str, message: str, places: tupl
     """
     status, request_id = HTTPStatus(number), new_id("req")
     level = logging.ERROR if status == HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
-    log.log(level, "request refused", extra={"status": int(status), "code": code, "requestId": request_id})
+    log.log(level, "request_refused", extra={"status": int(status), "code": code, "requestId": request_id})
     told: dict[str, object] = {"code": code, "message": message, "requestId": request_id}
     if places:
         told["details"] = [{"path": place, "message": message} for place in places]
@@ -187,7 +187,7 @@ class ResponseTask(WSGITask):
                 self._pause()
                 return
         if self._size is not None and self.content_bytes_written != self._size:
-            log.error("a streamed body ended early")
+            log.error("response_cut")
             self.close_on_finish = True
 
     def _pause(self) -> None:
@@ -257,15 +257,15 @@ class QuietLogger:
 
     def warning(self, message: str, *counts: int) -> None:
         """How many threads or requests did not end in time."""
-        log.warning(message, *counts)
+        log.warning("server_stop_incomplete", extra={"why": message % counts})
 
     def exception(self, message: str, *_: object) -> None:
         """The kind of the failure and its place in the code."""
-        log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "a connection failed", exc_info=True)
+        log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "connection_failed", exc_info=True)
 
     def log(self, level: int, _message: str) -> None:
         """Log what wasyncore reports about sockets."""
-        log.log(level, "a socket reported an event")
+        log.log(level, "socket_event")
 
 
 class HttpConnection(HTTPChannel):
@@ -489,7 +489,7 @@ class HttpConnection(HTTPChannel):
 
     def handle_error(self) -> None:
         """Log an unexpected failure and drop this connection."""
-        log.exception("a connection failed")
+        log.exception("connection_failed")
         self.handle_close()
 
 

@@ -90,7 +90,7 @@ class RequestBody:
                 self._spool.append(self._file.getvalue())
                 self._file = BytesIO()
         except OSError as error:
-            log.warning("a large body could not be kept", extra={"error": type(error).__name__})
+            log.warning("request_body_not_stored", extra={"error": type(error).__name__})
             self.has_failed = True
 
     def getfile(self) -> "BytesIO | SpooledFile":

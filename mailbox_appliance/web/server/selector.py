@@ -143,5 +143,5 @@ class FileShortage:
         """Log how many there were since the last record, unless that was only just now."""
         now = time.monotonic()
         if self._times and now - self._reported_at >= self._interval:
-            log.error("no files left for new connections", extra={"errno": self._errno, "times": self._times})
+            log.error("no_file_descriptors", extra={"errno": self._errno, "times": self._times})
             self._times, self._reported_at = 0, now

@@ -135,7 +135,7 @@ def _open_one(
     except CannotListen:
         if host not in _NEEDS_IPV6 or not before:
             raise
-        log.info("this computer has no IPv6")
+        log.info("ipv6_unavailable")
         return []
 
 
@@ -229,7 +229,7 @@ class HttpListener(TcpWSGIServer):
                 if self.draining:
                     self._close_idle()
             except Exception:
-                log.exception("the listener's loop failed")
+                log.exception("listener_loop_failed")
                 time.sleep(0.1)
         self.close()
 
@@ -240,7 +240,7 @@ class HttpListener(TcpWSGIServer):
 
     def _is_empty_or_late(self, deadline: float) -> bool:
         if time.monotonic() > deadline:
-            log.warning("a listener ends before all is answered", extra={"connections": len(self.active_channels)})
+            log.warning("listener_closed_early", extra={"connections": len(self.active_channels)})
             return True
         return not self.active_channels
 
@@ -262,7 +262,7 @@ class HttpListener(TcpWSGIServer):
                 self.set_socket_options(connection)
                 taken = bool(self.channel_class(self, connection, address, self.adj, map=self._map).connected)
         except OSError:
-            log.debug("a connection was gone before it was taken", exc_info=True)
+            log.debug("connection_closed_before_accept", exc_info=True)
         finally:
             if not taken:
                 connection.close()
@@ -270,7 +270,7 @@ class HttpListener(TcpWSGIServer):
 
     def handle_error(self) -> None:
         """Log an unexpected failure. Waitress would close the listener."""
-        log.exception("a connection could not be taken")
+        log.exception("accept_failed")
 
     def _has_room_for(self, host: str) -> bool:
         channels = list(self.active_channels.values())
