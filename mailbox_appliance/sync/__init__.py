@@ -1,16 +1,17 @@
-"""Brings mail in: keeps the mirror of each mailbox in the store equal to its server.
+"""Mirror mailboxes: keep the copy of each mailbox in the store equal to its mail server.
 
-What is written to a server on request is in `mailbox`; what is sent, in `sending`. IMAP itself is in `remote.imap`.
+Changes that a user requests are written to the server by `mailbox`; messages are sent by `sending`. The IMAP protocol
+itself is in `remote.imap`.
 
     supervisor     owns sync: which mailboxes are mirrored, from start to stop
-    scheduler      a few threads for all mailboxes, which take turns; watches connections in IDLE
-    mailbox        one mailbox: connects, follows, rests; retries after faults
-    follower       the most urgent piece of work on one connection; which folders are followed
-    plan           what is to be done so that a folder's mirror equals the server. Pure
-    folder         carries the plan out for one folder, a batch at a time
-    backlog        fetches the bodies of messages that are listed by their headers only
-    context        what sync works with: shared services, and the session of one connection
-    parsers        parses batches of messages; those with HTML, and large batches, in child processes
-    html_readers   reads HTML for requests, in child processes of their own
-    parse_child    the child process that parses; no store, no network
+    scheduler      the threads that all mailboxes share in turns; watches connections in IDLE
+    mailbox        one mailbox: connects, follows changes, idles, retries after errors
+    follower       chooses the most urgent work on one connection, and the folders to follow
+    plan           the steps that make a folder's mirror equal to the server. Pure
+    folder         carries out the plan for one folder, a batch at a time
+    backlog        fetches the bodies of messages whose headers are already stored
+    context        shared services, and the session of one connection
+    parsers        parses batches of messages; HTML and large batches in child processes
+    html_readers   analyzes HTML for requests, in child processes of their own
+    parse_child    the child process that parses; it has no store and no network
 """

@@ -1,6 +1,6 @@
-"""The bodies of messages that are listed by their headers: newest first, folder by folder.
+"""Fetch the missing bodies of messages whose headers are stored: newest first, folder by folder.
 
-While the child process parses one batch, the next is fetched and the one before is stored.
+While the child process parses one batch, the next batch is fetched and the previous one is stored.
 """
 
 from collections import deque
@@ -16,13 +16,13 @@ from mailbox_appliance.sync.parsers import PendingBatch
 
 BATCH_COUNT = 200
 BATCH_BYTES = 3 << 20
-LARGE_COUNT = 20  # large messages in one transaction, while their texts have no more than BATCH_BYTES
-_LISTED = 2000  # so many are looked up at once
+LARGE_COUNT = 20  # Large messages share one transaction while their texts stay within BATCH_BYTES.
+_LISTED = 2000  # looked up at once
 
 
 @dataclass
 class _ParsingBatch:
-    """A batch that is fetched, and being parsed."""
+    """A fetched batch that is being parsed."""
 
     folder: FolderSync
     messages: list[FetchedMessage]
@@ -30,7 +30,7 @@ class _ParsingBatch:
 
 
 class Backlog:
-    """The bodies that are still to come, for as long as a connection lasts. Empty until `add` is called."""
+    """The bodies still to fetch on one connection. Empty until `add` is called."""
 
     def __init__(self, session: SyncSession) -> None:
         self.remaining = 0
@@ -42,27 +42,27 @@ class Backlog:
 
     @property
     def current_folder(self) -> FolderSync | None:
-        """The folder whose turn it is."""
+        """The folder whose bodies are fetched now; None when all are done."""
         return self._folders[0] if self._folders else None
 
     def add(self, folders: Iterable[FolderSync], added: int = 0) -> None:
-        """Bodies of these folders may be missing; `added`: so many more than were known of."""
+        """Add folders that may have missing bodies. `added` is the number of newly listed messages without a body."""
         if self._folders:
-            self.remaining += added  # counting again each time would take longer and longer
+            self.remaining += added  # Counting again for each batch would take longer and longer.
         else:
             self.remaining = self._session.store.mailbox_writer.count_without_body(self._session.account_id)
         if self.remaining:
             self._folders.extend(folder for folder in folders if folder not in self._folders)
 
     def remove(self, folder: FolderSync) -> None:
-        """The server does not let us into this folder now, or it is gone."""
+        """Remove a folder that was deleted or that the server refuses to open."""
         if folder in self._folders:
             self.finish()
             self._folders.remove(folder)
             self._waiting.clear()
 
     def step(self) -> bool:
-        """Do one batch; False when there is nothing left to do. Raises RemoteFault."""
+        """Process one batch. Returns False when nothing is left. Raises RemoteFault."""
         folder = self._find_current()
         if folder is None:
             self.remaining = 0
@@ -77,7 +77,7 @@ class Backlog:
         return True
 
     def finish(self) -> bool:
-        """Store what was fetched; return whether anything was."""
+        """Store what was fetched, and return whether there was anything to store."""
         batch, self._batch = self._batch, None
         large, self._large = self._large, []
         if batch is not None:
@@ -87,9 +87,9 @@ class Backlog:
         return batch is not None or bool(large)
 
     def _find_current(self) -> FolderSync | None:
-        """The folder whose turn it is, with messages listed; None when all are done."""
+        """Return the current folder after listing its messages without bodies; None when all folders are done."""
         while self._folders and not self._waiting:
-            self.finish()  # so that what is listed now is still to come
+            self.finish()  # So that messages listed from now on are fetched later.
             folder = self._folders[0]
             resting = self._session.backoff.list_postponed(folder.folder.number)
             unfilled = self._session.store.mailbox_writer.list_without_body(
@@ -103,7 +103,7 @@ class Backlog:
         return self._folders[0] if self._waiting else None
 
     def _take_uids(self, folder: FolderSync) -> list[int]:
-        """The UIDs of a batch. What was not given before is asked for alone."""
+        """Return the UIDs of the next batch. A message that the server did not return before is requested alone."""
         backoff, number = self._session.backoff, folder.folder.number
         most = backoff.batch_size(BATCH_COUNT)
         uids: list[int] = []
@@ -129,7 +129,7 @@ class Backlog:
         self._postpone(folder, set(uids) - {message.uid for message in messages})
 
     def _postpone(self, folder: FolderSync, uids: set[int]) -> None:
-        """These were not given; they are asked for again another time, unless they are gone."""
+        """Schedule another attempt for messages that the server did not return, unless they no longer exist."""
         if uids - sync_folder.postpone(self._session, folder.folder.number, uids):
             self._session.backoff.postpone(folder.folder.number, uids)
             folder.is_due = True

@@ -1,12 +1,12 @@
-"""What sync works with: the services that all mailboxes share, and the session of one connection.
+"""The shared services of sync, and the session of one connection.
 
-    SyncServices ... shared by all mailboxes, made once by the supervisor
-    StopSignal ..... tells one mailbox to end, and cuts its connection
-    FetchBackoff ... batch size and retry pauses of one mailbox, kept over its connections
+    SyncServices ... shared by all mailboxes, created once by the supervisor
+    StopSignal ..... asks one mailbox to stop, and cuts its connection
+    FetchBackoff ... batch size and retry pauses of one mailbox, kept across its connections
     SyncSession .... one connection: what it works with, and what is known while it lasts
 
-Nothing here calls upward. A layer that must know of something reads it from the session afterwards, gets it as a return
-value, or subscribes to the event.
+Nothing here calls a higher layer. A higher layer reads the session afterwards, gets a return value, or subscribes to an
+event.
 """
 
 import threading
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 _MOST_TRIES = 5
-# Seconds until a message that was not given is asked for again, four times as long each time: about nine times a day.
+# Seconds until a message that the server did not return is requested again, growing fourfold: about nine times a day.
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 6 * 3600.0
 
-#: What is asked for of messages.
+#: The part of a message that is requested.
 FetchKind = Literal["headers", "bodies"]
 
 
 def is_server_fault(fault: RemoteFault) -> bool:
-    """Whether a refusal says that the server is at fault, whatever it is asked for (RFC 5530)."""
+    """Whether an error means that the server itself has a problem, whatever was requested (RFC 5530)."""
     return fault.code in ("UNAVAILABLE", "SERVERBUG")
 
 
 class Stopped(Exception):
-    """Sync is to stop; what is written stays, the remaining work is for the next time."""
+    """Raised when sync must stop. What was written stays; the remaining work is done by the next run."""
 
 
 class StopSignal:
-    """Tells the sync of one mailbox to end, and cuts the connection on which it waits. May be used from any thread."""
+    """Asks the sync of one mailbox to stop, and cuts the connection it waits on. Any thread may use it."""
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
@@ -58,27 +58,29 @@ class StopSignal:
 
     @property
     def is_set(self) -> bool:
-        """Whether sync is to end."""
+        """Whether sync must stop."""
         return self._stopping.is_set()
 
     def set(self) -> None:
-        """Tell sync to end; it does so between two batches."""
+        """Ask sync to stop; it does so between two batches."""
         self._stopping.set()
 
     def check(self) -> None:
-        """Raise Stopped when sync is to end."""
+        """Raise Stopped if sync must stop."""
         if self._stopping.is_set():
             raise Stopped
 
     def cut(self) -> bool:
-        """Cut the connection, so that nobody waits for a silent server; False: it is still being opened."""
+        """Cut the connection, so that no thread waits for a silent server. Returns False while it is still being
+        opened.
+        """
         if (cut := self._cut) is not None:
             cut()
         return not self._is_connecting
 
     @contextmanager
     def connecting(self) -> Iterator[None]:
-        """Note that a connection is being opened, which nothing can cut until `attach`."""
+        """Mark that a connection is being opened, which `cut` cannot reach until `attach`."""
         self._is_connecting = True
         try:
             yield
@@ -86,39 +88,41 @@ class StopSignal:
             self._is_connecting = False
 
     def attach(self, cut: Callable[[], None]) -> None:
-        """Keep what cuts the connection from now on. Raises Stopped."""
+        """Set the function that cuts the connection from now on. Raises Stopped."""
         self._cut, self._is_connecting = cut, False
         self.check()
 
     def detach(self) -> None:
-        """Forget the connection: it is closed."""
+        """Forget the connection after it was closed."""
         self._cut = None
 
 
 class FetchBackoff:
-    """Smaller batches after a connection broke in one, or all of it was refused, so that each attempt brings in
-    something. It is kept for as long as the mailbox is followed, over all its connections.
+    """Batch sizes and retry pauses of one mailbox, kept across all its connections.
 
-    A message that breaks connection after connection, alone, is left alone: servers die of one that they cannot read.
-    So is one that is refused. After a rest it is asked for again: it may have been the server's bad hour.
+    After a connection breaks in a batch, or the server refuses the whole batch, batches get smaller, so that each
+    attempt makes some progress.
+
+    A single message that breaks connection after connection, or is refused, is postponed: some servers crash on a
+    message that they cannot read. It is requested again after a pause, since the cause may have been temporary.
     """
 
     def __init__(self) -> None:
         self._halvings = 0
         self._attempt: tuple[FetchKind, int, Sequence[int]] | None = None
         self._failures: dict[tuple[FetchKind, int, int], int] = {}
-        #: By folder and UID: how often it was not given, and until when it is left alone.
+        #: By folder and UID: the number of failures, and until when the message is postponed.
         self._pauses: dict[tuple[int, int], tuple[int, float]] = {}
-        #: Until when the counts of folders that show a label are left alone, by path.
+        #: By path: until when the counts of a folder that shows a label are not checked.
         self.label_pauses: dict[str, float] = {}
 
     def batch_size(self, usual: int) -> int:
-        """How many messages to ask for at once, given the usual number."""
+        """Return how many messages to request at once, given the usual number."""
         return max(1, usual >> self._halvings)
 
     @contextmanager
     def attempt(self, what: FetchKind, folder_number: int, uids: Sequence[int]) -> Iterator[None]:
-        """Note what is asked for meanwhile, and how that ends."""
+        """Record what is requested inside this context, and how it ends."""
         self._attempt = (what, folder_number, uids)
         try:
             yield
@@ -131,7 +135,7 @@ class FetchBackoff:
         self._attempt, self._halvings = None, max(0, self._halvings - 1)
 
     def record_failure(self) -> None:
-        """Record that the current attempt failed: the connection is lost, or all was refused."""
+        """Record that the current attempt failed: the connection was lost, or everything was refused."""
         if self._attempt is None:
             return
         (what, number, uids), self._attempt = self._attempt, None
@@ -143,43 +147,43 @@ class FetchBackoff:
                 self.postpone(number, uids)
 
     def has_given_up(self, what: FetchKind, folder_number: int, uid: int) -> bool:
-        """Whether this part of the message has failed so often that it is not asked for now."""
+        """Whether this part of the message failed so often that it is not requested for now."""
         failed = self._failures.get((what, folder_number, uid), 0)
         return failed >= _MOST_TRIES and self._pauses[folder_number, uid][1] > time.monotonic()
 
     def postpone(self, folder_number: int, uids: Iterable[int]) -> None:
-        """Leave these messages alone for a while, as the server did not give them."""
+        """Postpone messages that the server did not return."""
         for uid in uids:
             times, _ = self._pauses.get((folder_number, uid), (0, 0.0))
             wait = min(_FIRST_PAUSE * 4 ** min(times, 9), _LONGEST_PAUSE)
             self._pauses[folder_number, uid] = (times + 1, time.monotonic() + wait)
 
     def list_postponed(self, folder_number: int) -> frozenset[int]:
-        """Return the UIDs of a folder's messages that are left alone now."""
+        """Return the UIDs of a folder's messages that are postponed now."""
         now = time.monotonic()
         return frozenset(
             uid for (number, uid), (_, until) in self._pauses.items() if number == folder_number and until > now
         )
 
     def is_suspect(self, folder_number: int, uid: int) -> bool:
-        """Whether a message is best asked for alone, since it was not given before."""
+        """Whether to request a message alone, because an earlier attempt did not return it."""
         return (folder_number, uid) in self._pauses
 
     def record_success(self, folder_number: int, uids: Iterable[int]) -> None:
-        """Record that the server gave these messages."""
+        """Record that the server returned these messages."""
         for uid in uids if self._pauses else ():
             self._pauses.pop((folder_number, uid), None)
             self._failures.pop(("headers", folder_number, uid), None)
             self._failures.pop(("bodies", folder_number, uid), None)
 
     def reset(self) -> None:
-        """Allow what is left alone to be asked for again now: somebody asked for a full sync."""
+        """Allow postponed messages to be requested now, for a full sync that a user asked for."""
         self._pauses = {key: (times, 0.0) for key, (times, _) in self._pauses.items()}
 
 
 @dataclass(frozen=True)
 class SyncServices:
-    """What all mailboxes have in common."""
+    """The services that all mailboxes share."""
 
     store: "Store"
     logins: "Logins"
@@ -189,7 +193,9 @@ class SyncServices:
     parsers: Parsers
 
     def connect(self, account_id: str, stop: StopSignal) -> ImapMailbox:
-        """Log in to the server of a mailbox; `stop` can cut it. Raises NotFound, RemoteFault and Stopped."""
+        """Connect and sign in to the server of a mailbox; `stop` can cut it. Raises NotFound, RemoteFault and
+        Stopped.
+        """
         ca_file, timeout = self.settings.text("remote.ca_file"), float(self.settings.number("remote.timeout"))
         opening = partial(ImapMailbox.open, ca_file=ca_file, timeout=timeout, on_connected=stop.attach)
         with stop.connecting():
@@ -198,7 +204,7 @@ class SyncServices:
 
 @dataclass
 class SyncSession:
-    """What sync works with and knows, for as long as a connection lasts. For one thread at a time."""
+    """The state of one connection: what sync works with, and what it knows. One thread at a time may use it."""
 
     account_id: str
     services: SyncServices
@@ -207,11 +213,11 @@ class SyncSession:
     stop: StopSignal
     #: The selected folder, as far as sync knows.
     selected: str | None = None
-    #: Whether messages wait to be recognised elsewhere.
+    #: Whether messages wait to be recognized in other folders.
     has_gone: bool = False
     #: Whether messages or bodies were stored.
     has_stored: bool = False
-    #: The labels of people that messages were seen to have.
+    #: The labels created by people that messages had.
     labels: set[str] = field(default_factory=set)
 
     @property
@@ -220,13 +226,13 @@ class SyncSession:
         return self.services.store
 
     def announce(self, message_ids: Iterable[str]) -> None:
-        """Publish new messages, after the commit that stored them; without any when only bodies were stored."""
+        """Publish new messages after the commit that stored them. An empty list means that only bodies were stored."""
         self.has_stored = True
         for message_id in message_ids:
             self.services.events.publish(MessageArrived(self.account_id, message_id))
 
     def note_labels(self, seen: Iterable[frozenset[str]]) -> None:
-        """Note flags that were seen; on a server with labels these are among them."""
+        """Record the flags that messages have. On a server with labels, these include the labels."""
         if self.mailbox.has_labels:
             self.labels.update(filter(is_valid_label_name, frozenset[str]().union(*seen)))
 

@@ -1,13 +1,13 @@
-"""The mirror of one folder: learns what happened, carries the plan out, takes new messages in, a batch at a time.
+"""The mirror of one folder: read changes from the server, apply them, and add new messages, a batch at a time.
 
-    catch_up ...... news -> plan -> gone, flags: written; new UIDs: put on top of what is to be taken in
-    fetch_batch ... headers of the newest of them -> moved ones recognised, as far as their old folders were looked at
-    store_batch ... the others added; at the end: position
+    catch_up ...... changes -> plan -> removals and flags are stored; new UIDs are queued
+    fetch_batch ... headers of the newest queued UIDs
+    store_batch ... moved messages are recognized, the others added; the position is stored last
 
-Between the last two the follower catches up with the folders that messages may have moved out of (`origins`).
+Before the last step, the follower catches up with the folders that messages may have moved out of (`origins`).
 
-Each batch is one transaction, none is open while the server is asked. Whatever is broken off is taken up again: the
-position is noted last, and what was brought in by then is not asked for twice.
+Each batch is one transaction, and none is open during a request to the server. After an interruption the work continues
+where it stopped: the position is stored last, and messages stored by then are not fetched again.
 """
 
 import dataclasses
@@ -37,9 +37,9 @@ from mailbox_appliance.sync.plan import (
     plan,
 )
 
-# --- Bodies: small messages whole, large ones without their attachments ---
+# --- Bodies: small messages whole, large ones without attachments ---
 #
-# What the server has and does not give is left out; it is asked for again after a pause.
+# A message that the server does not return is left out and requested again after a pause.
 
 
 ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
@@ -48,9 +48,10 @@ ParsedMessages = list[tuple[FetchedMessage, ParsedMessage]]
 def fetch(
     session: SyncSession, folder_number: int, messages: Sequence[FetchedMessage]
 ) -> Iterator[tuple[bool, ParsedMessages]]:
-    """Messages of the selected folder, of which the headers are known, in groups: whether these are large, and they.
+    """Yield messages of the selected folder whose headers are known, in groups: whether the group is large, and its
+    messages.
 
-    Those that are gone meanwhile, or are not given, are left out. Raises RemoteFault.
+    Messages that were deleted since, or that the server does not return, are left out. Raises RemoteFault.
     """
     found = fetch_whole(session, folder_number, [message.uid for message in messages if message.size <= LARGE_MESSAGE])
     parsed = session.services.parsers.begin([message.source for message in found]).result()
@@ -61,7 +62,7 @@ def fetch(
 
 
 def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -> list[FetchedMessage]:
-    """Small messages, with all of their sources, without those that are gone or cannot be had."""
+    """Return small messages with their whole raw source. Messages that are gone or not returned are left out."""
     backoff = session.backoff
     asked = [uid for uid in uids if not backoff.has_given_up("bodies", folder_number, uid)]
     if not asked:
@@ -73,7 +74,9 @@ def fetch_whole(session: SyncSession, folder_number: int, uids: Sequence[int]) -
 
 
 def fetch_large(session: SyncSession, folder_number: int, message: FetchedMessage) -> ParsedMessages:
-    """A large message: its header, structure and texts are fetched. Nothing where it cannot be had."""
+    """Return a large message from its header, structure and texts, without attachments. Empty if the server does not
+    return it.
+    """
     backoff, uid = session.backoff, message.uid
     if backoff.has_given_up("bodies", folder_number, uid):
         return []
@@ -89,10 +92,10 @@ def fetch_large(session: SyncSession, folder_number: int, message: FetchedMessag
 
 
 def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) -> frozenset[int]:
-    """Leave messages of the selected folder alone for a while that were not given; those of them that are there."""
+    """Postpone messages that the server did not return, and return those of them that still exist."""
     if not uids:
         return frozenset()
-    session.mailbox.refresh()  # most likely they were moved away or deleted this moment
+    session.mailbox.refresh()  # Most likely they were moved or deleted at this moment.
     there = session.mailbox.fetch_flags(sorted(uids)).keys() & set(uids)
     session.backoff.postpone(folder_number, there)
     return frozenset(there)
@@ -104,19 +107,20 @@ def postpone(session: SyncSession, folder_number: int, uids: Collection[int]) ->
 T = TypeVar("T")
 
 HEADERS = 500  # a batch
-#: New messages that are taken in whole at once; of more, first the headers.
+#: New messages up to this number are fetched whole; of more, headers come first.
 FEW = 50
-_WRITE_COUNT = 1000  # flags, or messages that are gone, in one transaction
-#: After all flags were compared (no CONDSTORE), so many times as long until the next time for flags alone.
+_WRITE_COUNT = 1000  # flag changes or removed messages in one transaction
+#: Without CONDSTORE, comparing all flags is repeated only after this many times the duration of the last comparison.
 _PAUSE = 20
 
 
 @dataclass
 class HeaderBatch:
-    """Messages to take in whose headers were fetched.
+    """New messages whose headers were fetched.
 
-    `uids`: all that were asked for. `messages`: those of them that are new to us. `is_whole`: their bodies are taken in
-    too. `origins`: the numbers of folders in which some of them were, and may be still.
+    `uids`: all that were requested. `messages`: those that the store does not have. `is_whole`: whether bodies are
+    stored at the same time. `origins`: numbers of the folders that may still hold some of them, for messages that
+    moved.
     """
 
     uids: Sequence[int]
@@ -126,51 +130,51 @@ class HeaderBatch:
 
 
 class FolderSync:
-    """A folder, for as long as a connection lasts."""
+    """The sync of one folder during one connection."""
 
     def __init__(self, folder: MirroredFolder, session: SyncSession) -> None:
         self.folder = folder
         self.is_due = False
         self.is_urgent = False
-        self.pending: list[int] = []  # UIDs to take in, the newest last
+        self.pending: list[int] = []  # UIDs to fetch, the newest last
         self._refused_since: float | None = None
         self._session = session
         self._reached = self._stored = folder.state
-        self._status: FolderState | None = None  # by STATUS, before it last caught up
+        self._status: FolderState | None = None  # from STATUS, before the last catch-up
         self._pauses_until = 0.0
-        self._count: int | None = None  # of the rows with a UID; None where that is to be counted
+        self._count: int | None = None  # number of rows with a UID; None if it must be counted
 
     @property
     def position(self) -> FolderState | None:
-        """Up to where the server has reported what happened."""
+        """The state of the folder at the server up to which all changes are stored."""
         return self._reached
 
     @property
     def has_work(self) -> bool:
-        """Whether it is to be looked at, or has messages to be taken in."""
+        """Whether the folder must be checked, or has new messages to add."""
         return self.is_due or bool(self.pending)
 
     def request(self) -> None:
-        """Look at it as soon as can be: somebody of us wrote to it, on the server and in the store."""
+        """Check the folder as soon as possible: the appliance itself wrote to it, on the server and in the store."""
         self.is_due = self.is_urgent = True
         self._count = None
 
     def require_full_compare(self) -> None:
-        """Compare all flags and labels the next time: what is known to have changed since may not be all."""
+        """Compare all flags and labels next time, because the known changes may be incomplete."""
         self.is_due = True
         if self._reached is not None:
             self._reached = dataclasses.replace(self._reached, highestmodseq=None)
 
     def apply_status(self, state: FolderState, *, thorough: bool) -> None:
-        """Compare with a STATUS answer; the folder becomes due if there may be news."""
-        # Some servers' SELECT and STATUS never agree, so what STATUS said before we last caught up counts as well.
+        """Compare a STATUS response with the position; the folder becomes due if it may have changed."""
+        # On some servers SELECT and STATUS never agree, so the STATUS result before the last catch-up counts as well.
         if all(may_be_news(one, state, thorough=thorough) for one in (self._reached, self._status)):
             is_cheap = state.highestmodseq is not None or state not in (self._reached, self._status)
             self.is_due = self.is_due or is_cheap or time.monotonic() >= self._pauses_until
         self._status = state
 
     def mark_refused(self) -> None:
-        """Leave it alone until the next time everything is looked at: the server does not let us in."""
+        """Skip the folder until the next full round, because the server refuses to open it."""
         self._refused_since = self._refused_since or time.monotonic()
         self.is_due, self._status = False, None
         self.pending.clear()
@@ -178,11 +182,11 @@ class FolderSync:
 
     @property
     def refusal_seconds(self) -> float:
-        """For how many seconds it has been refused."""
+        """Return for how many seconds the folder has been refused."""
         return time.monotonic() - self._refused_since if self._refused_since is not None else 0.0
 
     def count_messages(self) -> tuple[int, int]:
-        """How many messages are there, as far as is known, and how many of them are not taken in."""
+        """Return the number of messages as far as known, and how many of them are not stored yet."""
         state = self._status or self._reached
         there = state.exists if state else 0
         return there, len(self.pending) if is_settled(self._reached) else there
@@ -190,9 +194,9 @@ class FolderSync:
     # --- catching up ---
 
     def catch_up(self) -> bool:
-        """Learn what happened and write it; new messages are taken in later. Whether any are gone from here.
+        """Read the changes from the server and store them; new messages are only queued.
 
-        Raises RemoteFault.
+        Returns whether any message disappeared from this folder. Raises RemoteFault.
         """
         began = time.monotonic()
         session, number = self._session, self.folder.number
@@ -208,7 +212,7 @@ class FolderSync:
             is_detached |= self._carry_out(step)
         self._forget_vanished(news)
         if news.present is not None:
-            self._count = None  # it did not add up, or cannot be known in another way
+            self._count = None  # The numbers do not match, or cannot be found in another way.
         self._reached = news.state
         self._note_position()
         self._pauses_until = time.monotonic() + _PAUSE * (time.monotonic() - began)
@@ -219,7 +223,7 @@ class FolderSync:
         return self._session.store.mailbox_writer.load_flags(self.folder.number, uids) if uids is None or uids else {}
 
     def _carry_out(self, step: Step) -> bool:
-        """Do it; whether messages may be gone from here now."""
+        """Carry out one step of the plan. Returns whether messages may have disappeared from this folder."""
         mirror, number = self._session.store.mailbox_writer, self.folder.number
         match step:
             case ResetFolder():
@@ -259,7 +263,7 @@ class FolderSync:
     # --- taking in ---
 
     def select(self) -> bool:
-        """Select it, if it is not. False: its UIDs mean other messages now, so it is due."""
+        """Select the folder if it is not selected. Returns False if UIDVALIDITY changed, which makes the folder due."""
         if self._session.selected == self.folder.path:
             return True
         state = self._session.select(self.folder.path)
@@ -267,7 +271,7 @@ class FolderSync:
         return self._reached is not None and state.uidvalidity == self._reached.uidvalidity
 
     def fetch_batch(self) -> HeaderBatch | None:
-        """Fetch the headers of the newest of the new messages; None if it has to be looked at first.
+        """Fetch the headers of the newest queued messages. Returns None if the folder must be checked first.
 
         Raises RemoteFault.
         """
@@ -276,30 +280,32 @@ class FolderSync:
         if not self.select():
             return None
         batch = HeaderBatch(uids, self._fetch_headers(uids), is_whole)
-        has_labels = self._session.mailbox.has_labels  # then a message is known by its provider's id, wherever it lay
+        # A message is known by its provider's id, whatever folder it was in.
+        has_labels = self._session.mailbox.has_labels
         if self._session.has_gone or (has_labels and is_whole):
             self.reattach(batch)
-        # In the first sync of a large folder, every copy of a message would be asked after.
+        # In the first sync of a large folder, this would search for every copy of a message.
         if batch.messages and not has_labels and (is_whole or is_settled(self._stored)):
             sightings = list(map(_make_sighting, batch.messages))
             batch.origins = self._session.store.mailbox_writer.find_other_folders(self.folder, sightings)
         return batch
 
     def reattach(self, batch: HeaderBatch) -> None:
-        """Recognise the messages of a batch that are gone elsewhere: they keep their ids, and are not new."""
+        """Recognize messages of a batch that moved here from another folder; they keep their ids."""
         found = self._session.store.mailbox_writer.reattach(self.folder, list(map(_make_sighting, batch.messages)))
         self._adjust_count(len(found))
         batch.messages = [pair for pair in batch.messages if pair[0].uid not in found]
 
     def store_batch(self, batch: HeaderBatch) -> int:
-        """Store a batch; of how many messages the bodies are left for later. Raises RemoteFault."""
+        """Store a batch, and return how many of its messages still lack a body. Raises RemoteFault."""
         if not batch.is_whole:
             self._store_headers(batch.messages)
         elif batch.messages:
-            if not self.select():  # other folders may have been looked at since
+            if not self.select():  # Other folders may have been checked since.
                 return 0
             self._store_whole(batch.messages)
-        del self.pending[len(self.pending) - len(batch.uids) :]  # not [-len(uids):], which is all of it for none
+        # not [-len(uids):], which is the whole list when uids is empty
+        del self.pending[len(self.pending) - len(batch.uids) :]
         self._note_position()
         return 0 if batch.is_whole else len(batch.messages)
 
@@ -315,18 +321,19 @@ class FolderSync:
         self._store_headers([missing[uid] for uid in postpone(self._session, self.folder.number, missing)])
 
     def _store_headers(self, messages: ParsedMessages) -> None:
-        """Have messages in the mirror with their headers, without their bodies."""
+        """Store messages with their headers and without their bodies."""
         self._announce(
             messages, self._session.store.mailbox_writer.add_headers(self.folder, messages) if messages else ()
         )
 
     def _announce(self, messages: ParsedMessages, new: tuple[str, ...]) -> None:
-        self._adjust_count(len(new) if len(new) == len(messages) else None)  # else copies of ours were among them
+        # Otherwise copies that the appliance filed were among them.
+        self._adjust_count(len(new) if len(new) == len(messages) else None)
         if messages:
             self._session.announce(new)
 
     def _adjust_count(self, more: int | None) -> None:
-        """So many more are in the mirror; None: nobody knows."""
+        """Add to the number of stored messages; None makes the number unknown until it is counted again."""
         self._count = None if self._count is None or more is None else self._count + more
 
     def _fetch_headers(self, uids: Sequence[int]) -> ParsedMessages:
@@ -341,7 +348,7 @@ class FolderSync:
         return messages
 
     def _store_unreadable(self, uids: set[int]) -> None:
-        """List messages that the server has, and of which it does not even give the header."""
+        """Store placeholders for messages whose headers the server does not return."""
         there = postpone(self._session, self.folder.number, uids)
         self._store_headers(
             [(message, parse_message(b"")) for message in self._session.mailbox.fetch_outlines(sorted(there))]

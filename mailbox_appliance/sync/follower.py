@@ -1,12 +1,12 @@
-"""Follows one mailbox over one connection: what is the most urgent piece of work, one batch at a time.
+"""Follow one mailbox over one connection: do the most urgent work, one batch at a time.
 
-    1. folders with news, and messages to take in: what we were woken for, the home folder, the others
-    2. the end of a round: everything was looked at; what is still gone now is gone permanently
-    3. a new round, where one is due: LIST with STATUS, compared with what is known
-    4. bodies that are still to come
+    1. folders with changes or new messages: requested ones first, then the home folder, then the others
+    2. the end of a round: every folder was checked, so messages still missing are deleted
+    3. a new round when one is due: LIST with STATUS, compared with the known positions
+    4. missing bodies
 
-A message that is gone from a folder may have moved to another: a round is due at once, and looks for it. Only a round
-that began after it was found gone, and in which every folder could be looked at, says that it is nowhere.
+A message that disappears from a folder may have moved to another one. So a round is due at once to find it. Only a
+round that began after the message disappeared, and in which every folder could be checked, proves that it was deleted.
 """
 
 import dataclasses
@@ -27,11 +27,10 @@ from mailbox_appliance.sync.backlog import Backlog
 from mailbox_appliance.sync.context import SyncSession
 from mailbox_appliance.sync.folder import FolderSync
 
-# --- The folders of a mailbox: which are followed, and which of them is home ---
+# --- The folders of a mailbox: which are followed, and which is home ---
 #
-# The home folder is where new mail is looked for first, and watched: INBOX. On a server with labels (X-GM-EXT-1) it
-# is the one of all mail; only folders in which messages lie are followed there, as the others show nothing but
-# labels.
+# The home folder is checked first and watched: INBOX. On a server with labels (X-GM-EXT-1) it is All Mail; there, only
+# folders that hold messages are followed, since the others only show labels.
 
 
 INBOX = "INBOX"
@@ -39,14 +38,14 @@ INBOX = "INBOX"
 
 @dataclass(frozen=True)
 class Listing:
-    """What is in the store of a list of folders.
+    """The result of storing a list of folders.
 
-    `followed`: those in which messages lie, in the order in which they are looked at. `labels`: the numbers of those
-    that show a label, by path. `numbers`: of all. `has_dropped`: a folder in which messages lay is no longer one, or
-    messages were set aside; they may lie elsewhere. `has_dropped_label`: one that showed a label is gone; labels may
-    have other names now. `new_labels`: the paths of those that show one since just now. `counted`: of `labels`, those
-    that people made, and the inbox. Beside the home folder may lie others that show what is nowhere else, such as
-    chats.
+    `followed`: folders that hold messages, in the order in which they are checked. `labels`: numbers of the folders
+    that show a label, by path. `numbers`: numbers of all folders. `has_dropped`: a folder that held messages is gone,
+    or messages were set aside; they may be elsewhere. `has_dropped_label`: a folder that showed a label is gone; labels
+    may have been renamed. `new_labels`: paths of folders that now show a label for the first time. `counted`: the
+    folders of `labels` that people created, and the inbox. Beside the home folder there may be others that show
+    messages found nowhere else, such as chats.
     """
 
     followed: tuple[MirroredFolder, ...] = ()
@@ -59,10 +58,10 @@ class Listing:
 
 
 def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
-    """The path of the home folder. Raises RemoteFault where it is not listed."""
+    """Return the path of the home folder. Raises RemoteFault if it is not in the list."""
     if not any(folder.path == INBOX for folder in listed):
-        # It is always there (RFC 9051 5.1): a list without it is no reason to believe that all else is gone.
-        raise RemoteFault("imap", "malformed", "The IMAP server lists no INBOX. Try again later.")
+        # It always exists (RFC 9051 5.1), so a list without it does not prove that the other folders are gone.
+        raise RemoteFault("imap", "malformed", "The IMAP server did not list INBOX. Try again later.")
     if not has_labels:
         return INBOX
     if (home := folder_roles.find_all_mail(listed)) is None:
@@ -73,11 +72,11 @@ def find_home(listed: Sequence[ListedFolder], *, has_labels: bool) -> str:
 def update_folders(
     folders: Folders, account_id: str, listed: Sequence[ListedFolder], home: str, *, is_first: bool = False
 ) -> Listing:
-    """Make the folders in the store those that are listed. `is_first`: none is followed yet."""
+    """Make the stored folders equal to the listed ones. `is_first`: no folder is followed yet."""
     before = folders.list(account_id)
     paths = {folder.path for folder in listed}
     has_dropped_label = any(folder.label is not None and folder.path not in paths for folder in before)
-    if has_dropped_label:  # noted first, so that it is not forgotten when we are stopped in between
+    if has_dropped_label:  # Stored first, so that a stop in between does not lose it.
         _require_label_compare(folders, before)
     stored = folders.replace(account_id, listed)
     if is_set_aside := is_first and folders.detach_unlabeled(account_id, home):
@@ -94,7 +93,7 @@ def update_folders(
 
 
 def _require_label_compare(folders: Folders, mirrored: Sequence[MirroredFolder]) -> None:
-    """Have all labels compared: that one has another name may not count as a change of its messages."""
+    """Request a comparison of all labels: renaming a label may not count as a change of its messages."""
     for folder in mirrored:
         if folder.label is None and folder.state is not None:
             folders.set_state(folder.number, dataclasses.replace(folder.state, highestmodseq=None))
@@ -106,28 +105,28 @@ def _is_beside(path: str, home: str) -> bool:
 
 
 def _rank(folder: MirroredFolder, home: str) -> tuple[int, str]:
-    """In which order folders are looked at."""
+    """Return the sort key by which folders are checked."""
     last = folder.role in ("spam", "trash")
     return (0 if folder.path == home else 2 if last else 1, folder.path)
 
 
-# --- Label counts: what folders show by their labels, compared with the server's counts, one folder in each round ---
+# --- Label counts: the number of stored messages with a label, compared with the server's count, one folder a round ---
 #
-# Nobody promises that everything which changes labels counts as a change of the messages: a label may have got
-# another name, or be made again under its old one. If a count differs twice, all labels are to be compared. That is
-# expensive, and some counts never agree, for example if a server shows no more than a thousand messages in a folder:
-# so a folder that caused it is left alone for a while.
+# No standard promises that every change of labels counts as a change of messages: a label may be renamed, or created
+# again under its old name. If a count differs twice, all labels are compared. That is expensive, and some counts never
+# match, for example if a server shows at most a thousand messages of a folder. So a folder that caused a comparison is
+# not checked for a while.
 
 
-#: Seconds until the same folder may give rise to a comparison again.
+#: Seconds until the same folder may cause another comparison.
 PAUSE = 6 * 3600.0
 
-_Counts = tuple[int, int]  # at the server, and here
+_Counts = tuple[int, int]  # at the server, and in the store
 _NEW: _Counts = (-1, -1)
 
 
 class LabelCounts:
-    """What is known of the counts, for as long as a connection lasts."""
+    """The known message counts of label folders, during one connection."""
 
     def __init__(self, session: SyncSession) -> None:
         self._session = session
@@ -135,13 +134,14 @@ class LabelCounts:
         self._suspects: dict[str, _Counts] = {}
 
     def add_new(self, paths: Iterable[str]) -> None:
-        """Look at these folders first: a difference there is no coincidence."""
+        """Check these new folders first: a difference there is no coincidence."""
         for path in paths:
             self._suspects[path] = _NEW
             self._order.appendleft(path)
 
     def check_next(self, numbers: Mapping[str, int]) -> bool:
-        """Compare the counts of the next of these folders (path to number); return whether to compare all labels.
+        """Compare the count of the next folder (`numbers`: path to folder number). Returns whether to compare all
+        labels.
 
         Raises RemoteFault.
         """
@@ -153,7 +153,7 @@ class LabelCounts:
         if self._suspects.pop(path, None) in (counts, _NEW):
             self._session.backoff.label_pauses[path] = time.monotonic() + PAUSE
             return True
-        self._suspects[path] = counts  # it may have changed since the messages were looked at
+        self._suspects[path] = counts  # The count may have changed since the messages were read.
         self._order.appendleft(path)
         return False
 
@@ -178,20 +178,20 @@ class LabelCounts:
             return None  # just dropped
 
 
-# --- One step after the other ---
+# --- Steps ---
 
 
 log = logging.getLogger(__name__)
 
-#: A folder that has refused for so many seconds keeps nothing waiting any more.
+#: A folder that was refused for this many seconds no longer delays other work.
 LONGEST_REFUSAL = 3600.0
 
-#: What a round looks for: whatever changed, or messages that have come, to recognise those that moved.
+#: The purpose of a round: to find all changes, or only to find messages that moved.
 Round = Literal["everything", "arrivals"]
 
 
 class StepResult(Enum):
-    """What came of a step."""
+    """The result of one step."""
 
     WORKED = "one batch of work is done"
     ROUND_ENDED = "a round has ended, and that is noted in the store"
@@ -200,18 +200,18 @@ class StepResult(Enum):
 
 @dataclass
 class _Round:
-    """A look at everything: what was gone before it, and whether each folder could be looked at."""
+    """A check of all folders: what was missing before it began, and whether each folder could be opened."""
 
     gone: frozenset[int]
     is_complete: bool = True
 
 
 class Follower:
-    """Follows a mailbox. For one thread at a time."""
+    """Follows a mailbox. One thread at a time may use it."""
 
     def __init__(self, session: SyncSession) -> None:
         self.folders: dict[str, FolderSync] = {}
-        #: Whether the server reports news in the home folder; if it does not, each round looks.
+        #: Whether the server reports changes in the home folder; if not, each round checks it.
         self.can_idle = session.mailbox.capabilities.idle
         self._home = INBOX
         self._session = session
@@ -227,7 +227,7 @@ class Follower:
         self._checked_labels: set[str] = set()
 
     def request(self, path: str | None) -> None:
-        """Look at this folder as soon as can be; None: at everything."""
+        """Check this folder as soon as possible; None means all folders."""
         session = self._session
         session.has_gone = session.has_gone or session.store.mailbox_writer.has_gone(session.account_id)
         if path is None:
@@ -239,17 +239,17 @@ class Follower:
             self._requested.add(path)
 
     def request_home(self) -> None:
-        """Look at the home folder next: the server reported news in it."""
+        """Check the home folder next: the server reported a change in it."""
         if home := self.folders.get(self._home):
             home.is_due = home.is_urgent = True
 
     def request_round(self) -> None:
-        """Look at everything again."""
+        """Request a new round over all folders."""
         self._round_due = "everything"
 
     def step(self) -> StepResult:
-        """Do the most urgent piece of work, one batch of it. Raises RemoteFault."""
-        if self._requested:  # a folder that we have just made
+        """Do one batch of the most urgent work. Raises RemoteFault."""
+        if self._requested:  # a folder that the appliance has just created
             self._list_folders("arrivals")
         elif (folder := self._pick_folder()) is not None:
             self._backlog.finish()
@@ -265,11 +265,11 @@ class Follower:
         return StepResult.WORKED
 
     def pause(self) -> None:
-        """Leave nothing half done in memory: others have their turn."""
+        """Store unfinished work before other mailboxes get their turn."""
         self._backlog.finish()
 
     def check_inbox(self) -> None:
-        """See whether there is news in the home folder, while there is other work."""
+        """Check the home folder for changes during other work."""
         home = self.folders.get(self._home)
         if home is None or home.is_due:
             return
@@ -279,7 +279,7 @@ class Follower:
             home.apply_status(self._session.mailbox.get_folder_state(self._home), thorough=False)
 
     def return_home(self) -> bool:
-        """Whether the home folder is selected, and nothing in it unknown; if not, make it the next step."""
+        """Whether the home folder is selected and has no unknown changes. If not, it becomes the next step."""
         home = self.folders.get(self._home)
         if home is not None and self._session.selected != self._home:
             home.is_due = True
@@ -287,13 +287,13 @@ class Follower:
 
     @property
     def home_position(self) -> FolderState | None:
-        """The position reached in the home folder."""
+        """The stored position of the home folder."""
         found = self.folders.get(self._home)
         return found.position if found else None
 
     @property
     def progress(self) -> str | None:
-        """How far a large piece of work has come, for a person."""
+        """The progress of a large piece of work, as a text for people; None if there is nothing to report."""
         counts = [folder.count_messages() for folder in self.folders.values()]
         total, left = sum(there for there, _ in counts), sum(left for _, left in counts)
         if left > 0:
@@ -303,7 +303,7 @@ class Follower:
     # --- folders ---
 
     def _find_folder(self, path: str) -> FolderSync | None:
-        """The followed folder in which the messages lie that are shown at this path."""
+        """Return the followed folder that holds the messages shown at this path."""
         return self.folders.get(self._home if path in self._listing.labels else path)
 
     def _pick_folder(self) -> FolderSync | None:
@@ -330,7 +330,9 @@ class Follower:
             self._backlog.add([folder], added)
 
     def _check_labels(self) -> None:
-        """Have the folders listed when a message has a label that none shows: somebody made or hides it."""
+        """Request a folder list if a message has a label that no folder shows: the label was created or hidden just
+        now.
+        """
         unknown = self._session.labels - self._listing.labels.keys() - self._checked_labels
         if unknown:
             self._checked_labels |= unknown
@@ -353,7 +355,7 @@ class Follower:
         return is_detached
 
     def _catch_up_origins(self, numbers: frozenset[int]) -> bool:
-        """Catch up with these folders, since messages may have moved out of them; return whether any did."""
+        """Catch up with folders that messages may have moved out of. Returns whether any message did."""
         found = False
         for folder in [folder for folder in self.folders.values() if folder.folder.number in numbers]:
             try:
@@ -364,20 +366,22 @@ class Follower:
         return found
 
     def _confirm_dropped(self, folder: FolderSync) -> bool:
-        """List the folders again; return whether this one is dropped. Then what was in it is gone from there."""
+        """List the folders again and return whether this one is gone; then its messages count as gone from it."""
         self._must_list = True
         self._list_folders("arrivals")
         return all(one is not folder for one in self.folders.values())
 
     def _handle_refusal(self, folder: FolderSync, fault: RemoteFault) -> None:
-        """A folder is closed to us, or was just deleted. Raises the fault where it is about more than the folder."""
+        """Handle a folder that was just deleted or that the server refuses. Raises the fault if it concerns more than
+        the folder.
+        """
         # Without the home folder there is nothing to follow.
         if fault.kind != "refused" or folder.folder.path == self._home:
             raise fault
         log.info("folder_refused", extra={"accountId": self._session.account_id, "folderId": folder.folder.id})
         folder.mark_refused()
         self._backlog.remove(folder)
-        # What was moved to where we may never look is gone for us.
+        # A message moved to a folder that may never be opened counts as deleted.
         is_closed = fault.code == "NOPERM" and folder.folder.state is None
         if self._round is not None and not is_closed and folder.refusal_seconds < LONGEST_REFUSAL:
             self._round.is_complete = False
@@ -399,7 +403,7 @@ class Follower:
             session.store.mailbox_writer.purge_gone(session.account_id, ended.gone)
         if session.has_gone and self._round_due is None:
             session.has_gone = session.store.mailbox_writer.has_gone(session.account_id)
-        # Some were moved, by others or by us, before their bodies came; others were not given, and have rested.
+        # Some messages were moved before their bodies came; others were postponed, and their pause is over.
         self._backlog.add(self.folders.values())
         session.store.accounts.mark_synced(session.account_id)
 
@@ -408,7 +412,7 @@ class Follower:
             folder.require_full_compare()
 
     def _list_folders(self, kind: Round) -> None:
-        """List the folders, and see which of them have news."""
+        """List the folders and find those that changed."""
         listed, states = self._session.mailbox.list_folders_with_states()
         self._home = find_home(listed, has_labels=self._session.mailbox.has_labels)
         if listed != self._listed or self._must_list or self._is_stale():
@@ -420,7 +424,7 @@ class Follower:
         self._requested.clear()
 
     def _is_stale(self) -> bool:
-        """Whether others have made or dropped folders in the store."""
+        """Whether another part of the appliance added or removed folders in the store."""
         there = {folder.number for folder in self._session.store.folders.list(self._session.account_id)}
         return there != self._listing.numbers
 
@@ -430,7 +434,7 @@ class Follower:
         else:
             folder.is_due = True
         if path == self._home and self._session.selected == path:
-            # STATUS of the selected folder may give what it was when it was selected, and IDLE reports no labels.
+            # STATUS of the selected folder may return its state at SELECT, and IDLE does not report labels.
             is_told = (self.can_idle and not self._session.mailbox.has_labels) or kind != "everything"
             folder.is_due = folder.is_due or not is_told or self._session.mailbox.poll_idle()
 
@@ -438,7 +442,8 @@ class Follower:
         session, is_first = self._session, not self._listed
         noted = update_folders(session.store.folders, session.account_id, listed, self._home, is_first=is_first)
         self._listed, self._listing, self._must_list = listed, noted, False
-        kept = {one.folder.number: one for one in self.folders.values()}  # a path that came back is another folder
+        # A path that was deleted and created again is another folder.
+        kept = {one.folder.number: one for one in self.folders.values()}
         for number in kept.keys() - {folder.number for folder in noted.followed}:
             self._backlog.remove(kept[number])
         self.folders = {one.path: kept.get(one.number) or FolderSync(one, session) for one in noted.followed}
@@ -446,12 +451,12 @@ class Follower:
         if noted.has_dropped_label:
             self._require_label_compare()
         if noted.has_dropped:
-            # Deleted, or renamed: what was in them is gone, and may be found elsewhere.
+            # Deleted or renamed: the messages are gone from this folder and may be found in another.
             session.has_gone, self._round_due = True, self._round_due or "arrivals"
         if is_first:
             self._backlog.add(self.folders.values())
 
 
 def describe_bodies_left(count: int) -> str:
-    """Describe how many bodies are to come, as `Follower.progress`."""
+    """Describe how many bodies are missing, for `Follower.progress`."""
     return f"{count:,} messages still without their text"

@@ -1,8 +1,8 @@
-"""Reads the HTML of mail for requests, in two child processes of their own, which never work for a backlog.
+"""Analyze the HTML of mail for requests, in two child processes that never work on the backlog.
 
-What a sender wrote may take seconds, or forever, to analyze. So each body has a deadline in the child
-(`parse_child.BoundedReader`), and each request has one here: past it the child is killed, and the text of the tags
-stands for what could not be analyzed. It is kept for a while: reading the same body again answers at once.
+Analyzing hostile HTML may take seconds, or never end. So each body has a deadline in the child
+(`parse_child.BoundedReader`), and each request has one here: after it the child is killed, and the text between the
+tags replaces the analysis. That result is cached for a while, so reading the same body again returns at once.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ from mailbox_appliance.model.decoding import decode_msgpack
 from mailbox_appliance.sync.parse_child import Body, Comparison, Request
 from mailbox_appliance.sync.parsers import IDLE, Batch, ParserChild
 
-#: Seconds within which a request is answered, whatever happens; and of these, for which it waits for its turn.
+#: Seconds within which a request is answered in any case, and the part of them for which it waits for a child.
 WITHIN, MOST_WAIT = 4.0, 2.0
-#: Seconds that a body is in analysis from which on it does not count as progress.
+#: Seconds in analysis after which a body no longer counts as progress.
 LONG = 0.1
 #: How many bodies are analyzed at once.
 _CHILDREN = 2
-# What is kept: answers, characters in them, and seconds for which a body counts as too expensive.
+# Bounds of the cache: results, characters in them, and seconds for which a body counts as too expensive.
 _MOST_KEPT, _MOST_CHARACTERS, _KEPT_FOR = 64, 8_000_000, 300.0
-_ANY = "any"  # the form of what is too expensive to analyze, in whatever form
+_ANY = "any"  # the key for a body that is too expensive in every form
 _VERDICTS = {msgspec.msgpack.encode(True): "differs", msgspec.msgpack.encode(False): "agrees"}
 
 
@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 
 class HtmlReaders:
-    """Analyzes bodies for requests. Any number of threads may use it; nothing is started before the first use."""
+    """Analyzes bodies for requests. Any number of threads may use it; children start on first use."""
 
     def __init__(self, most_waiting: int, *, idle: float = IDLE, within: float = WITHIN) -> None:
-        """`most_waiting`: requests that may wait whatever the children do, those in analysis among them."""
+        """`most_waiting`: how many requests may be in analysis or wait for it, however long the children take."""
         self._within = within
         self._queue = _ChildQueue([ParserChild(idle=idle) for _ in range(_CHILDREN)], most_waiting)
         self._cache, self._verdicts = _Cache[VisibleContent](), _Cache[str]()
@@ -50,13 +50,13 @@ class HtmlReaders:
     def for_request(self, within: float = WITHIN) -> "RequestReader":
         """Return a reader for all bodies of one request that writes or stores their text.
 
-        `within`: seconds for all of them together, from the first one on.
+        `within`: seconds for all bodies together, counted from the first one.
         """
         return RequestReader(self, within, TAG_READER)
 
     @contextmanager
     def sharing(self, within: float = WITHIN) -> Iterator[None]:
-        """Give all bodies that this thread shows meanwhile one deadline, in seconds from the first one on."""
+        """Give all bodies that this thread reads inside this context one deadline, in seconds from the first one."""
         self._shared.reader = RequestReader(self, within, PREVIEW_TAG_READER)
         try:
             yield
@@ -64,11 +64,11 @@ class HtmlReaders:
             self._shared.reader = None
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what to show of HTML: without an analysis in time, the text of its first tags."""
+        """Return the visible content of HTML. If the analysis is late, return the text of its first tags."""
         return self._for_display().extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a text says what its HTML does not show; None if that is not known in time."""
+        """Return whether a plain text contains something that the HTML does not show; None if not known in time."""
         return self._for_display().differs(text, html)
 
     def _for_display(self) -> "RequestReader":
@@ -76,7 +76,7 @@ class HtmlReaders:
         return shared or RequestReader(self, self._within, PREVIEW_TAG_READER)
 
     def read(self, html: str, form: ReadForm, until: float, tags: TagReader) -> VisibleContent:
-        """Return what is seen of HTML. Without an analysis until then (monotonic seconds), `tags` reads it."""
+        """Return the visible content of HTML. Without an analysis by `until` (monotonic seconds), use `tags`."""
         key = _digest(html)
         seen, is_final = self._cache.find(key, form) or self._cache.find(key, _ANY), False
         if seen is None:
@@ -89,7 +89,7 @@ class HtmlReaders:
         return seen
 
     def compare(self, text: str, html: str, until: float) -> bool | None:
-        """Return whether a text says what its HTML does not show; None if that is not known until then."""
+        """Return whether a plain text contains something that the HTML does not show; None if not known by `until`."""
         key = _digest(text) + _digest(html)
         found = self._verdicts.find(key, "")
         if found is None:
@@ -102,15 +102,15 @@ class HtmlReaders:
     def _read_tags(self, key: bytes, html: str, form: ReadForm, tags: TagReader) -> VisibleContent:
         if tags is TAG_READER:
             return tags.extract(html, form)
-        with self._tags:  # one at a time: this is pure Python, and other requests need the processor
+        with self._tags:  # One at a time: this is pure Python, and other requests need the processor.
             return self._cache.find(key, _ANY) or tags.extract(html, form)
 
     def close(self) -> None:
-        """End the children. Requests that come later get the text of the tags."""
+        """End the children. Later requests get the text between the tags."""
         self._queue.close()
 
     def _ask(self, request: Request, until: float) -> tuple[bytes, bool]:
-        """The answer, empty where there is none; and whether asking again would be of no use."""
+        """Return the answer, empty if there is none, and whether asking again would be useless."""
         with self._queue.wait(min(until, time.monotonic() + min(MOST_WAIT, self._within / 2))) as child:
             left = until - time.monotonic()
             if child is None or left < LONG:
@@ -124,32 +124,32 @@ class HtmlReaders:
                 batch.ended.wait()
             finally:
                 guard.cancel()
-            # A body that had only the rest of a request's time is not too expensive for the next request.
+            # A body that had only the rest of a request's time may succeed in the next request.
             had_time = left >= self._within / 2 - LONG
             return b"".join(batch.answers), bool(batch.answers) or (batch.is_cause and had_time)
 
 
 class RequestReader:
-    """Reads the bodies of one request, all within one deadline.
+    """Reads the bodies of one request within one deadline. One thread uses it.
 
-    After the deadline, or after the first body that could not be analyzed, the others are read by their tags at once,
-    unless an analysis of them is kept. One thread uses it.
+    After the deadline, or after the first body that could not be analyzed, the remaining bodies are read by their tags
+    at once, unless an analysis of them is cached.
     """
 
     def __init__(self, readers: HtmlReaders, within: float, tags: TagReader) -> None:
         self._readers, self._within, self._tags = readers, within, tags
         self._until: float | None = None
-        #: A body could not be analyzed, or compared.
+        #: Whether a body could not be analyzed or compared.
         self.has_failed = False
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what is seen of HTML, or the text of its tags if it cannot be analyzed in time."""
+        """Return the visible content of HTML, or the text between the tags if the analysis is late."""
         seen = self._readers.read(html, form, self._deadline(), self._tags)
         self.has_failed |= not seen.is_analyzed
         return seen
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a text says what its HTML does not show; None if that is not known in time."""
+        """Return whether a plain text contains something that the HTML does not show; None if not known in time."""
         differs = self._readers.compare(text, html, self._deadline())
         self.has_failed |= differs is None
         return differs
@@ -161,12 +161,12 @@ class RequestReader:
 
 
 class _ChildQueue:
-    """Which request has a child now, and which ones may wait for one.
+    """Decides which request uses a child now, and which requests may wait for one.
 
-    As many bodies are analyzed at once as there are children. Of the requests, half of the workers' number may be in
-    analysis or wait for it, each for some seconds. A request beyond these waits while the children make progress, so
-    that a burst of ordinary mail loses nothing; as soon as a body has been in analysis for `LONG`, it waits no more.
-    Requests that may not wait, or not any longer, do without an analysis. So hostile mail holds at most half of the
+    As many bodies are analyzed at once as there are children. Requests up to half the number of workers may be in
+    analysis or wait for it, each for some seconds. A request beyond these waits only while the children make progress,
+    so that a burst of ordinary mail loses nothing. Once a body has been in analysis for `LONG` seconds, such a request
+    no longer waits. Requests that may not wait do without an analysis. So hostile mail occupies at most half of the
     workers, and every other request finds a free one.
     """
 
@@ -180,7 +180,7 @@ class _ChildQueue:
 
     @contextmanager
     def wait(self, until: float) -> Iterator[ParserChild | None]:
-        """Wait for a child until then, and have it for a while; None where that would take too long."""
+        """Wait for a child until `until`, and lend it inside this context; None if that would take too long."""
         with self._changed:
             may_wait = self._here < self._most
             self._here += may_wait
@@ -213,7 +213,7 @@ class _ChildQueue:
 
 
 class _Cache(Generic[T]):
-    """The latest findings, for a while; as many as `_MOST_KEPT`, and of texts as many characters as may be."""
+    """The latest results, kept for a limited time: at most `_MOST_KEPT`, and a bounded number of characters."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

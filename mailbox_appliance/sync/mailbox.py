@@ -1,9 +1,9 @@
-"""Keeps one mailbox mirrored, in turns: connects, follows, rests in IDLE.
+"""Keep one mailbox mirrored, in turns: connect, follow changes, wait in IDLE.
 
-connecting -> syncing -> ready: everything was looked at once; then what changes is followed
-a fault ............... error, tried again after 2 s growing to 5 minutes, at once when woken
-a refused login ....... reauth_required, tried again only when woken: repeated wrong logins lock mailboxes
-a refused token ....... reauth_required, tried again from time to time: in an outage servers refuse good ones too
+connecting -> syncing -> ready: after the first full check, changes are followed
+any fault ............. error; retried after 2 s, growing to 5 minutes, or at once when woken
+a refused sign-in ..... reauth_required; retried only when woken, since repeated failures lock mailboxes
+a refused token ....... reauth_required; retried from time to time, since servers in an outage refuse valid ones
 """
 
 import logging
@@ -22,21 +22,23 @@ from mailbox_appliance.sync.scheduler import After, Next, Rest
 log = logging.getLogger(__name__)
 
 FIRST_RETRY, LONGEST_RETRY = 2.0, 300.0
-#: Seconds after which another token is worth a try: one given a moment ago is not replaced (`oauth.tokens`).
+#: Seconds after which a new token is worth a try: a token issued a moment ago is not replaced (`oauth.tokens`).
 TOKEN_RETRY = 45.0
-#: Seconds of a turn, after which others have theirs, and the home folder is checked.
+#: Seconds of a turn; then other mailboxes get theirs, and the home folder is checked.
 TURN = 1.0
-#: Seconds after which the end of a connection is not worth a report: servers end them, as when an access token is over.
+#: Seconds after which a lost connection is not reported: servers close connections, as when an access token expires.
 LASTING = 60.0
-LONGEST_IDLE = 540.0  # RFC 2177: again before 29 minutes; many networks forget a quiet connection after 10
+LONGEST_IDLE = 540.0  # RFC 2177 asks to renew IDLE within 29 minutes; many networks drop a quiet connection after 10.
 
 
 class MailboxSync:
-    """A task for the pool. `wake`, `stop` and `interrupt` are for any thread, the rest for the one whose turn it is."""
+    """The sync task of one mailbox. Any thread may call `wake`, `stop` and `interrupt`; the rest is for the thread of
+    its turn.
+    """
 
     def __init__(self, account_id: str, services: SyncServices) -> None:
         self.account_id = account_id
-        #: How far it has come, for a person; None when there is nothing to report.
+        #: The progress as a text for people; None if there is nothing to report.
         self.progress: str | None = None
         self.server = ""
         self.ended = threading.Event()
@@ -56,9 +58,9 @@ class MailboxSync:
     # --- from any thread ---
 
     def wake(self, path: str | None) -> bool:
-        """Look at this folder now; None: at all of them, also when a login was refused or a retry is far off.
+        """Check this folder now; None means all, even after a refused sign-in or before a distant retry.
 
-        Whether that needs a turn.
+        Returns whether a turn is needed.
         """
         with self._lock:
             if path not in self._requests:
@@ -66,22 +68,24 @@ class MailboxSync:
         return path is None or self._follower is not None
 
     def stop(self) -> None:
-        """Tell it to end; it does so between two batches, and needs a turn for it."""
+        """Ask the task to stop; it does so between two batches, and needs a turn for it."""
         self._stop.set()
 
     def interrupt(self) -> bool:
-        """Cut its connection, so that it does not wait for a server that is silent; False: it only just connects."""
+        """Cut the connection, so that the task does not wait for a silent server. Returns False while it is
+        connecting.
+        """
         return self._stop.cut()
 
     # --- a task ---
 
     @property
     def is_slow(self) -> bool:
-        """Whether it has to connect first."""
+        """Whether the next turn must connect first."""
         return self._follower is None and not self._stop.is_set
 
     def has_heard(self) -> bool:
-        """Whether the server reported a change, or closed the connection."""
+        """Whether the server reported a change or closed the connection."""
         try:
             return self._session is None or self._session.mailbox.poll_idle()
         except RemoteFault:
@@ -91,7 +95,7 @@ class MailboxSync:
         """Work for a second, or until nothing is left to do."""
         try:
             return self._work()
-        except (Stopped, NotFound):  # NotFound: the mailbox was removed while we were at it
+        except (Stopped, NotFound):  # NotFound: the mailbox was removed during the turn.
             return self._end()
         except RemoteFault as fault:
             return self._end() if self._stop.is_set else self._handle_fault(fault)
@@ -101,7 +105,7 @@ class MailboxSync:
             if self._stop.is_set:
                 return self._end()
             log.exception("sync_internal_error", extra={"accountId": self.account_id})
-            return self._retry_later(AccountError(code="internal_error", message="A fault of ours; the log has more."))
+            return self._retry_later(AccountError(code="internal_error", message="Internal error; see the log."))
 
     def _work(self) -> Next:
         self._stop.check()
@@ -139,21 +143,21 @@ class MailboxSync:
                 return After.AGAIN
 
     def _apply_requests(self, follower: Follower) -> None:
-        """Pass on what was requested, and a round that is due. Raises Stopped."""
+        """Pass requests on to the follower, and start a round that is due. Raises Stopped."""
         self._stop.check()
         for path in self._take_requests():
             follower.request(path)
-            if path is None:  # the time to the next round is counted anew, as it may have been set to another
+            if path is None:  # The time to the next round is computed again, as the setting may have changed.
                 self._poll_at = self._services.clock.monotonic()
         if self._services.clock.monotonic() >= self._poll_at:
             self._poll_at = self._services.clock.monotonic() + self._poll_interval()
             follower.request_round()
 
     def _begin_rest(self, session: SyncSession, follower: Follower) -> Rest | None:
-        """Rest until something happens; None when it has already."""
+        """Return the rest until something happens; None if something already has."""
         mailbox = session.mailbox
         has_heard = self._begin_idle(session, follower) or mailbox.poll_idle()
-        # Seen in practice: servers that report in each IDLE, at once, what they have reported before.
+        # Seen in practice: servers that repeat old reports at the start of each IDLE.
         told = (follower.home_position, mailbox.highest_exists) if has_heard else None
         has_heard, self._last_notice = has_heard and not is_repeated(self._last_notice, told), told
         if has_heard or self._requests:
@@ -167,7 +171,7 @@ class MailboxSync:
         return Rest(max(0.0, min(left, LONGEST_IDLE)), mailbox.socket)
 
     def _begin_idle(self, session: SyncSession, follower: Follower) -> bool:
-        """Begin IDLE where that is offered, and not refused all the same; whether there is news already."""
+        """Start IDLE if the server offers and accepts it. Returns whether it already reported a change."""
         if not follower.can_idle:
             return False
         try:
@@ -179,7 +183,7 @@ class MailboxSync:
             self._is_idling = follower.can_idle = False
             return False
 
-    # --- connecting, and what goes wrong ---
+    # --- Connecting, and faults ---
 
     def _report_start(self) -> None:
         self._has_begun = True
@@ -218,12 +222,12 @@ class MailboxSync:
         return self._retry_later(None if fault.kind == "disconnected" and has_served else account_error_of(fault))
 
     def _reset_retries(self) -> None:
-        """Try soon again, should anything go wrong."""
+        """Reset the retry delay after a success."""
         self._waits = backoff_delays(FIRST_RETRY, LONGEST_RETRY)
         self._token_waits = backoff_delays(TOKEN_RETRY, LONGEST_RETRY)
 
     def _give_up(self, error: AccountError, status: AccountStatus = "error") -> Next:
-        """Try no more until somebody says so."""
+        """Stop trying until the task is woken."""
         self._disconnect()
         self._set_status(status, error)
         self._retry_at = None
@@ -232,7 +236,9 @@ class MailboxSync:
     def _retry_later(
         self, error: AccountError | None, status: AccountStatus = "error", *, is_token: bool = False
     ) -> Next:
-        """Connect again; `error`: what to report meanwhile, if anything; `is_token`: a token was refused."""
+        """Schedule a new connection. `error`: the error to report until then, if any. `is_token`: a token was
+        refused.
+        """
         self._backoff.record_failure()
         self._disconnect()
         if error is not None:
@@ -242,7 +248,7 @@ class MailboxSync:
         return Rest(wait)
 
     def _set_status(self, status: AccountStatus, error: AccountError | None = None) -> None:
-        """Note a status; that it cannot be noted (a full disk) is no reason to end, it is all tried again later."""
+        """Store a status. A failure to store it (a full disk) does not end sync; it is stored with a later attempt."""
         try:
             self._store.accounts.set_status(self.account_id, status, error)
         except Exception:
@@ -258,7 +264,7 @@ class MailboxSync:
         self._is_idling = False
         self._stop.detach()
         if session is not None:
-            if session.has_stored:  # a connection that breaks again and again still gets us there
+            if session.has_stored:  # A connection that breaks again and again still makes progress.
                 self._reset_retries()
             session.mailbox.close()
 
@@ -268,5 +274,5 @@ class MailboxSync:
         return woken
 
     def _poll_interval(self) -> float:
-        """Varied, so that many mailboxes of one server do not ask at the same moment."""
+        """The poll interval in seconds, varied so that mailboxes of one server do not poll at the same moment."""
         return self._services.settings.number("sync.poll_interval") * random.uniform(0.9, 1.0)  # noqa: S311 - no secret

@@ -1,13 +1,14 @@
-"""The child process that reads messages and HTML: requests come in on stdin, answers go out on stdout.
+"""The child process that parses messages and analyzes HTML: requests arrive on stdin, answers leave on stdout.
 
-It first writes one empty block, which shows that it works. A batch is a count, then each request as a block: bytes
-behind their length. For each request one block goes out; an empty one says that it could not be answered. Counts and
-lengths are four bytes, the highest first; requests and answers are MessagePack.
+It first writes one empty block to show that it works. A batch is a count, then each request as a block: its length,
+then its bytes. Each request gets one block; an empty one means that it could not be answered. Counts and lengths are
+four bytes, big-endian; requests and answers are MessagePack.
 
 WholeMessage ... a ParsedMessage     Body ... a Seen     Comparison ... whether two versions differ, or null
 
-It knows no store and no server, and ends when its stdin ends. It runs at low priority. Its memory is bounded where the
-system can do that, and so is its processor time for each body: past either bound the answer is the text of the tags.
+It uses no store and no server, and ends when its stdin ends. It runs at low priority. Its memory is bounded if the
+system supports that, and so is the processor time for each body: beyond either bound the answer is the text between the
+tags.
 """
 
 import os
@@ -37,11 +38,11 @@ from mailbox_appliance.model.decoding import decode_msgpack
 from mailbox_appliance.model.messages import ParsedMessage
 
 NUMBER = struct.Struct(">I")
-#: Seconds of processor time for one body, and the least that is left of them after many that were too expensive.
+#: Seconds of processor time for one body, and the minimum after many expensive ones.
 DEADLINE, SHORTEST_DEADLINE = 2.0, 0.125
-#: Bytes of address space. Ordinary batches need less than a third of that.
+#: Bytes of address space. Ordinary batches need less than a third.
 MOST_MEMORY = 512 << 20
-#: Seconds of processor time for one message beyond which the deadline halves, and below which it doubles again.
+#: Seconds of processor time for one message above which the deadline halves, and below which it doubles again.
 _MUCH, _LITTLE = 0.25, 0.05
 _NICENESS = 10
 
@@ -49,13 +50,13 @@ T = TypeVar("T")
 
 
 class WholeMessage(msgspec.Struct, frozen=True, tag=True):
-    """A message as it came, to be parsed."""
+    """A raw message to parse."""
 
     source: bytes
 
 
 class Body(msgspec.Struct, frozen=True, tag=True):
-    """HTML that is wanted in a form. `arrives`: it is of a new message, and nobody waits to read it."""
+    """HTML to convert into a form. `arrives`: it belongs to a new message that nobody waits to read."""
 
     html: str
     form: ReadForm
@@ -63,7 +64,7 @@ class Body(msgspec.Struct, frozen=True, tag=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, tag=True):
-    """Two versions of a body that may say different things."""
+    """A plain-text and an HTML body whose contents may differ."""
 
     text: str
     html: str
@@ -76,7 +77,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def main() -> None:
-    """Answer batches until stdin ends. What fails is reported on stderr without its text, which may quote a message."""
+    """Answer batches until stdin ends. Failures go to stderr without their text, which may quote a message."""
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but answers goes to stdout
     try:
@@ -106,11 +107,11 @@ else:
 
     def _limit_process() -> None:
         """Take low priority, and bound the memory."""
-        with suppress(OSError):  # a sandbox that does not allow it
+        with suppress(OSError):  # a sandbox that forbids it
             os.nice(_NICENESS)
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         bound = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
-        with suppress(ValueError, OSError):  # macOS refuses it where the process has more already
+        with suppress(ValueError, OSError):  # macOS refuses a limit below current use.
             resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
 
     def _run_within(seconds: float, work: Callable[[], T]) -> T:
@@ -124,7 +125,7 @@ else:
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer batch after batch. Raises EOFError when there is no more."""
+    """Answer batch after batch. Raises EOFError at the end of the input."""
     messages = _MessageReader()
     write_block(answers, b"")
     answers.flush()
@@ -133,25 +134,25 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         blocks.reverse()
         while blocks:
             write_block(answers, _answer(blocks.pop(), messages))
-            answers.flush()  # so that a crash is known to be that of the next request
+            answers.flush()  # so that a crash is attributed to the next request
 
 
 class BoundedReader:
-    """Analyzes the HTML of one message within a deadline, and reads the tags alone of what needs longer."""
+    """Analyzes the HTML of one message within a deadline; beyond it, reads only the text between the tags."""
 
     def __init__(self, deadline: float = DEADLINE) -> None:
         self._deadline = deadline
-        #: A body was too expensive. None of the same message is analyzed any more.
+        #: Whether a body was too expensive. The rest of the message is then not analyzed.
         self.has_failed = False
-        #: Seconds of processor time that all bodies took so far; the deadline is for their sum.
+        #: Seconds of processor time that all bodies took so far; the deadline applies to their sum.
         self.used = 0.0
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what is seen of HTML, or the text of its tags where it cannot be analyzed in time."""
+        """Return the visible content of HTML, or the text between its tags if the analysis takes too long."""
         return self._run_bounded(lambda: _analyze(html, form)) or TAG_READER.extract(html, form)
 
     def differs(self, text: str, html: str) -> bool | None:
-        """Return whether a text says what the HTML does not show; None where that takes too long."""
+        """Return whether a plain text contains something that the HTML does not show; None if that takes too long."""
         return self._run_bounded(lambda: _differs(text, html))
 
     def _run_bounded(self, work: Callable[[], T]) -> T | None:
@@ -169,27 +170,27 @@ class BoundedReader:
 
 
 class _MessageReader:
-    """Parses messages, one after the other.
+    """Parses messages one after the other.
 
-    Each message that is expensive to analyze halves the deadline for the next one, and each cheap one doubles it again:
-    a crowd of expensive messages delays those behind them by seconds, and not by minutes.
+    Each message that is expensive to analyze halves the deadline for the next one, and each cheap one doubles it again.
+    So a burst of expensive messages delays those behind it by seconds instead of minutes.
     """
 
     def __init__(self) -> None:
         self._deadline = DEADLINE
 
     def read(self, source: bytes) -> ParsedMessage:
-        """Return what a message says, and what is searched of it."""
+        """Return the parsed message with its search text."""
         reader = BoundedReader(self._deadline)
         parsed = with_searched_words(parse_message(source, reader), reader)
         self._adjust_deadline(reader)
         return parsed
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what is seen of the HTML of a large message."""
+        """Return the visible content of the HTML of a large message."""
         reader = BoundedReader(self._deadline)
         seen = reader.extract(html, form)
-        if form != "beginning" or _is_expensive(reader):  # a beginning that is cheap says little of the rest
+        if form != "beginning" or _is_expensive(reader):  # A cheap beginning does not predict the cost of the rest.
             self._adjust_deadline(reader)
         return seen
 
@@ -203,7 +204,9 @@ def _is_expensive(reader: BoundedReader) -> bool:
 
 
 class _DeadlinePassed(BaseException):
-    """The deadline of one body has passed. No `except Exception` of a parser takes it for a fault of the input."""
+    """Raised when the deadline of a body has passed. It is not an Exception, so no parser mistakes it for invalid
+    input.
+    """
 
 
 def _pass_deadline(_: int, __: FrameType | None) -> None:
@@ -238,12 +241,12 @@ def _evaluate(request: Request, messages: _MessageReader) -> Any:
 
 
 def encode(request: Request) -> bytes:
-    """A request as its block."""
+    """Encode a request as its block."""
     return _encoder.encode(request)
 
 
 def read_number(stream: IO[bytes]) -> int:
-    """A count or length. Raises EOFError."""
+    """Read a count or length. Raises EOFError."""
     raw = stream.read(NUMBER.size)
     if len(raw) < NUMBER.size:
         raise EOFError
@@ -252,7 +255,7 @@ def read_number(stream: IO[bytes]) -> int:
 
 
 def read_block(stream: IO[bytes]) -> bytes:
-    """Bytes behind their length. Raises EOFError."""
+    """Read a block: a length, then that many bytes. Raises EOFError."""
     length = read_number(stream)
     block = stream.read(length)
     if len(block) < length:
@@ -261,7 +264,7 @@ def read_block(stream: IO[bytes]) -> bytes:
 
 
 def write_block(stream: IO[bytes], block: bytes) -> None:
-    """Bytes behind their length."""
+    """Write a block: the length, then the bytes."""
     stream.write(NUMBER.pack(len(block)))
     stream.write(block)
 

@@ -1,11 +1,11 @@
-"""Parses batches of messages. If one has HTML, or there are many, a child process does it.
+"""Parse batches of messages. HTML and large batches are parsed in a child process.
 
-begin() ... a few without HTML: nothing yet     others: gives them to a child
-result() .. parses them here                    waits for the answers, and parses here what the child cannot
+begin() ... a few messages without HTML: nothing yet     others: sends them to a child
+result() .. parses them here                             waits, and parses here what the child cannot
 
-In this process HTML is never analyzed: the text of its tags stands for it, with a warning (`TAG_READER`). There are two
-children, so that new mail does not wait for a backlog. Each is started on first use, and ends when it has been idle. If
-it crashes, the message that it was working on is not analyzed; other messages lose nothing.
+This process never analyzes HTML: the text between the tags replaces it, with a warning (`TAG_READER`). There are two
+children, so that new mail does not wait for a backlog. Each starts on first use and ends when it is idle. If a child
+crashes, only the message it was parsing goes without an analysis.
 """
 
 import logging
@@ -30,20 +30,18 @@ from mailbox_appliance.sync import parse_child
 from mailbox_appliance.sync.parse_child import Body, WholeMessage
 from mailbox_appliance.system import processes
 
-# --- The child process, with the two threads that keep it: one takes its answers, one watches over it ---
-#
-# ParserChild ..... the child that serves one kind of requests now: started on first use, and again when it has ended
-# ParserProcess ... one such process
+# --- The child process and its two threads: one reads its answers, one enforces its time limit ---
 
 
 log = logging.getLogger(__name__)
 
-IDLE, PATIENCE = 30.0, 20.0  # seconds without work after which it ends; for one answer after which it is killed
+# Seconds without work after which the child ends, and seconds for one answer after which it is killed.
+IDLE, PATIENCE = 30.0, 20.0
 _LONGEST_COMPLAINT = 2_000
-_MOST_FAILURES, _PAUSE = 3, 60.0  # starts in a row that fail; seconds until the next one is tried after these
-#: On other systems the child takes low priority by itself.
+_MOST_FAILURES, _PAUSE = 3, 60.0  # Failed starts in a row, and seconds until the next attempt after these.
+#: On other systems the child lowers its own priority.
 _LOW_PRIORITY = 0x4000 if sys.platform == "win32" else 0  # BELOW_NORMAL_PRIORITY_CLASS
-# Nothing else of the environment reaches the child: there may be tokens and key files in it.
+# Nothing else of the environment is passed to the child: it may contain tokens and key files.
 _ENVIRONMENT = (
     *("PATH", "LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL"),
     *("SYSTEMROOT", "TEMP", "TMP", "TMPDIR"),
@@ -51,35 +49,35 @@ _ENVIRONMENT = (
 
 
 class Batch:
-    """Requests, and where the answers go. `ended` is set when there will be no more of them."""
+    """Requests and their answers. `ended` is set when no more answers will come."""
 
     def __init__(self, requests: Sequence[parse_child.Request]) -> None:
         self.requests = requests
         self.answers: list[bytes] = []
-        #: The child ended over the first request without an answer, or over another batch.
+        #: Whether the child ended during the first request without an answer; False if another batch was the cause.
         self.is_cause = self.is_victim = False
         self.ended = threading.Event()
 
 
 class ParserChild:
-    """The child process of one kind of requests. Any number of threads may use it."""
+    """The child process for one kind of requests. Any number of threads may use it."""
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
         self._idle, self._patience = idle, patience
         self._turn = threading.Lock()  # held while a batch is written
         self._process: ParserProcess | None = None
-        self._failures, self._next_start = 0, 0.0  # of starts, in a row; when another one may be tried
+        self._failures, self._next_start = 0, 0.0  # failed starts in a row; when the next attempt is allowed
         self._closed = threading.Event()
 
     def ask(self, batch: Batch) -> None:
-        """Give a batch to the child, and wait while it does not take it. Without a child the batch ends at once."""
+        """Send a batch to the child, waiting until it accepts it. Without a child the batch ends at once."""
         with self._turn:
             process = self._find()
             if process is None or not process.ask(batch):
                 batch.ended.set()
 
     def kill(self) -> None:
-        """Kill the child that works now, if any. Batches without their answers end."""
+        """Kill the current child, if any. Unanswered batches end."""
         if self._process is not None:
             self._process.kill()
 
@@ -90,7 +88,9 @@ class ParserChild:
             self._process.close()
 
     def _find(self) -> "ParserProcess | None":
-        """The process, started if there is none; None if that has failed too often, or the child is closed."""
+        """Return the process, starting it if there is none; None if starting failed too often or the child is
+        closed.
+        """
         if self._process is not None and self._process.is_usable:
             return self._process
         if self._process is not None:
@@ -103,7 +103,7 @@ class ParserChild:
         except OSError:
             log.exception("parser_start_failed")
             self._record_start(is_failure=True)
-        if self._closed.is_set() and self._process is not None:  # closed while it started
+        if self._closed.is_set() and self._process is not None:  # closed during the start
             self._process.close()
         return self._process
 
@@ -114,33 +114,35 @@ class ParserChild:
 
 
 def command() -> list[str]:
-    """How the child is started: by what it is, where that can be, and in a bundle by a hidden command."""
+    """Return the command that starts the child: the module itself, or in a bundle a hidden command of the program."""
     if processes.is_bundle():
         return processes.own_command("parse-mail")
     return [sys.executable, "-P", "-m", parse_child.__name__]
 
 
 def environment() -> dict[str, str]:
-    """What the child's environment holds: how to find the interpreter's libraries, and this package."""
+    """Return the environment of the child: only what the interpreter needs to find its libraries and this package."""
     kept = {name: value for name, value in os.environ.items() if name in _ENVIRONMENT or _is_of_bundle(name)}
     return processes.child_environment(kept)
 
 
 def _is_of_bundle(name: str) -> bool:
-    """Whether it says where this bundle is unpacked: a child that did not know would unpack another one."""
+    """Whether a variable names the folder into which this bundle was unpacked; without it a child would unpack
+    again.
+    """
     return processes.is_bundle() and name.startswith(processes.BUNDLE_PREFIX)
 
 
 class ParserProcess:
-    """One child. It is ended when it has been idle, killed when it does not answer, and not used again after either."""
+    """One child process. It ends when idle and is killed when it does not answer; afterwards it is not used again."""
 
     def __init__(self, *, idle: float, patience: float) -> None:
-        """Start it. Raises OSError."""
+        """Start the process. Raises OSError."""
         self.has_failed, self.has_started = False, False
         self._idle, self._patience = idle, patience
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
-        self._moved = time.monotonic()  # when it was last given work to begin with, or answered
+        self._moved = time.monotonic()  # when it last got work or answered
         self._is_ending = False
         self._gone = threading.Event()
         self._process = _start()
@@ -149,11 +151,13 @@ class ParserProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it still takes batches."""
+        """Whether the process still accepts batches."""
         return not self._is_ending and not self._gone.is_set()
 
     def ask(self, batch: Batch) -> bool:
-        """Hand a batch over, one caller at a time; waits while the child is busy. False: it is not usable any more."""
+        """Send a batch, one caller at a time, waiting while the child is busy. Returns False if it is no longer
+        usable.
+        """
         with self._lock:
             if not self.is_usable:
                 return False
@@ -167,11 +171,11 @@ class ParserProcess:
         return True
 
     def kill(self) -> None:
-        """Kill it. Batches without their answers end."""
+        """Kill the process. Unanswered batches end."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it. Batches without their answers end; there is nothing in it that could be lost."""
+        """End the process. Unanswered batches end; nothing in it can be lost."""
         with self._lock:
             self._is_ending = True
         self._process.kill()
@@ -184,7 +188,7 @@ class ParserProcess:
             self.has_started = True
             while True:
                 self._take_answer(parse_child.read_block(self._process.stdout))
-        except (EOFError, OSError, IndexError):  # the last: an answer that nobody asked for
+        except (EOFError, OSError, IndexError):  # the last one, or an answer without a request
             pass
         finally:
             self._process.kill()
@@ -214,7 +218,7 @@ class ParserProcess:
             _close(pipe)
 
     def _read_complaint(self) -> str:
-        """What it wrote to stderr: frames and kinds of errors, never a message (`parse_child.main`)."""
+        """Return what the child wrote to stderr: frames and kinds of errors, never a message (`parse_child.main`)."""
         stderr = self._process.stderr
         return stderr.read(_LONGEST_COMPLAINT).decode("utf-8", "replace") if stderr else ""
 
@@ -238,7 +242,7 @@ def _start() -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
-        start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself
+        start_new_session=True,  # Ctrl-C is for the appliance, which ends its child itself.
         creationflags=processes.NO_WINDOW | _LOW_PRIORITY,
     )
 
@@ -262,12 +266,12 @@ def _close(pipe: IO[bytes] | None) -> None:
 # --- Batches of messages ---
 
 
-FEW, SMALL = 20, 1 << 20  # messages, and bytes of them, that are no backlog
-_MOST_CRASHES = 3  # of the child in one batch, after which the others are parsed here
+FEW, SMALL = 20, 1 << 20  # number and bytes of messages above which a batch is a backlog
+_MOST_CRASHES = 3  # crashes of the child in one batch, after which the rest is parsed here
 
 
 class PendingBatch:
-    """A batch that is being parsed; without a child it is parsed when its result is wanted."""
+    """A batch that is being parsed. Without a child, `result` parses it."""
 
     def __init__(self, sources: Sequence[bytes], child: ParserChild | None) -> None:
         self.sources = sources
@@ -281,12 +285,12 @@ class PendingBatch:
         return batch
 
     def result(self) -> list[ParsedMessage]:
-        """Wait, and return what the messages say, in their order. Never raises; ask once."""
+        """Wait, and return the parsed messages in order. Never raises. Call it once."""
         answers = self._collect_answers()
         return [_decode_or_read(source, answer) for source, answer in zip(self.sources, answers, strict=True)]
 
     def _collect_answers(self) -> list[bytes]:
-        """An answer for each message; an empty one for a message that the child cannot parse."""
+        """Return one answer for each message; an empty one if the child cannot parse it."""
         answers: list[bytes] = []
         batch, self._batch = self._batch, None
         crashes = 0
@@ -294,7 +298,7 @@ class PendingBatch:
             batch.ended.wait()
             answers += batch.answers
             if batch.is_cause:
-                answers.append(b"")  # the child ended over this one; the others are asked again
+                answers.append(b"")  # The child ended during this one; the others are sent again.
             crashes += batch.is_cause or batch.is_victim
             left = self.sources[len(answers) :]
             is_asked_again = left and (batch.is_cause or batch.is_victim) and crashes <= _MOST_CRASHES
@@ -303,19 +307,19 @@ class PendingBatch:
 
 
 class Parsers:
-    """Parses for all mailboxes. Any number of threads may use it."""
+    """Parses messages for all mailboxes. Any number of threads may use it."""
 
     def __init__(self, *, idle: float = IDLE, patience: float = PATIENCE) -> None:
         self._for_few, self._for_many = (ParserChild(idle=idle, patience=patience) for _ in range(2))
 
     def begin(self, sources: Sequence[bytes]) -> PendingBatch:
-        """Begin to parse a batch; of a backlog, wait until the child has taken it in."""
+        """Begin to parse a batch. For a backlog, wait until the child has accepted it."""
         if len(sources) > FEW or sum(map(len, sources)) > SMALL:
             return PendingBatch(sources, self._for_many)
         return PendingBatch(sources, self._for_few if any(map(_has_html, sources)) else None)
 
     def extract(self, html: str, form: ReadForm) -> VisibleContent:
-        """Return what is seen of the HTML of a large message, as an `HtmlReader`."""
+        """Return the visible content of the HTML of a large message, as an `HtmlReader` does."""
         batch = Batch([Body(without_surrogates(html), form, arrives=True)])
         self._for_many.ask(batch)
         batch.ended.wait()
@@ -325,13 +329,13 @@ class Parsers:
             return TAG_READER.extract(html, form)
 
     def close(self) -> None:
-        """End the children. What is pending, and whatever comes after, is parsed in this process."""
+        """End the children. Pending and later batches are parsed in this process."""
         self._for_few.close()
         self._for_many.close()
 
 
 def _has_html(source: bytes) -> bool:
-    """Whether a message may have HTML: its type stands literally in a header field (RFC 2045 5.1)."""
+    """Whether a message may contain HTML: its media type appears literally in a header field (RFC 2045 5.1)."""
     return b"text/html" in source or b"html" in source.lower()
 
 
@@ -344,11 +348,11 @@ def _decode_or_read(source: bytes, answer: bytes) -> ParsedMessage:
     try:
         return read(source)
     except Exception:
-        # Not to be: parsing promises not to fail. The log has the place, and not a word of the message.
+        # This should not happen: the parser promises not to fail. The log has the place and no text of the message.
         log.exception("message_parse_failed", extra={"size": len(source)})
         return parse_unreadable(source)
 
 
 def read(source: bytes) -> ParsedMessage:
-    """Return what a message says without an analysis of its HTML, and what is searched of it."""
+    """Parse a message without analyzing its HTML, and return it with its search text."""
     return with_searched_words(parse_message(source))

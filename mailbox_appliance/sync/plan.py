@@ -1,12 +1,12 @@
-"""What is to be done so that the mirror of a folder equals the folder on the server. Pure.
+"""Compute the steps that make the mirror of a folder equal to the folder on the server. Pure.
 
-    first time, or other UIDVALIDITY .. ResetFolder: all we had is gone from here; it may be recognised
-    UID known, no longer there ........ RemoveMessages: gone from here; it may have moved
+    first sync, or another UIDVALIDITY  ResetFolder: all stored messages left it; some may be recognized
+    UID known, no longer there ........ RemoveMessages: gone from this folder; it may have moved
     UID known, other flags ............ ChangeFlags
-    UID there, unknown ................ FetchMessages, the newest first
+    UID there, unknown ................ FetchMessages, newest first
 
-Carrying out the steps makes both sides equal, and planning again then gives no step. They may be broken off anywhere:
-the position is noted after the last of them, so the news since the old one come again, and what is done is not planned.
+After the steps both sides are equal, and a new plan is empty. The steps may be interrupted anywhere: the position is
+stored after the last one, so the same changes are read again, and finished work is not planned again.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from mailbox_appliance.model.sync import FlagChange, FolderChanges, FolderState
 
 @dataclass(frozen=True)
 class FolderMirror:
-    """What we have of a folder: the position reached (None: never looked at), and UID -> flags.
+    """The stored state of a folder: the position (None before the first sync), and the flags by UID.
 
-    `flags` may be confined to the UIDs that the news speak of, where the news do not say what all is there.
+    `flags` may contain only the UIDs that the changes mention, if the changes do not list all messages.
     """
 
     state: FolderState | None
@@ -28,40 +28,40 @@ class FolderMirror:
 
 @dataclass(frozen=True)
 class ResetFolder:
-    """All of the folder is gone; from here on UIDs belong to this UIDVALIDITY, and nothing is known under it."""
+    """Remove all stored messages from the folder and start with this UIDVALIDITY."""
 
     state: FolderState
 
 
 @dataclass(frozen=True)
 class RemoveMessages:
-    """These messages are gone from the folder."""
+    """Remove these messages from the folder."""
 
     uids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class ChangeFlags:
-    """Give these messages other flags."""
+    """Set the flags of these messages."""
 
     changes: tuple[FlagChange, ...]
 
 
 @dataclass(frozen=True)
 class FetchMessages:
-    """Bring in these messages, in this order."""
+    """Fetch these messages, in this order."""
 
     uids: tuple[int, ...]
 
 
 Step = ResetFolder | RemoveMessages | ChangeFlags | FetchMessages
 Steps = tuple[Step, ...]
-#: The position of a folder when a change in it was reported unasked, and the number of messages reported then.
+#: A reported change: the position of the folder at that time, and the number of messages reported.
 Notice = tuple[FolderState | None, int]
 
 
 def plan(have: FolderMirror, news: FolderChanges) -> Steps:
-    """The steps from what we have to what the server has, in the order in which they are to be done."""
+    """Return the steps from the stored state to the server's state, in the order to carry them out."""
     steps: list[Step] = []
     known = have.flags
     if have.state is None or have.state.uidvalidity != news.state.uidvalidity:
@@ -82,28 +82,28 @@ def plan(have: FolderMirror, news: FolderChanges) -> Steps:
 
 
 def nothing_known(state: FolderState) -> FolderState:
-    """A position of the same UIDVALIDITY at which no message has been looked at: it is never taken for unchanged."""
+    """Return a position of the same UIDVALIDITY without any checked message; it never counts as unchanged."""
     return FolderState(state.uidvalidity, uidnext=1, exists=0, highestmodseq=None)
 
 
 def is_settled(state: FolderState | None) -> bool:
-    """Whether a folder has been brought in once since its UIDVALIDITY is what it is."""
+    """Whether a folder was synced completely once under its current UIDVALIDITY."""
     return state is not None and state != nothing_known(state)
 
 
 def may_be_news(reached: FolderState | None, state: FolderState, *, thorough: bool = True) -> bool:
-    """Whether anything can have happened since that position was reached.
+    """Whether anything may have changed since the position `reached`.
 
-    A flag that changes raises HIGHESTMODSEQ (RFC 7162), a message that comes raises UIDNEXT, and one that goes lowers
-    EXISTS unless another came. A server without CONDSTORE tells too little to be sure; unless `thorough`, changed flags
-    are left for another time there.
+    A changed flag raises HIGHESTMODSEQ (RFC 7162), a new message raises UIDNEXT, and a removed one lowers EXISTS unless
+    another arrived. A server without CONDSTORE reports too little to be sure; there, changed flags are found only if
+    `thorough`.
     """
     is_told = state.highestmodseq is not None and state.uidvalidity != 0
     return reached != state or (thorough and not is_told)
 
 
 def is_repeated(before: Notice | None, told: Notice | None) -> bool:
-    """Whether the same was reported before, in vain, and no more messages than were there or were reported then."""
+    """Whether a notice repeats an earlier one that led to nothing, with no more messages than were known then."""
     if before is None or told is None or before[0] is None or before[0] != told[0]:
         return False
     return told[1] <= max(before[0].exists, before[1])

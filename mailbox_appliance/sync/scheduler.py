@@ -1,6 +1,6 @@
-"""The threads that talk to servers: a few, for any number of mailboxes, which take turns.
+"""The threads that talk to mail servers: a few threads that all mailboxes share in turns.
 
-sync-watcher ... waits for what rests, and queues it     sync-1, sync-2 ... work, one turn at a time
+sync-watcher ... waits for resting tasks, and queues them     sync-1, sync-2 ... work, one turn at a time
 sync-minder .... starts a spare thread when turns are late
 """
 
@@ -25,7 +25,7 @@ from typing import Protocol
 
 
 class After(Enum):
-    """What comes after a turn, apart from a rest."""
+    """The next step of a task after a turn, other than a rest."""
 
     AGAIN = "there is more to do; others first"
     ENDED = "it is over"
@@ -33,7 +33,7 @@ class After(Enum):
 
 @dataclass(frozen=True)
 class Rest:
-    """Nothing to do for so many seconds (None: until woken), or until this socket becomes readable."""
+    """Nothing to do for `seconds` (None: until woken), or until this socket becomes readable."""
 
     seconds: float | None
     sock: socket.socket | None = None
@@ -43,28 +43,28 @@ Next = After | Rest
 
 
 class Task(Protocol):
-    """Works in turns."""
+    """Work that is done in turns."""
 
     @property
     def is_slow(self) -> bool:
-        """Whether its next turn may wait for a server that does not even answer."""
+        """Whether the next turn may wait for a server that does not answer."""
         ...
 
     @property
     def server(self) -> str:
-        """Which server it talks to; empty where it does not know."""
+        """The server that the task talks to; empty if not known."""
         ...
 
     def turn(self) -> Next:
-        """Work for about a second at most, but for what a server takes. Never raises."""
+        """Work for about one second, not counting the time that the server takes. Never raises."""
         ...
 
     def has_heard(self) -> bool:
-        """Whether what its socket shows is work, or the end of the connection. Does not wait. Never raises."""
+        """Whether the socket shows work or the end of the connection. Does not wait. Never raises."""
         ...
 
 
-# --- The watcher: sockets of connections in IDLE, and when a rest is over ---
+# --- The watcher: sockets of connections in IDLE, and the ends of rests ---
 
 
 log = logging.getLogger(__name__)
@@ -77,17 +77,17 @@ class _WatchEntry:
 
 
 class Watcher:
-    """Watches tasks, and returns each that has something to do. One thread waits; others may call the other methods."""
+    """Watches resting tasks and returns those with work. One thread waits; other threads may call the other methods."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._resting: dict[Task, _WatchEntry] = {}
-        #: Those that are being asked what they heard, with nothing locked, and whether they are wanted meanwhile.
+        #: Tasks whose sockets are being read without a lock, and whether they are wanted at the same time.
         self._asked: dict[Task, bool] = {}
         self.is_stopped = False
 
     def open(self) -> None:
-        """Open what `wait` waits on; before anything is to be watched."""
+        """Open what `wait` waits on. Call it before `watch`."""
         self._selector = selectors.DefaultSelector()
         self._woken, self._signal = socket.socketpair()
         for end in (self._woken, self._signal):
@@ -95,21 +95,22 @@ class Watcher:
         self._selector.register(self._woken, selectors.EVENT_READ)
 
     def stop(self) -> None:
-        """End the waiting, and forget all resting tasks."""
+        """End the wait, and forget all resting tasks."""
         with self._lock:
             self.is_stopped = True
         self._wake()
 
     def close(self) -> None:
-        """Close what `open` opened, once nobody waits any more."""
+        """Close what `open` opened, after the last `wait` has returned."""
         self._selector.close()
         self._woken.close()
         self._signal.close()
 
     def wait(self) -> Iterator[tuple[Task, bool]]:
-        """Wait until tasks have something to do, or somebody calls; yield these tasks, which are no longer watched.
+        """Wait until tasks have work or are woken, and yield them; they are no longer watched.
 
-        With each: whether it was heard, rather than that its time is up. Nothing is locked meanwhile.
+        Each comes with whether its socket was readable, as opposed to its time being up. No lock is held during the
+        wait.
         """
         ready = [key.data for key, _ in self._selector.select(self._find_timeout())]
         if None in ready:
@@ -120,7 +121,7 @@ class Watcher:
             yield task, False
 
     def watch(self, task: Task, rest: Rest) -> None:
-        """Watch over the rest of a task; from now on it is the watcher's."""
+        """Watch a resting task; from now on it belongs to the watcher."""
         until = None if rest.seconds is None else time.monotonic() + rest.seconds
         with self._lock:
             if self.is_stopped:
@@ -134,7 +135,7 @@ class Watcher:
             self._selector.register(resting.sock, selectors.EVENT_READ, task)
 
     def release(self, task: Task) -> bool:
-        """Watch this task no longer. False: it is being asked what it heard; `wait` yields it right after that."""
+        """Stop watching this task. Returns False while its socket is being read; `wait` yields it right afterwards."""
         with self._lock:
             if task in self._asked:
                 self._asked[task] = True
@@ -154,12 +155,12 @@ class Watcher:
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _collect_heard(self, ready: list[Task | None]) -> list[Task]:
-        """Those of the tasks that heard of work, or are wanted; they are released."""
+        """Return and release the tasks whose sockets show work, or that are wanted."""
         with self._lock:
-            # Others were released while we were looking: their sockets are somebody else's now.
+            # Others were released during the wait: their sockets belong to someone else now.
             resting = {task: found for task in ready if task is not None and (found := self._release(task)) is not None}
             self._asked = dict.fromkeys(resting, False)
-        heard = {task for task in resting if _has_heard(task)}  # which takes its time when a server says very much
+        heard = {task for task in resting if _has_heard(task)}  # This takes time if a server reports very much.
         with self._lock:
             asked, self._asked = self._asked, {}
             for task in resting.keys() - heard:
@@ -168,7 +169,7 @@ class Watcher:
         return [task for task in resting if task in heard or asked[task]]
 
     def _collect_expired(self) -> list[Task]:
-        """The tasks whose time is up; they are released."""
+        """Return and release the tasks whose time is up."""
         now = time.monotonic()
         with self._lock:
             over = [task for task, rest in self._resting.items() if rest.until is not None and rest.until <= now]
@@ -179,7 +180,7 @@ class Watcher:
     def _wake(self) -> None:
         try:
             self._signal.send(b"!")
-        except OSError:  # full: it will wake anyway; closed: it has ended
+        except OSError:  # Full: it will wake anyway. Closed: it has ended.
             pass
 
     def _drain_wakes(self) -> None:
@@ -198,18 +199,18 @@ def _has_heard(task: Task) -> bool:
         return True
 
 
-# --- The pool: its threads, and the turns they give ---
+# --- The pool: its threads, and the turns they take ---
 
 
 _AFTER_A_FAULT = 60.0
-#: Seconds after which a turn is late: most likely its server is silent.
+#: Seconds after which a turn is late, most likely because its server is silent.
 LATE = 2.0
 _MOST_SPARE = 12  # threads
 
 
 @dataclass
 class _Turn:
-    """A turn that is taken now. `is_wanted`: its task is to have another one."""
+    """A turn that is running. `is_wanted`: its task must get another one."""
 
     is_slow: bool
     is_wanted: bool = False
@@ -221,11 +222,11 @@ class _Turn:
 
 
 class Pool:
-    """Gives tasks their turns, one at a time each, the longest waiting first. May be called from any thread.
+    """Gives each task its turns, one at a time, longest waiting first. Any thread may call it.
 
-    Servers that do not answer hold nobody else up. At most half of the threads are with slow tasks: those that say so,
-    those whose last turn was late, and those of a server that keeps another one waiting, unless it has just answered
-    them. When turns are late all the same, others have a spare thread for each of these, up to as many again.
+    Silent servers do not delay other mailboxes. At most half of the threads work on slow tasks: those that declare it,
+    those whose last turn was late, and those of a server that keeps another task waiting, unless it has just answered
+    them. When turns are late anyway, each gets a spare thread for the other tasks, up to as many again.
     """
 
     def __init__(self, size: int) -> None:
@@ -234,7 +235,7 @@ class Pool:
         self._changed, self._crowded = threading.Condition(lock), threading.Condition(lock)
         self._queue: deque[Task] = deque()
         self._running: dict[Task, _Turn] = {}
-        #: Tasks whose last turn was late, and those that wait and whose server has just answered.
+        #: Tasks whose last turn was late, and waiting tasks whose server has just answered.
         self._stalled: set[Task] = set()
         self._answering: set[Task] = set()
         self._threads: list[threading.Thread] = []
@@ -243,14 +244,14 @@ class Pool:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Begin; before the first task is submitted."""
+        """Start the threads. Call it before the first `submit`."""
         self._watcher.open()
         self._watch_thread = self._start_thread(self._watch, "sync-watcher")
 
     def submit(self, task: Task, *, is_heard: bool = False) -> None:
-        """Give a task a turn soon, also if it rests; one that has its turn gets another.
+        """Give a task a turn soon, even if it rests. A task in its turn gets another one.
 
-        `is_heard`: its server has just shown that it answers.
+        `is_heard`: its server has just answered.
         """
         with self._changed:
             if task in self._running:
@@ -259,7 +260,9 @@ class Pool:
                 self._enqueue(task, is_answering=is_heard)
 
     def stop(self, timeout: float) -> None:
-        """End the threads, each after the turn that it is at, then the watcher; waits about so many seconds for all."""
+        """End the threads after their current turns, then the watcher. Waits about `timeout` seconds for all of
+        them.
+        """
         with self._changed:
             self._is_stopped = True
             self._queue.clear()
@@ -306,12 +309,12 @@ class Pool:
         return thread
 
     def _thread_limit(self) -> int:
-        """How many turns there may be at once."""
+        """The number of turns that may run at once."""
         late = sum(turn.is_late for turn in self._running.values())
         return self._size + min(late, self._size, _MOST_SPARE)
 
     def _watch_lateness(self) -> None:
-        """See that others have their turns when some are late."""
+        """Start spare threads while turns are late."""
         with self._crowded:
             while not self._is_stopped:
                 ends = [turn.began + LATE for turn in self._running.values() if not turn.is_late]

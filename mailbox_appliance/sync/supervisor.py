@@ -1,4 +1,4 @@
-"""Owns sync: the mailboxes that are mirrored, the threads that do it, from start to stop."""
+"""Own sync: which mailboxes are mirrored, and the threads that do it, from start to stop."""
 
 import logging
 import threading
@@ -16,12 +16,12 @@ from mailbox_appliance.sync.scheduler import Pool
 
 log = logging.getLogger(__name__)
 
-# Seconds for all mailboxes together: to come to an end by themselves, and then with their connections cut.
+# Seconds for all mailboxes together: to stop by themselves, and then with their connections cut.
 STOP_TIMEOUT, CUT_TIMEOUT = 1.0, 8.0
 
 
 class Supervisor:
-    """Adds and removes mailboxes, and passes on what they should look at. May be called from any thread."""
+    """Adds and removes mailboxes, and passes on requests to check them. Any thread may call it."""
 
     def __init__(self, store: Store, logins: Logins, settings: Settings, events: Events, clock: Clock) -> None:
         self._parsers = Parsers()
@@ -33,12 +33,12 @@ class Supervisor:
         events.subscribe(FolderWritten, lambda event: self.wake(event.account_id, event.path))
 
     def start(self) -> None:
-        """Begin to mirror every mailbox in the store."""
+        """Start mirroring every mailbox in the store."""
         for account_id in self._services.store.accounts.list_ids():
             self.add(account_id)
 
     def add(self, account_id: str) -> None:
-        """Begin to mirror a mailbox; one that is mirrored already goes on as it is."""
+        """Start mirroring a mailbox; one that is mirrored already continues unchanged."""
         with self._lock:
             if self._is_stopped or account_id in self._mailboxes:
                 return
@@ -49,34 +49,35 @@ class Supervisor:
         self._pool.submit(mailbox)
 
     def remove(self, account_id: str) -> None:
-        """Stop mirroring a mailbox, and wait until that is over, though not for ever."""
+        """Stop mirroring a mailbox, and wait a limited time until that is done."""
         with self._lock:
             mailbox = self._mailboxes.pop(account_id, None)
         if mailbox is not None:
             self._stop_mailboxes([mailbox])
 
     def wake(self, account_id: str, path: str | None) -> None:
-        """Have a folder looked at now; None: the whole mailbox, also when it is waiting after a fault."""
+        """Check a folder now; None means the whole mailbox, even while it waits after a fault."""
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         if mailbox is not None and mailbox.wake(path):
-            self._pool.submit(mailbox, is_heard=path is not None)  # one of us has just written to the folder
+            # The appliance itself has just written to the folder.
+            self._pool.submit(mailbox, is_heard=path is not None)
 
     def wake_all(self) -> None:
-        """Have every mailbox looked at now."""
+        """Check every mailbox now."""
         with self._lock:
             account_ids = tuple(self._mailboxes)
         for account_id in account_ids:
             self.wake(account_id, None)
 
     def progress(self, account_id: str) -> str | None:
-        """How far the sync of a mailbox has come, for a person; None when there is nothing to report."""
+        """Return the sync progress of a mailbox as a text for people; None if there is nothing to report."""
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         return None if mailbox is None else mailbox.progress
 
     def stop(self, timeout: float = STOP_TIMEOUT + CUT_TIMEOUT) -> None:
-        """Stop everything, within about so many seconds; nothing can be added afterwards."""
+        """Stop everything within about `timeout` seconds; nothing can be added afterwards."""
         until = time.monotonic() + timeout
         with self._lock:
             self._is_stopped = True
@@ -92,7 +93,7 @@ class Supervisor:
             mailbox.stop()
             self._pool.submit(mailbox, is_heard=True)  # which waits for no server
         left = _wait_for_end(mailboxes, min(STOP_TIMEOUT, timeout / 2))
-        # A thread that connects to a silent host cannot be cut; it ends by itself, and touches nothing.
+        # A thread that connects to a silent host cannot be cut; it ends by itself and changes nothing.
         cut = [mailbox for mailbox in left if mailbox.interrupt()]
         for mailbox in _wait_for_end(cut, max(0.0, until - time.monotonic())):
             log.warning("sync_stop_timeout", extra={"accountId": mailbox.account_id})

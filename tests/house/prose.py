@@ -11,6 +11,7 @@ import ast
 import io
 import re
 import sys
+import textwrap
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -62,6 +63,8 @@ _TERM = {re.compile(rf"(?<![\w@./-])(?:{pattern})(?![\w-])", re.IGNORECASE): say
 _OPENER = re.compile(r"(What|Who|Whom|Whose|Where|Which|That|How|When|Why|Those|Whatever|Of|As)\b")
 _CODE = re.compile(r"(`+)[^`].*?\1|<[^>\s][^>]*>|https?://\S+|\b[\w.-]+@[\w.-]+", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+#: A row of a table or diagram, an item of a list, or a heading, which is no part of the sentence beside it.
+_ROW = re.compile(r"^\s{2,}\S|\S {3,}\S| \.{2,} |^\s*([-*]|\d+\.) |^--- |->")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_A-Z`x])|\n\s*\n")
 _NO_PROSE = re.compile(r"\b(SELECT|INSERT|UPDATE \w+ SET|DELETE FROM|CREATE (TABLE|INDEX|TRIGGER)|PRAGMA)\b")
 _PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
@@ -81,7 +84,8 @@ class Prose:
 
     def sentences(self) -> Iterator[str]:
         """Yield the sentences, names in backticks as `x`."""
-        plain = _CODE.sub("x", _LINK.sub(r"\1", self.text))
+        lines = (f"\n\n{line}\n\n" if _ROW.search(line) else line for line in self.text.split("\n"))
+        plain = _CODE.sub("x", _LINK.sub(r"\1", "\n".join(lines)))
         yield from (one.strip() for one in _SENTENCE_END.split(plain) if one and one.strip())
 
 
@@ -164,7 +168,8 @@ def _read_comments(file: Path, source: str) -> Iterator[Prose]:
 
 
 def _comment(file: Path, block: list[tokenize.TokenInfo]) -> Prose:
-    return Prose(file, block[0].start[0], "comment", " ".join(token.string.lstrip("#: ") for token in block))
+    text = "\n".join(token.string[1:].lstrip(":") for token in block)
+    return Prose(file, block[0].start[0], "comment", textwrap.dedent(text))
 
 
 def read_script(file: Path) -> Iterator[Prose]:
