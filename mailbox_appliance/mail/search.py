@@ -17,7 +17,7 @@ from mailbox_appliance.model.messages import (
     ParsedMessage,
     SearchContext,
     SearchedField,
-    SearchMatched,
+    SearchMatch,
     SearchNoMatch,
     SearchScanLimit,
     SearchTerm,
@@ -403,7 +403,7 @@ class ExcerptFinder:
         plain = _normalize_spaces(text)
         at = _find_text(plain, self._wanted)
         if at is not None:
-            return SearchMatched(excerpt=_cut_around(plain, at, len(self._wanted)))
+            return SearchMatch(excerpt=_cut_around(plain, at, len(self._wanted)))
         return SearchNoMatch() if is_whole else SearchScanLimit()
 
 

@@ -23,7 +23,7 @@ from mailbox_appliance.mailbox.bulk import (
 )
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import FolderRole
-from mailbox_appliance.model.messages import ActionResult
+from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import FlagChange, LocatedMessage, MirroredFolder
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.imap.client import ImapMailbox
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def perform(
     connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
-) -> ActionResult:
+) -> MessageActionResult:
     """Do it, and say of each message what became of it.
 
     Raises RemoteFault where nothing could even be tried, and AllMailHidden.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from mailbox_appliance.events import Events, FolderWritten
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import FolderRole
-from mailbox_appliance.model.messages import ActionResult, FailedAction
+from mailbox_appliance.model.messages import FailedMessageAction, MessageActionResult
 from mailbox_appliance.model.sync import FlagChange, FolderState, LocatedMessage, MessageIdentity, MirroredFolder
 from mailbox_appliance.remote.errors import FaultKind, RemoteFault
 from mailbox_appliance.remote.imap import client
@@ -101,14 +101,14 @@ class BulkOutcomes:
         """Whether anything has succeeded."""
         return "succeeded" in self._marks.values()
 
-    def result(self) -> ActionResult:
+    def result(self) -> MessageActionResult:
         """All of it, in the order of the request."""
         said = [(message_id, self._marks[message_id]) for message_id in self.wanted.message_ids]
-        return ActionResult(
+        return MessageActionResult(
             action=self.wanted.action,
             succeeded_ids=tuple(message_id for message_id, word in said if word == "succeeded"),
             failed=tuple(
-                FailedAction(message_id=message_id, code=word)
+                FailedMessageAction(message_id=message_id, code=word)
                 for message_id, word in said
                 if word not in ("succeeded", "uncertain")
             ),

@@ -123,7 +123,7 @@ class SenderAddress(Wire, frozen=True, kw_only=True):
     is_default: bool = False
 
 
-class MappedFolders(Wire, frozen=True, kw_only=True):
+class FolderRoles(Wire, frozen=True, kw_only=True):
     """The folder paths that play a role, whoever decided so."""
 
     sent: str | None = None
@@ -156,7 +156,7 @@ class Account(Wire, frozen=True, kw_only=True):
     granted_member_ids: tuple[str, ...]
     status: AccountStatus
     error: AccountError | None
-    folders: MappedFolders
+    folders: FolderRoles
     capabilities: AccountCapabilities
     created_at: Timestamp
     last_sync_at: Timestamp | None

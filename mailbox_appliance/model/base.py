@@ -18,7 +18,7 @@ class Input(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     """A body as clients send it."""
 
 
-class Deleted(Wire, frozen=True, kw_only=True):
+class Deletion(Wire, frozen=True, kw_only=True):
     """What was deleted."""
 
     id: str

@@ -117,7 +117,7 @@ class ScheduledSend(Wire, frozen=True, kw_only=True):
     created_at: Timestamp
 
 
-class LegacySend(Wire, frozen=True, kw_only=True):
+class LegacySendResult(Wire, frozen=True, kw_only=True):
     """What a send answered before there were delivery operations: the sent message."""
 
     id: str
@@ -130,7 +130,7 @@ class LegacyResponse:
     """An answer of an earlier release, as it was given: its status, and what stood in the envelope."""
 
     status: int
-    data: LegacySend
+    data: LegacySendResult
     warnings: tuple[str, ...] = ()
 
 

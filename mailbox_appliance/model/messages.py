@@ -20,7 +20,7 @@ class Address(Wire, frozen=True, kw_only=True):
     name: str | UnsetType = UNSET
 
 
-class FolderRef(Wire, frozen=True, kw_only=True):
+class MessageFolder(Wire, frozen=True, kw_only=True):
     """The folder of a message."""
 
     id: str
@@ -60,7 +60,7 @@ class Attachment(Wire, frozen=True, kw_only=True):
     disposition: Literal["inline", "attachment"] | UnsetType = UNSET
 
 
-class Flags(Wire, frozen=True, kw_only=True):
+class MessageFlags(Wire, frozen=True, kw_only=True):
     """What has been marked on a message."""
 
     read: bool
@@ -68,7 +68,7 @@ class Flags(Wire, frozen=True, kw_only=True):
     draft: bool
 
 
-class SearchMatched(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
+class SearchMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
     """The requested text was found in the body."""
 
     excerpt: str
@@ -86,7 +86,7 @@ class SearchUnavailable(Wire, frozen=True, kw_only=True, tag_field="status", tag
     """The body is not there yet."""
 
 
-SearchContext = SearchMatched | SearchNoMatch | SearchScanLimit | SearchUnavailable
+SearchContext = SearchMatch | SearchNoMatch | SearchScanLimit | SearchUnavailable
 
 
 class Message(Wire, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ class Message(Wire, frozen=True, kw_only=True):
     thread_id: str
     account_id: str
     draft_id: str | UnsetType = UNSET
-    folder: FolderRef | UnsetType = UNSET
+    folder: MessageFolder | UnsetType = UNSET
     labels: tuple[str, ...] | UnsetType = UNSET
     from_: Address | UnsetType = msgspec.field(name="from", default=UNSET)
     to: tuple[Address, ...]
@@ -109,7 +109,7 @@ class Message(Wire, frozen=True, kw_only=True):
     search_context: SearchContext | UnsetType = UNSET
     body: Body | UnsetType = UNSET
     attachments: tuple[Attachment, ...] | UnsetType = UNSET
-    flags: Flags
+    flags: MessageFlags
     headers: dict[str, str] | UnsetType = UNSET
 
 
@@ -168,19 +168,19 @@ class DownloadLink(Wire, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class FailedAction(Wire, frozen=True, kw_only=True):
+class FailedMessageAction(Wire, frozen=True, kw_only=True):
     """A message to which nothing was done, and why."""
 
     message_id: str
     code: str
 
 
-class ActionResult(Wire, frozen=True, kw_only=True):
+class MessageActionResult(Wire, frozen=True, kw_only=True):
     """What became of each message of a bulk action."""
 
     action: str
     succeeded_ids: tuple[str, ...]
-    failed: tuple[FailedAction, ...]
+    failed: tuple[FailedMessageAction, ...]
     uncertain_ids: tuple[str, ...]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from mailbox_appliance.errors import KeyUnusable
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.offline.store import open_existing_store, require_backups, to_envelope, upgrade_warnings
-from mailbox_appliance.operations.backups import NewBackup, backup_page, backup_warnings, stray_warnings
+from mailbox_appliance.operations.backups import CreateBackupRequest, backup_page, backup_warnings, stray_warnings
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
@@ -19,7 +19,7 @@ def create(
     data_dir: Path, passphrase: str | None, *, of_store: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Make a backup. `of_store`: the passphrase of the store's key, if any. Raises StoreUnusable, Conflict, Invalid."""
-    request: NewBackup = convert_body({"passphrase": passphrase}, NewBackup)
+    request: CreateBackupRequest = convert_body({"passphrase": passphrase}, CreateBackupRequest)
     with open_existing_store(data_dir, of_store, progress) as store:
         made = store.backups.create("manual", request.passphrase, progress)
         with store.database.transaction(durable=True):

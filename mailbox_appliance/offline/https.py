@@ -36,7 +36,7 @@ def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = No
 
     A store is created if there is none; but not to switch off what is off.
     """
-    request = convert_body(dict(given), https.ChangedHttps)
+    request = convert_body(dict(given), https.UpdateHttpsRequest)
     if not request.enabled:
         require_store(data_dir)
     with _open_appliance(data_dir, passphrase) as appliance:
@@ -48,7 +48,7 @@ def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str
 
     A store is created if there is none, since its audit log records it.
     """
-    request = convert_body(dict(given), https.NewCertificate)
+    request = convert_body(dict(given), https.SetCertificateRequest)
     with _open_appliance(data_dir, passphrase) as appliance:
         return _envelope_of(appliance, https.put_certificate(appliance, _OPERATOR, request))
 

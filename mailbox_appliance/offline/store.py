@@ -14,7 +14,7 @@ from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreN
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.operations.audit import verify_audit_log
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
 from mailbox_appliance.operations.store import StoreMigration, store_overview
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.backup import backups
@@ -219,7 +219,7 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
     with failures_as_unusable(data_dir):
         appliance = Appliance(data_dir, options, key_file=key_file, passphrase=load_passphrase(os.environ))
         try:
-            answer = add_first_admin(appliance, convert_body(given, SetUp), Actor("local"))
+            answer = add_first_admin(appliance, convert_body(given, CreateFirstAdminRequest), Actor("local"))
             (data_dir / SETUP_CODE).unlink(missing_ok=True)
         finally:
             appliance.store.close()

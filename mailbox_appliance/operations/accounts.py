@@ -26,7 +26,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import AccountAdded, AccountReconnected, AccountRemoved
 from mailbox_appliance.mail.address import to_envelope_address
 from mailbox_appliance.model.accounts import Account, Connection, Endpoint, Security
-from mailbox_appliance.model.base import Deleted, Input, Wire
+from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations.licence import require_room_for_account
 from mailbox_appliance.operations.members import get_named_member, require_named_members
@@ -47,7 +47,7 @@ _Username = Annotated[str, Meta(max_length=1024)]
 _Password = Annotated[str, Meta(max_length=16384)]
 
 
-class Server(Input, frozen=True, kw_only=True):
+class MailServer(Input, frozen=True, kw_only=True):
     """How one mail server is reached and logged in to."""
 
     host: _Host
@@ -57,22 +57,22 @@ class Server(Input, frozen=True, kw_only=True):
     password: _Password
 
 
-class NewAccount(Input, frozen=True, kw_only=True):
+class AddAccountRequest(Input, frozen=True, kw_only=True):
     """A mailbox reached by IMAP and SMTP."""
 
     email: Email
     display_name: Name | UnsetType | None = UNSET
-    imap: Server
-    smtp: Server
+    imap: MailServer
+    smtp: MailServer
 
 
-class AccountChange(Input, frozen=True, kw_only=True):
+class UpdateAccountRequest(Input, frozen=True, kw_only=True):
     """What is to be changed of a mailbox; what is left out stays, null leaves it without a name."""
 
     display_name: Name | UnsetType | None = UNSET
 
 
-class ServerChange(Input, frozen=True, kw_only=True):
+class MailServerChange(Input, frozen=True, kw_only=True):
     """What is to be changed of how one mail server is reached; what is left out stays."""
 
     host: _Host | UnsetType = UNSET
@@ -82,11 +82,11 @@ class ServerChange(Input, frozen=True, kw_only=True):
     password: _Password | UnsetType = UNSET
 
 
-class Reconnection(Input, frozen=True, kw_only=True):
+class ReconnectAccountRequest(Input, frozen=True, kw_only=True):
     """What is to be changed of how a mailbox is reached. Empty: the present logins are tried again."""
 
-    imap: ServerChange = ServerChange()
-    smtp: ServerChange = ServerChange()
+    imap: MailServerChange = MailServerChange()
+    smtp: MailServerChange = MailServerChange()
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -102,13 +102,13 @@ def get_account(appliance: Appliance, caller: Caller, account: Account) -> Accou
 
 
 @operation(access=Access.SESSION, asks_servers=True)
-def add_account(appliance: Appliance, caller: Caller, request: NewAccount) -> Account:
+def add_account(appliance: Appliance, caller: Caller, request: AddAccountRequest) -> Account:
     """Connect a mailbox. Both logins are tried before anything is saved."""
     return connect_account(appliance, caller, caller.member.id, request)
 
 
 def connect_account(
-    appliance: Appliance, caller: Caller, owner_id: str, request: NewAccount, *needed: Capability
+    appliance: Appliance, caller: Caller, owner_id: str, request: AddAccountRequest, *needed: Capability
 ) -> Account:
     """Connect a mailbox for an existing member. Raises errors of the settings or the servers, and AccountExists.
 
@@ -138,7 +138,7 @@ def connect_account(
 
 
 @operation(access=Access.SESSION, owner=True)
-def update_account(appliance: Appliance, caller: Caller, account: Account, request: AccountChange) -> Account:
+def update_account(appliance: Appliance, caller: Caller, account: Account, request: UpdateAccountRequest) -> Account:
     """Change what a mailbox is called."""
     name = request.display_name
     if name is UNSET or name == account.display_name:
@@ -152,7 +152,9 @@ def update_account(appliance: Appliance, caller: Caller, account: Account, reque
 
 
 @operation(access=Access.SESSION, owner=True, asks_servers=True)
-def reconnect_account(appliance: Appliance, caller: Caller, account: Account, request: Reconnection) -> Account:
+def reconnect_account(
+    appliance: Appliance, caller: Caller, account: Account, request: ReconnectAccountRequest
+) -> Account:
     """Change how a mailbox's servers are reached, or try the present logins again: both, before anything is saved.
 
     A stored password stays where none is given, but goes to no other host and nowhere unprotected (400). Then the
@@ -160,7 +162,7 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
     the new server has them too. A mailbox of Google or Outlook has no servers to change: its present access is tried.
     """
     if account.provider != "imap":
-        if request != Reconnection():
+        if request != ReconnectAccountRequest():
             raise Unsupported(reason="its provider is asked for access; sign in there again instead.")
         return retry_login(appliance, caller, account)
     _check_security(request.imap, request.smtp)
@@ -182,7 +184,7 @@ def reconnect_account(appliance: Appliance, caller: Caller, account: Account, re
 
 
 @operation(access=Access.SESSION, owner=True)
-def remove_account(appliance: Appliance, caller: Caller, account: Account) -> Deleted:
+def remove_account(appliance: Appliance, caller: Caller, account: Account) -> Deletion:
     """Remove a mailbox: its work stops, its secrets and its mirrored mail are forgotten. The server keeps its mail."""
     appliance.sync.remove(account.id)
     try:
@@ -196,7 +198,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
         raise
     appliance.store.cleaner.wake()  # to delete its mail
     appliance.events.publish(AccountRemoved(account.id))
-    return Deleted(id=account.id)
+    return Deletion(id=account.id)
 
 
 def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
@@ -230,11 +232,11 @@ def _save_connection(
         store.audit.record(caller.actor, "account.reconnect", ("account", account_id))
 
 
-def _require_safe_passwords(before: Connection, request: Reconnection) -> None:
+def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest) -> None:
     """Raises Invalid if a stored password would be sent to a host other than its own, or without protection."""
     servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
     for name, (known, change) in servers.items():
-        if not isinstance(change, ServerChange) or change.password is not UNSET:
+        if not isinstance(change, MailServerChange) or change.password is not UNSET:
             continue
         is_elsewhere = change.host is not UNSET and change.host.strip().lower() != known.host.lower()
         if is_elsewhere or (change.security == "none" and known.security != "none"):
@@ -247,11 +249,11 @@ def _mailbox_identity(imap: Endpoint) -> tuple[str, int, str]:
     return imap.host.lower(), imap.port, imap.username
 
 
-def _to_endpoint(server: Server) -> Endpoint:
+def _to_endpoint(server: MailServer) -> Endpoint:
     return Endpoint(server.host.strip(), server.port, server.security, server.username, server.password)
 
 
-def _merge_change(before: Endpoint, change: ServerChange) -> Endpoint:
+def _merge_change(before: Endpoint, change: MailServerChange) -> Endpoint:
     given = {name: value for name, value in asdict(change).items() if value is not UNSET}
     present = {name: getattr(before, name) for name in ("host", "port", "security", "username", "password")}
     merged = present | given
@@ -278,7 +280,7 @@ def _check_connection(appliance: Appliance, caller: Caller, connection: Connecti
         raise Unavailable(details=details, reason=failed.faults[0].reason, retry_after=30) from failed
 
 
-def _check_name(request: NewAccount) -> None:
+def _check_name(request: AddAccountRequest) -> None:
     try:
         to_envelope_address(request.email)
     except ValueError as error:
@@ -287,7 +289,7 @@ def _check_name(request: NewAccount) -> None:
     _check_security(request.imap, request.smtp)
 
 
-def _check_security(imap: Server | ServerChange, smtp: Server | ServerChange) -> None:
+def _check_security(imap: MailServer | MailServerChange, smtp: MailServer | MailServerChange) -> None:
     for name, server in (("imap", imap), ("smtp", smtp)):
         for field, text in (("host", server.host), ("username", server.username), ("password", server.password)):
             refuse_control_characters(f"/{name}/{field}", text or "")
@@ -296,7 +298,7 @@ def _check_security(imap: Server | ServerChange, smtp: Server | ServerChange) ->
 # --- Every mailbox, for administrators ---
 
 
-class NewAccountOfMember(NewAccount, frozen=True, kw_only=True):
+class AddMemberAccountRequest(AddAccountRequest, frozen=True, kw_only=True):
     """A mailbox reached by IMAP and SMTP, and the member who is to own it."""
 
     owner_member_id: Id
@@ -306,7 +308,7 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
     permissions.require_unlimited(caller.required_credential)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, tag="admin_accounts")
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
 def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
     """Every mailbox, whoever owns it, the oldest first; an API key with `accountIds` sees these alone.
 
@@ -321,9 +323,8 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
     https=True,
     check_request=_require_unlimited,
     asks_servers=True,
-    tag="admin_accounts",
 )
-def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAccountOfMember) -> Account:
+def add_account_of_member(appliance: Appliance, caller: Caller, request: AddMemberAccountRequest) -> Account:
     """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved.
 
     Not with an API key that has `accountIds`: what it makes would lie beyond them.
@@ -348,7 +349,7 @@ def add_account_of_member(appliance: Appliance, caller: Caller, request: NewAcco
 _MAX_SHARED_WITH = 1000
 
 
-class AccessList(Input, frozen=True, kw_only=True):
+class SetAccessRequest(Input, frozen=True, kw_only=True):
     """Who reaches the mailbox besides its owner, whole: who is not named loses access."""
 
     shared_with_all: Annotated[bool, Meta(description="Every member reaches it, whoever joins later, too.")]
@@ -369,8 +370,8 @@ def _require_may_change_access(appliance: Appliance, caller: Caller, account: Ac
         raise HttpsRequired
 
 
-@operation(any_mailbox_with=Capability.ADMIN_ACCOUNTS, check_account=_require_may_change_access, tag="sharing")
-def set_access(appliance: Appliance, caller: Caller, account: Account, request: AccessList) -> Account:
+@operation(any_mailbox_with=Capability.ADMIN_ACCOUNTS, check_account=_require_may_change_access)
+def set_access(appliance: Appliance, caller: Caller, account: Account, request: SetAccessRequest) -> Account:
     """Say who reaches a mailbox besides its owner. It holds with everybody's next request.
 
     The owner needs a session. An administrator, or an API key with `admin.accounts`, whose ever it is, can only take
@@ -419,13 +420,13 @@ DiscoverySource = Annotated[
 _DIRECTORY_SETTING = "remote.autoconfig_directory"
 
 
-class Wanted(Input, frozen=True, kw_only=True):
+class DiscoverServersRequest(Input, frozen=True, kw_only=True):
     """The mailbox whose servers are looked for."""
 
     email: Email
 
 
-class FoundServer(Wire, frozen=True, kw_only=True):
+class CandidateServer(Wire, frozen=True, kw_only=True):
     """How one mail server is reached, and the user name it most likely wants."""
 
     host: str
@@ -434,7 +435,7 @@ class FoundServer(Wire, frozen=True, kw_only=True):
     username: str
 
 
-class Candidate(Wire, frozen=True, kw_only=True):
+class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
     """A way to the mailbox: what POST `/accounts` takes, but for the password.
 
     `foundBy`: every source that says so, the most believed first. `provider`: by whose sign-in it is connected best
@@ -446,11 +447,11 @@ class Candidate(Wire, frozen=True, kw_only=True):
     provider: Literal["google", "outlook"] | None
     name: str | None
     note: str | None
-    imap: FoundServer
-    smtp: FoundServer
+    imap: CandidateServer
+    smtp: CandidateServer
 
 
-class Said(Wire, frozen=True, kw_only=True):
+class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
     """What a source said, in a sentence. `found`: it named a server."""
 
     source: DiscoverySource
@@ -458,21 +459,24 @@ class Said(Wire, frozen=True, kw_only=True):
     outcome: str
 
 
-class Discovered(Wire, frozen=True, kw_only=True):
+class DiscoveryResult(Wire, frozen=True, kw_only=True):
     """The ways to a mailbox, the likeliest first; and what each source said."""
 
     email: str
-    candidates: tuple[Candidate, ...]
-    sources: tuple[Said, ...]
+    candidates: tuple[DiscoveryCandidate, ...]
+    sources: tuple[DiscoverySourceResult, ...]
 
 
-@operation(access=Access.SESSION, asks_servers=True, tag="discovery")
-def discover(appliance: Appliance, caller: Caller, request: Wanted) -> Discovered:  # noqa: ARG001 - for every session
+@operation(access=Access.SESSION, asks_servers=True)
+def discover(appliance: Appliance, caller: Caller, request: DiscoverServersRequest) -> DiscoveryResult:  # noqa: ARG001 - for every session
     """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
     found = discovery.discover(request.email, _discovery_options(appliance, appliance.settings))
-    said = (Said(source=one.source, found=one.servers is not None, outcome=one.message) for one in found.results)
+    said = (
+        DiscoverySourceResult(source=one.source, found=one.servers is not None, outcome=one.message)
+        for one in found.results
+    )
     candidates = tuple(map(_to_candidate, found.candidates))
-    return Discovered(email=request.email, candidates=candidates, sources=tuple(said))
+    return DiscoveryResult(email=request.email, candidates=candidates, sources=tuple(said))
 
 
 def _discovery_options(appliance: Appliance, settings: Settings) -> discovery.DiscoveryOptions:
@@ -486,8 +490,8 @@ def _discovery_options(appliance: Appliance, settings: Settings) -> discovery.Di
     )
 
 
-def _to_candidate(found: autoconfig.ServerCandidate) -> Candidate:
-    return Candidate(
+def _to_candidate(found: autoconfig.ServerCandidate) -> DiscoveryCandidate:
+    return DiscoveryCandidate(
         source=found.source,
         found_by=found.found_by,
         provider=found.sign_in,
@@ -498,5 +502,5 @@ def _to_candidate(found: autoconfig.ServerCandidate) -> Candidate:
     )
 
 
-def _to_found_server(server: autoconfig.DiscoveredServer) -> FoundServer:
-    return FoundServer(host=server.host, port=server.port, security=server.security, username=server.username)
+def _to_found_server(server: autoconfig.DiscoveredServer) -> CandidateServer:
+    return CandidateServer(host=server.host, port=server.port, security=server.security, username=server.username)

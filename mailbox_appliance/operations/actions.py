@@ -12,7 +12,7 @@ from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.members import Capability
-from mailbox_appliance.model.messages import ActionResult
+from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.operations.operation import Caller, operation
 from mailbox_appliance.remote.errors import RemoteFault
@@ -29,7 +29,7 @@ _ROLES_WITH_ACTION = ("archive", "trash")
 _Id = Annotated[str, Meta(min_length=1)]
 
 
-class BulkAction(Input, frozen=True, kw_only=True):
+class MessageActionRequest(Input, frozen=True, kw_only=True):
     """One action on messages of a mailbox. `folder` counts for `move` alone, `labels` for the two label actions."""
 
     message_ids: Annotated[
@@ -63,7 +63,12 @@ def _needed_capability(body: object) -> Capability | None:
     needs_of=_needed_capability,
     asks_servers=True,
 )
-def perform(appliance: Appliance, caller: Caller, account: Account, request: BulkAction) -> ActionResult:  # noqa: ARG001
+def perform(
+    appliance: Appliance,
+    caller: Caller,  # noqa: ARG001 - rights were checked
+    account: Account,
+    request: MessageActionRequest,
+) -> MessageActionResult:
     """Do one thing to many messages; the answer says of each what became of it.
 
     `trash` and `untrash` need `mail.trash`, `delete` needs `mail.delete`, all others `mail.organize`. Every message is
@@ -85,7 +90,7 @@ def perform(appliance: Appliance, caller: Caller, account: Account, request: Bul
         raise problem_of(fault) from fault
 
 
-def _find_target_folder(appliance: Appliance, account: Account, request: BulkAction) -> MirroredFolder | None:
+def _find_target_folder(appliance: Appliance, account: Account, request: MessageActionRequest) -> MirroredFolder | None:
     if request.action != "move":
         return None
     if request.folder is UNSET:
@@ -97,7 +102,7 @@ def _find_target_folder(appliance: Appliance, account: Account, request: BulkAct
     return found
 
 
-def _read_labels(account: Account, request: BulkAction) -> tuple[str, ...]:
+def _read_labels(account: Account, request: MessageActionRequest) -> tuple[str, ...]:
     if request.action not in _LABEL_ACTIONS:
         return ()
     if not request.labels:

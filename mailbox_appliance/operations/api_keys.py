@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid
-from mailbox_appliance.model.base import Deleted, Input, Wire
+from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import (
     ADMIN_CAPABILITIES,
@@ -55,7 +55,7 @@ _Scope = Annotated[
 ]
 
 
-class KeyChange(Input, frozen=True, kw_only=True):
+class UpdateApiKeyRequest(Input, frozen=True, kw_only=True):
     """What an API key may do from now on; what is left out stays."""
 
     permission_profile: _Profile | UnsetType = UNSET
@@ -72,14 +72,14 @@ def grants_administration(body: object) -> bool:
     return any(isinstance(one, str) and one in ADMIN_CAPABILITIES for one in given)
 
 
-def first_permissions(given: KeyChange) -> KeyPermissions:
+def first_permissions(given: UpdateApiKeyRequest) -> KeyPermissions:
     """The permissions of a new key. Raises Invalid unless it gives a profile or custom capabilities, and not both."""
     if given.custom_capabilities is UNSET and given.permission_profile is UNSET:
         raise Invalid.at("/permissionProfile", "Give `permissionProfile` or `customCapabilities`.")
     return changed_permissions(KeyPermissions("read-only", ()), given)
 
 
-def changed_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
+def changed_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> KeyPermissions:
     """The permissions of a key that stored `before`. Raises Invalid if the request contradicts itself.
 
     Custom capabilities replace everything. A profile keeps the supplemental capabilities unless the request gives
@@ -94,7 +94,7 @@ def changed_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissi
     return replace(after, account_ids=_merge_account_ids(before, given))
 
 
-def _refuse_contradictions(before: KeyPermissions, given: KeyChange) -> None:
+def _refuse_contradictions(before: KeyPermissions, given: UpdateApiKeyRequest) -> None:
     if given.custom_capabilities is not UNSET:
         beside = {
             "/permissionProfile": given.permission_profile,
@@ -115,7 +115,7 @@ def _custom_permissions(capabilities: Iterable[Capability]) -> KeyPermissions:
     return KeyPermissions("custom", held, tuple(one for one in held if one in ADMIN_CAPABILITIES))
 
 
-def _profile_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermissions:
+def _profile_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> KeyPermissions:
     # A custom key that gets only supplemental capabilities has been refused already.
     profile = before.profile if given.permission_profile is UNSET else given.permission_profile
     added = before.supplemental if given.supplemental_capabilities is UNSET else given.supplemental_capabilities
@@ -124,7 +124,7 @@ def _profile_permissions(before: KeyPermissions, given: KeyChange) -> KeyPermiss
     return KeyPermissions(profile, _unique_capabilities((*mail, *supplemental)), supplemental)
 
 
-def _merge_account_ids(before: KeyPermissions, given: KeyChange) -> tuple[str, ...] | None:
+def _merge_account_ids(before: KeyPermissions, given: UpdateApiKeyRequest) -> tuple[str, ...] | None:
     if given.accounts is UNSET:
         return before.account_ids
     return None if given.accounts is None else tuple(dict.fromkeys(given.accounts))
@@ -146,19 +146,19 @@ _ALL_MAIL_WARNING = (
 KeyId = Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
-class NewKey(KeyChange, frozen=True, kw_only=True):
+class CreateApiKeyRequest(UpdateApiKeyRequest, frozen=True, kw_only=True):
     """An API key that is to be made: with a profile or with custom capabilities."""
 
     name: Name
 
 
-class NewKeyOf(NewKey, frozen=True, kw_only=True):
+class CreateMemberApiKeyRequest(CreateApiKeyRequest, frozen=True, kw_only=True):
     """An API key for a member."""
 
     member_id: Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
-class IssuedKey(Wire, frozen=True, kw_only=True):
+class IssuedApiKey(Wire, frozen=True, kw_only=True):
     """A new API key. The token is shown this once."""
 
     api_key: ApiKey
@@ -178,7 +178,7 @@ def list_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:
 
 
 @operation(access=Access.SESSION, https_of=grants_administration)
-def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> OperationResult[IssuedKey]:
+def create_key(appliance: Appliance, caller: Caller, request: CreateApiKeyRequest) -> OperationResult[IssuedApiKey]:
     """Make an API key of yours. Its token is shown this once.
 
     It can do no more than you can, now and later: with every request, what it stores and what you may do then count.
@@ -189,7 +189,7 @@ def create_key(appliance: Appliance, caller: Caller, request: NewKey) -> Operati
 
 
 @operation(access=Access.SESSION)
-def revoke_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deleted:
+def revoke_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deletion:
     """Revoke an API key of yours: from now on nothing can be asked with it."""
     return _revoke(appliance, caller, key_id, caller.member.id)
 
@@ -201,7 +201,9 @@ def list_all_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:  
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True)
-def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> OperationResult[IssuedKey]:
+def create_key_of(
+    appliance: Appliance, caller: Caller, request: CreateMemberApiKeyRequest
+) -> OperationResult[IssuedApiKey]:
     """Make an API key of a member. Its token is shown this once.
 
     Nobody gives a key more than they hold themselves (403). One for somebody else gets no mail capability, now or
@@ -212,7 +214,9 @@ def create_key_of(appliance: Appliance, caller: Caller, request: NewKeyOf) -> Op
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
-def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: KeyChange) -> OperationResult[ApiKey]:
+def update_key(
+    appliance: Appliance, caller: Caller, key_id: KeyId, request: UpdateApiKeyRequest
+) -> OperationResult[ApiKey]:
     """Change what an API key may do, or the mailboxes it is limited to; what is left out stays.
 
     `customCapabilities` replaces everything, so it goes with no other list of capabilities. `permissionProfile` keeps
@@ -236,14 +240,14 @@ def update_key(appliance: Appliance, caller: Caller, key_id: KeyId, request: Key
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
-def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deleted:
+def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deletion:
     """Revoke anybody's API key: from now on nothing can be asked with it."""
     return _revoke(appliance, caller, key_id, None, Capability.ADMIN_API_KEYS)
 
 
 def _create(
-    appliance: Appliance, caller: Caller, owner_id: str, request: NewKey, *needed: Capability
-) -> OperationResult[IssuedKey]:
+    appliance: Appliance, caller: Caller, owner_id: str, request: CreateApiKeyRequest, *needed: Capability
+) -> OperationResult[IssuedApiKey]:
     store, given, token = appliance.store, first_permissions(request), new_token("mbxk")
     with store.database.transaction(durable=True):
         found = recheck_caller(store, caller, *needed)
@@ -258,7 +262,7 @@ def _create(
         _require_reachable_accounts(store, owner_id, request)
         key = store.api_keys.add(owner_id, request.name, hash_token(token), given, made_by=maker)
         store.audit.record(caller.actor, "api_key.create", ("api_key", key.id), about=owner_id)
-    return OperationResult(IssuedKey(api_key=key, token=token), _capability_warnings(key.capabilities))
+    return OperationResult(IssuedApiKey(api_key=key, token=token), _capability_warnings(key.capabilities))
 
 
 def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
@@ -271,14 +275,14 @@ def _responsible_member(store: Store, found: FoundCredential) -> str:
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
 
-def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | None, *needed: Capability) -> Deleted:
+def _revoke(appliance: Appliance, caller: Caller, key_id: str, member_id: str | None, *needed: Capability) -> Deletion:
     store = appliance.store
     with store.database.transaction(durable=True):
         recheck_caller(store, caller, *needed)
         key = store.api_keys.get(key_id, member_id)
         store.api_keys.revoke(key_id)
         store.audit.record(caller.actor, "api_key.revoke", ("api_key", key_id), about=key.member_id)
-    return Deleted(id=key_id)
+    return Deletion(id=key_id)
 
 
 def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after: KeyPermissions) -> None:
@@ -292,7 +296,7 @@ def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after:
     )
 
 
-def _require_reachable_accounts(store: Store, owner_id: str, request: KeyChange) -> None:
+def _require_reachable_accounts(store: Store, owner_id: str, request: UpdateApiKeyRequest) -> None:
     """Raises Invalid, naming every given mailbox that the key's owner cannot access."""
     if not request.accounts:
         return

@@ -41,7 +41,7 @@ _WARNING_TEXTS = {
 }
 
 
-class AuditFault(Wire, frozen=True, kw_only=True):
+class AuditLogFault(Wire, frozen=True, kw_only=True):
     """The first row that is not what was written: its number, its id where there is a row, and what is wrong."""
 
     number: int
@@ -49,12 +49,12 @@ class AuditFault(Wire, frozen=True, kw_only=True):
     reason: str
 
 
-class AuditVerdict(Wire, frozen=True, kw_only=True):
+class AuditLogVerification(Wire, frozen=True, kw_only=True):
     """Whether every row of the audit log is as it was written. `count`: how many there should be."""
 
     ok: bool
     count: int
-    first_broken: AuditFault | None
+    first_broken: AuditLogFault | None
 
 
 @operation(needs=Capability.ADMIN_AUDIT, https=True)
@@ -88,7 +88,7 @@ def list_own_events(
 
 
 @operation(needs=Capability.ADMIN_AUDIT, https=True)
-def verify_events(appliance: Appliance, caller: Caller) -> AuditVerdict:  # noqa: ARG001
+def verify_events(appliance: Appliance, caller: Caller) -> AuditLogVerification:  # noqa: ARG001
     """Look whether any row of the audit log was changed, dropped, added or moved; the first such is named.
 
     Each row is sealed together with the one before (HMAC, with a key that is derived from the store's), and the end of
@@ -98,12 +98,12 @@ def verify_events(appliance: Appliance, caller: Caller) -> AuditVerdict:  # noqa
     return verify_audit_log(appliance.store)
 
 
-def verify_audit_log(store: Store) -> AuditVerdict:
+def verify_audit_log(store: Store) -> AuditLogVerification:
     """The result of verifying the audit log of a store."""
     check = store.audit.verify()
     broken = check.broken
-    fault = None if broken is None else AuditFault(number=broken.number, id=broken.id, reason=broken.reason)
-    return AuditVerdict(ok=broken is None, count=check.count, first_broken=fault)
+    fault = None if broken is None else AuditLogFault(number=broken.number, id=broken.id, reason=broken.reason)
+    return AuditLogVerification(ok=broken is None, count=check.count, first_broken=fault)
 
 
 def security_warnings(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:

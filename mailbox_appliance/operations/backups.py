@@ -51,19 +51,19 @@ Passphrase = Annotated[str, Meta(max_length=1024, description="That of the backu
 BackupId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class NewBackup(Input, frozen=True, kw_only=True):
+class CreateBackupRequest(Input, frozen=True, kw_only=True):
     """How a backup is to be made."""
 
     passphrase: NewPassphrase | None = None
 
 
-class OpenedBackup(Input, frozen=True, kw_only=True):
+class VerifyBackupRequest(Input, frozen=True, kw_only=True):
     """What opens a backup."""
 
     passphrase: Passphrase | None = None
 
 
-_DEFAULT_BACKUP, _WITHOUT_AID = NewBackup(), OpenedBackup()
+_DEFAULT_BACKUP, _WITHOUT_AID = CreateBackupRequest(), VerifyBackupRequest()
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
@@ -84,7 +84,7 @@ def list_backups(
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def create_backup(
-    appliance: Appliance, caller: Caller, request: NewBackup = _DEFAULT_BACKUP
+    appliance: Appliance, caller: Caller, request: CreateBackupRequest = _DEFAULT_BACKUP
 ) -> OperationResult[Backup]:
     """Make a backup of everything, while serving; the answer comes when it is made, read back and found good.
 
@@ -125,7 +125,7 @@ def verify_backup(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001 - rights were checked
     backup_id: BackupId,
-    request: OpenedBackup = _WITHOUT_AID,
+    request: VerifyBackupRequest = _WITHOUT_AID,
 ) -> BackupSummary:
     """Read all of a backup, check the database in it, and tell what it holds; nothing is restored.
 
@@ -195,7 +195,7 @@ class FileChunks(Iterator[bytes]):
 # --- Restore: verified and unpacked while serving; then the service starts again on what was restored ---
 
 
-class Restoration(Input, frozen=True, kw_only=True):
+class RestoreBackupRequest(Input, frozen=True, kw_only=True):
     """What is to be restored. `dryRun`: only look whether it could be, and what is in it."""
 
     backup_id: BackupId
@@ -203,8 +203,8 @@ class Restoration(Input, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-@operation(access=Access.SESSION, role="admin", https=True, tag="restoring")
-def restore(appliance: Appliance, caller: Caller, request: Restoration) -> OperationResult[BackupSummary]:
+@operation(access=Access.SESSION, role="admin", https=True)
+def restore(appliance: Appliance, caller: Caller, request: RestoreBackupRequest) -> OperationResult[BackupSummary]:
     """Put a backup in the place of what is there. What is replaced is kept as a backup of its own (`pre-restore`).
 
     The backup is verified and unpacked first; with `dryRun` that is all, and the answer is 200. Else it is 202 with the
@@ -229,7 +229,7 @@ def restore(appliance: Appliance, caller: Caller, request: Restoration) -> Opera
 
 
 def _prepare_restore(
-    appliance: Appliance, caller: Caller, file: Path, request: Restoration, progress: Progress
+    appliance: Appliance, caller: Caller, file: Path, request: RestoreBackupRequest, progress: Progress
 ) -> PreparedRestore:
     store = appliance.store
     try:

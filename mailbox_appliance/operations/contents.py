@@ -232,7 +232,7 @@ class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     expires: int
 
 
-@operation(needs=Capability.MAIL_READ, tag="downloads")
+@operation(needs=Capability.MAIL_READ)
 def link_attachment(
     appliance: Appliance, caller: Caller, account: Account, message_id: str, attachment_id: str
 ) -> DownloadLink:
@@ -254,7 +254,7 @@ def link_attachment(
     )
 
 
-@operation(access=Access.ANYBODY, tag="downloads")
+@operation(access=Access.ANYBODY)
 def download(appliance: Appliance, caller: Caller, token: str) -> Download:
     """The file that a download link stands for. The link is the credential: no other one is looked at.
 

@@ -10,7 +10,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AllMailHidden, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.model.accounts import Account
-from mailbox_appliance.model.base import Deleted, Input, Page
+from mailbox_appliance.model.base import Deletion, Input, Page
 from mailbox_appliance.model.deliveries import (
     Delivery,
     DeliveryEntry,
@@ -31,7 +31,7 @@ Status = Annotated[DeliveryStatus, Meta(description="Only those with this status
 Mailbox = Annotated[str, Meta(description="Only those of this mailbox.")]
 
 
-class Resolution(Input, frozen=True, kw_only=True):
+class ResolveDeliveryRequest(Input, frozen=True, kw_only=True):
     """What a person found out about an uncertain delivery."""
 
     outcome: Annotated[
@@ -111,7 +111,7 @@ def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Acco
 
 @operation(access=Access.SESSION, check_account=_require_sender_or_owner)
 def resolve_delivery(
-    appliance: Appliance, caller: Caller, account: Account, operation_id: str, request: Resolution
+    appliance: Appliance, caller: Caller, account: Account, operation_id: str, request: ResolveDeliveryRequest
 ) -> OperationResult[Delivery]:
     """Say what became of an uncertain delivery; only its sender or the owner of the mailbox may, in a session.
 
@@ -149,7 +149,7 @@ _DRAFT_LATER_WARNING = (
 )
 
 
-@operation(needs=Capability.MAIL_READ, tag="scheduled")
+@operation(needs=Capability.MAIL_READ)
 def list_scheduled(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001
@@ -163,10 +163,10 @@ def list_scheduled(
     return Page(items=items, next_cursor=encode_cursor(more, account.id, _SCHEDULED_LIST))
 
 
-@operation(needs=Capability.MAIL_SEND, tag="scheduled")
+@operation(needs=Capability.MAIL_SEND)
 def cancel_scheduled(
     appliance: Appliance, caller: Caller, account: Account, schedule_id: str
-) -> OperationResult[Deleted]:
+) -> OperationResult[Deletion]:
     """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
 
     409: it is being sent, or was, or failed otherwise. One that is canceled already is answered alike. `warnings` tell
@@ -183,4 +183,4 @@ def cancel_scheduled(
     if is_new:
         appliance.events.publish(DeliverySettled(operation_id, account.id, "failed"))
     is_left = bool(store.schedule.list_chores(operation_id))
-    return OperationResult(Deleted(id=schedule_id), (_DRAFT_LATER_WARNING,) if is_left else ())
+    return OperationResult(Deletion(id=schedule_id), (_DRAFT_LATER_WARNING,) if is_left else ())

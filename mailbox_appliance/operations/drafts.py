@@ -12,12 +12,12 @@ from mailbox_appliance.mail.html.analysis import UNANALYZED_OUTGOING
 from mailbox_appliance.mailbox.connections import problem_of
 from mailbox_appliance.mailbox.drafts import DraftVersion
 from mailbox_appliance.model.accounts import Account
-from mailbox_appliance.model.base import Deleted, Page
+from mailbox_appliance.model.base import Deletion, Page
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import Message, OutgoingMessage
 from mailbox_appliance.operations import messages
-from mailbox_appliance.operations.message_input import DraftMessage
+from mailbox_appliance.operations.message_input import DraftRequest
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, Cursor, Limit, operation
 from mailbox_appliance.operations.prepare import compose_message, decision_lock, find_thread, resolve_draft
 from mailbox_appliance.remote.errors import RemoteFault
@@ -45,7 +45,7 @@ def get_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: 
 
 @operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT, asks_servers=True)
 def create_draft(
-    appliance: Appliance, caller: Caller, account: Account, message: DraftMessage
+    appliance: Appliance, caller: Caller, account: Account, message: DraftRequest
 ) -> OperationResult[Message]:
     """Keep a message as a draft. It needs neither recipients nor a text; Bcc and attachments are kept with it.
 
@@ -66,7 +66,7 @@ def create_draft(
 
 @operation(needs=Capability.MAIL_DRAFTS, body_limit=MAIL_LIMIT)
 def update_draft(
-    appliance: Appliance, caller: Caller, account: Account, draft_id: str, message: DraftMessage
+    appliance: Appliance, caller: Caller, account: Account, draft_id: str, message: DraftRequest
 ) -> OperationResult[Message]:
     """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
 
@@ -87,14 +87,14 @@ def update_draft(
 
 
 @operation(needs=Capability.MAIL_DRAFTS)
-def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deleted:
+def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deletion:
     """Remove a draft for good; what is not marked as one only for those who may delete it (`mail.delete`).
 
     `conflict`: it is being sent, or waits for its time to be sent; cancel the scheduled send first.
     """
     with _lock_draft(appliance, account, draft_id):
         appliance.drafts.remove(account.id, draft_id, may_delete=Capability.MAIL_DELETE in caller.capabilities)
-    return Deleted(id=draft_id)
+    return Deletion(id=draft_id)
 
 
 @contextmanager

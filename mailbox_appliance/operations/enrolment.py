@@ -23,7 +23,7 @@ from mailbox_appliance.operations.operation import Access, Caller, operation, re
 from mailbox_appliance.operations.sessions import (
     MAX_FAILURES_OF_SET_UP,
     MAX_FAILURES_PER_ADDRESS,
-    LoggedIn,
+    IssuedSession,
     LoginAttempt,
     address_bucket,
     begin_attempt,
@@ -86,7 +86,7 @@ _INVITATION = TokenUse("invitation", "member.enroll", "invitation")
 _RESET = TokenUse("password_reset", "password_reset.redeem", "password reset")
 
 
-class Redemption(Input, frozen=True, kw_only=True):
+class RedeemTokenRequest(Input, frozen=True, kw_only=True):
     """A token that is good once, and the password that one chooses."""
 
     token: Token
@@ -95,18 +95,20 @@ class Redemption(Input, frozen=True, kw_only=True):
 
 
 @operation(access=Access.ANYBODY, https=True)
-def enroll(appliance: Appliance, caller: Caller, request: Redemption) -> LoggedIn:
+def enroll(appliance: Appliance, caller: Caller, request: RedeemTokenRequest) -> IssuedSession:
     """Choose a password with an invitation, and log in. A password that is refused does not use the invitation up."""
     return _redeem_password_token(appliance, caller, request, _INVITATION)
 
 
 @operation(access=Access.ANYBODY, https=True)
-def reset_password(appliance: Appliance, caller: Caller, request: Redemption) -> LoggedIn:
+def reset_password(appliance: Appliance, caller: Caller, request: RedeemTokenRequest) -> IssuedSession:
     """Choose a new password with a password reset, and log in. All your other sessions end."""
     return _redeem_password_token(appliance, caller, request, _RESET)
 
 
-def _redeem_password_token(appliance: Appliance, caller: Caller, request: Redemption, use: TokenUse) -> LoggedIn:
+def _redeem_password_token(
+    appliance: Appliance, caller: Caller, request: RedeemTokenRequest, use: TokenUse
+) -> IssuedSession:
     refuse_control_characters("/deviceName", request.device_name)
     # Checked before the token: the refusal of a password does not reveal whether a token is valid.
     refuse_weak_password("/password", request.password)
@@ -118,8 +120,8 @@ def _redeem_password_token(appliance: Appliance, caller: Caller, request: Redemp
 
 
 def _set_password_and_log_in(
-    appliance: Appliance, caller: Caller, request: Redemption, use: TokenUse, hashed: str
-) -> LoggedIn:
+    appliance: Appliance, caller: Caller, request: RedeemTokenRequest, use: TokenUse, hashed: str
+) -> IssuedSession:
     """Redeem the token, revoke all others, set the password: what existed before no longer signs anybody in."""
     store, address = appliance.store, caller.origin.client_address
     with store.database.transaction(durable=True):
@@ -135,7 +137,7 @@ def _set_password_and_log_in(
 # --- First setup: the first administrator, once ---
 
 
-class SetUp(Input, frozen=True, kw_only=True):
+class CreateFirstAdminRequest(Input, frozen=True, kw_only=True):
     """The first administrator."""
 
     setup_code: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -145,8 +147,8 @@ class SetUp(Input, frozen=True, kw_only=True):
     device_name: DeviceName
 
 
-@operation(access=Access.LOCAL, tag="set_up")
-def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
+@operation(access=Access.LOCAL)
+def set_up(appliance: Appliance, caller: Caller, request: CreateFirstAdminRequest) -> IssuedSession:
     """Make the first administrator. Works once, on the appliance's own computer, with the code that `serve` prints."""
     if appliance.store.members.has_any():
         raise _already_set_up()
@@ -162,7 +164,7 @@ def set_up(appliance: Appliance, caller: Caller, request: SetUp) -> LoggedIn:
     return answer
 
 
-def add_first_admin(appliance: Appliance, request: SetUp, actor: Actor) -> LoggedIn:
+def add_first_admin(appliance: Appliance, request: CreateFirstAdminRequest, actor: Actor) -> IssuedSession:
     """Add the first administrator with a session. The code has been checked, or the caller owns the files."""
     refuse_control_characters("/name", request.name)
     refuse_control_characters("/deviceName", request.device_name)
@@ -199,13 +201,13 @@ class ConsoleLink(Wire, frozen=True, kw_only=True):
     expires_at: str
 
 
-class RedeemedLink(Input, frozen=True, kw_only=True):
+class RedeemConsoleLinkRequest(Input, frozen=True, kw_only=True):
     """The token of a link into the console."""
 
     token: Token
 
 
-@operation(access=Access.SESSION, https=True, tag="console_links")
+@operation(access=Access.SESSION, https=True)
 def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     """Make a link that opens the console as you: once, within a minute, and while your session lives."""
     store, token = appliance.store, new_token("mbxc")
@@ -221,8 +223,8 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
     return ConsoleLink(url=f"{base}/#console={token}", expires_at=expires_at)
 
 
-@operation(access=Access.ANYBODY, https=True, tag="console_links")
-def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedLink) -> LoggedIn:
+@operation(access=Access.ANYBODY, https=True)
+def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemConsoleLinkRequest) -> IssuedSession:
     """Log in with the token of a link into the console."""
     with begin_attempt(appliance, caller, {address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS}) as attempt:
         find_token_member(appliance, attempt, _CONSOLE_LINK, request.token)
@@ -231,7 +233,7 @@ def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemedL
             return _begin_console_session(appliance, caller, member.id, _get_login_time(appliance, request.token))
 
 
-def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> LoggedIn:
+def _begin_console_session(appliance: Appliance, caller: Caller, member_id: str, logged_in_at: str) -> IssuedSession:
     """Begin a session that ends no later than the one it derives from."""
     address = caller.origin.client_address
     return begin_session(

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Detail, Invalid, NotFound, Unsupported
 from mailbox_appliance.mailbox.connections import problem_of
-from mailbox_appliance.model.accounts import Account, FolderRole, MappedFolders, SenderAddress
+from mailbox_appliance.model.accounts import Account, FolderRole, FolderRoles, SenderAddress
 from mailbox_appliance.model.base import Input
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
@@ -21,7 +21,7 @@ _FolderPath = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | 
 _PROVIDER_DECIDES = "its provider decides which folder is for what."
 
 
-class FolderMapping(Input, frozen=True, kw_only=True):
+class MapFoldersRequest(Input, frozen=True, kw_only=True):
     """Folders by their path or id. One that is left out stays as it is; null leaves it to the server's word again."""
 
     sent: _FolderPath = UNSET
@@ -33,8 +33,8 @@ class FolderMapping(Input, frozen=True, kw_only=True):
 
 @operation(access=Access.SESSION, owner=True, asks_servers=True)
 def map_folders(
-    appliance: Appliance, caller: Caller, account: Account, mapping: FolderMapping
-) -> OperationResult[MappedFolders]:
+    appliance: Appliance, caller: Caller, account: Account, mapping: MapFoldersRequest
+) -> OperationResult[FolderRoles]:
     """Say which folders are for sent mail, drafts, trash, archive and spam; answers all five as they are now.
 
     It holds at once, before what the server says and before well-known names. The server is asked for its folders
@@ -66,7 +66,7 @@ def map_folders(
     return OperationResult(after, tuple(_lost_role_warnings(before, after)))
 
 
-def _lost_role_warnings(before: MappedFolders, after: MappedFolders) -> Iterator[str]:
+def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str]:
     """Warnings about each role that had a folder and has none now."""
     players = {getattr(after, role): role for role in after.__struct_fields__}
     for role in before.__struct_fields__:
@@ -76,7 +76,7 @@ def _lost_role_warnings(before: MappedFolders, after: MappedFolders) -> Iterator
             yield f"No folder is for {role} any more{why}. Say which one is."
 
 
-def _read_mapping(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
+def _read_mapping(mapping: MapFoldersRequest, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
     """The given roles and the paths of their folders. Raises NotFound for an unknown folder."""
     known = {_normalize_path(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
     wanted: dict[FolderRole, str | None] = {}
@@ -90,7 +90,7 @@ def _read_mapping(mapping: FolderMapping, folders: Sequence[MirroredFolder]) -> 
     return wanted
 
 
-def _given_roles(mapping: FolderMapping) -> dict[FolderRole, str | None]:
+def _given_roles(mapping: MapFoldersRequest) -> dict[FolderRole, str | None]:
     everything: dict[FolderRole, str | UnsetType | None] = {
         "sent": mapping.sent,
         "drafts": mapping.drafts,
@@ -120,7 +120,7 @@ def _normalize_path(path: str) -> str:
 # --- Sender addresses ---
 
 
-@operation(needs=Capability.MAIL_READ, tag="sender_addresses")
+@operation(needs=Capability.MAIL_READ)
 def list_sender_addresses(
     appliance: Appliance,
     caller: Caller,  # noqa: ARG001

@@ -54,7 +54,7 @@ class Certificate(Wire, frozen=True, kw_only=True):
     trusted: bool
 
 
-class Https(Wire, frozen=True, kw_only=True):
+class HttpsStatus(Wire, frozen=True, kw_only=True):
     """HTTPS as it is set, and where it answers. `url`: as this computer reaches it; null where it does not answer."""
 
     enabled: bool
@@ -64,7 +64,7 @@ class Https(Wire, frozen=True, kw_only=True):
     certificate: Certificate | None
 
 
-class ChangedHttps(Input, frozen=True, kw_only=True):
+class UpdateHttpsRequest(Input, frozen=True, kw_only=True):
     """What of HTTPS is to be another. What is left out stays; null takes a change back: as config.toml has it."""
 
     enabled: bool | UnsetType | None = UNSET
@@ -72,7 +72,7 @@ class ChangedHttps(Input, frozen=True, kw_only=True):
     host: Annotated[str, Meta(max_length=255)] | UnsetType | None = UNSET
 
 
-class NewCertificate(Input, frozen=True, kw_only=True):
+class SetCertificateRequest(Input, frozen=True, kw_only=True):
     """A certificate of one's own, and its key, as PEM."""
 
     certificate: Annotated[Pem, Meta(description="The server's own first, then that of who issued it, and so on.")]
@@ -82,13 +82,13 @@ class NewCertificate(Input, frozen=True, kw_only=True):
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def get_https(appliance: Appliance, caller: Caller) -> OperationResult[Https]:  # noqa: ARG001 - rights were checked
+def get_https(appliance: Appliance, caller: Caller) -> OperationResult[HttpsStatus]:  # noqa: ARG001 - rights were checked
     """Whether HTTPS is offered, where, and with which certificate; `warnings` tell what an operator should see to."""
     return _https_answer(appliance)
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) -> OperationResult[Https]:
+def update_https(appliance: Appliance, caller: Caller, request: UpdateHttpsRequest) -> OperationResult[HttpsStatus]:
     """Open, move or close the HTTPS listener, at once. What is under way on it is still answered, this request too.
 
     Where that cannot be done (the port is taken, say), 409 says why, and all is as it was. A certificate is made where
@@ -109,7 +109,9 @@ def update_https(appliance: Appliance, caller: Caller, request: ChangedHttps) ->
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificate) -> OperationResult[Https]:
+def put_certificate(
+    appliance: Appliance, caller: Caller, request: SetCertificateRequest
+) -> OperationResult[HttpsStatus]:
     """Let a certificate of one's own take the place of the present one, at once; connections that are open go on.
 
     It is looked at first: 400 says what is wrong with it.
@@ -120,7 +122,7 @@ def put_certificate(appliance: Appliance, caller: Caller, request: NewCertificat
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
-def rotate(appliance: Appliance, caller: Caller) -> OperationResult[Https]:
+def rotate(appliance: Appliance, caller: Caller) -> OperationResult[HttpsStatus]:
     """Make another self-signed certificate, with another key, in place of the present one; it counts at once.
 
     Clients that pinned the one before refuse it until they log in again with the new fingerprint.
@@ -133,7 +135,7 @@ def rotate(appliance: Appliance, caller: Caller) -> OperationResult[Https]:
     return _replace_certificate(appliance, act)
 
 
-def _replace_certificate(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[Https]:
+def _replace_certificate(appliance: Appliance, act: Callable[[], tuple[str, ...]]) -> OperationResult[HttpsStatus]:
     with appliance.settings_lock:  # the caller is shown the certificate of their own change, not of a later one
         before, had_links = _fingerprint(appliance), CertificateFiles(appliance.folder).are_links()
         with _as_conflict():
@@ -155,11 +157,11 @@ def _fingerprint(appliance: Appliance) -> str | None:
         return None
 
 
-def _https_answer(appliance: Appliance) -> OperationResult[Https]:
+def _https_answer(appliance: Appliance) -> OperationResult[HttpsStatus]:
     listener, settings = appliance.https, appliance.settings
     trouble = None if listener is None else listener.trouble
     certificate, warnings = _describe_certificate(appliance, is_reported=trouble is not None)
-    answer = Https(
+    answer = HttpsStatus(
         enabled=settings.flag("server.https"),
         host=settings.text("server.https_host"),
         port=settings.number("server.https_port"),

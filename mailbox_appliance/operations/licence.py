@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Detail, Invalid, NothingToRemove, PlanDenied, Unverified
-from mailbox_appliance.model.base import Deleted, Input
+from mailbox_appliance.model.base import Deletion, Input
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, License
 from mailbox_appliance.operations.operation import Caller, operation, recheck_caller
@@ -31,20 +31,20 @@ _NOT_CONFIRMED = (
 )
 
 
-class NewLicense(Input, frozen=True, kw_only=True):
+class SetLicenseRequest(Input, frozen=True, kw_only=True):
     """A licence as its issuer signed it."""
 
     token: Annotated[str, Meta(min_length=1, max_length=16384, description="A JWS (RFC 7515) in compact form, EdDSA.")]
 
 
-@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
+@operation(needs=Capability.ADMIN_LICENSE, https=True)
 def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG001 - rights were checked
     """How the appliance is licensed. No licence is needed: without one the plan is `community` and has no limits."""
     return current_license(appliance)
 
 
-@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
-def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> OperationResult[License]:
+@operation(needs=Capability.ADMIN_LICENSE, https=True)
+def set_license(appliance: Appliance, caller: Caller, request: SetLicenseRequest) -> OperationResult[License]:
     """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
 
     One that its issuer says no to is refused. Where it cannot be asked, the licence is installed with a warning, and
@@ -63,8 +63,8 @@ def set_license(appliance: Appliance, caller: Caller, request: NewLicense) -> Op
     return OperationResult(current_license(appliance), _license_warnings(installed, fault))
 
 
-@operation(needs=Capability.ADMIN_LICENSE, https=True, tag="license")
-def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
+@operation(needs=Capability.ADMIN_LICENSE, https=True)
+def remove_license(appliance: Appliance, caller: Caller) -> Deletion:
     """Remove the licence: the plan is `community` again, without limits."""
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -72,7 +72,7 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deleted:
             raise NothingToRemove(what="licence")
         store.stored_settings.remove(licence.STORED_AS)
         store.audit.record(caller.actor, "license.delete", _LICENSE_TARGET)
-    return Deleted(id="license")
+    return Deletion(id="license")
 
 
 def require_verified_license(appliance: Appliance) -> None:

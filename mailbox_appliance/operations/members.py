@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Conflict, Detail, Invalid, LetInByKey, NotFound
-from mailbox_appliance.model.base import Deleted, Input, Wire
+from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, IssuedInvitation, Member, MemberStatus, Role, Session
 from mailbox_appliance.operations.licence import require_room_for_member
@@ -39,7 +39,7 @@ _LAST_ADMIN_WARNING = (
 INVITATION_LIFETIME, RESET_LIFETIME = timedelta(days=7), timedelta(hours=24)
 
 
-class NewMember(Input, frozen=True, kw_only=True):
+class CreateMemberRequest(Input, frozen=True, kw_only=True):
     """Somebody who is to be a member."""
 
     name: Name
@@ -47,7 +47,7 @@ class NewMember(Input, frozen=True, kw_only=True):
     role: Role
 
 
-class MemberChange(Input, frozen=True, kw_only=True):
+class UpdateMemberRequest(Input, frozen=True, kw_only=True):
     """What is to be different of a member; what is left out stays."""
 
     name: Name | UnsetType = UNSET
@@ -92,7 +92,7 @@ def list_members(appliance: Appliance, caller: Caller) -> tuple[Member, ...]:  #
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True)
-def create_member(appliance: Appliance, caller: Caller, request: NewMember) -> InvitedMember:
+def create_member(appliance: Appliance, caller: Caller, request: CreateMemberRequest) -> InvitedMember:
     """Make a member and invite them. The invitation is shown this once, and is good once, for 7 days.
 
     Send them its link: the appliance sends none. An API key cannot make an administrator
@@ -119,7 +119,7 @@ def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member: 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def update_member(
-    appliance: Appliance, caller: Caller, member_id: str, request: MemberChange
+    appliance: Appliance, caller: Caller, member_id: str, request: UpdateMemberRequest
 ) -> OperationResult[Member]:
     """Change a member's name, email, role or status; it takes effect with the next request.
 
@@ -160,7 +160,7 @@ def update_member(
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
-def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
+def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deletion:
     """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
 
     The API keys that they made for others are revoked: they were shown their tokens.
@@ -173,7 +173,7 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
         _revoke_made_for_others(appliance, caller, member_id)
         store.members.remove(member_id)
         store.audit.record(caller.actor, "member.delete", ("member", member_id))
-    return Deleted(id=member_id)
+    return Deletion(id=member_id)
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
@@ -227,7 +227,7 @@ def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 
 
-def _given_fields(request: MemberChange) -> dict[str, Any]:
+def _given_fields(request: UpdateMemberRequest) -> dict[str, Any]:
     given = msgspec.structs.asdict(request)
     return {name: value for name, value in given.items() if value is not UNSET}
 
@@ -253,36 +253,36 @@ def _to_issued_invitation(appliance: Appliance, what: str, token: str, expires_a
 # --- Sessions of other members, for administrators ---
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists, tag="member_sessions")
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists)
 def list_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> tuple[Session, ...]:
     """The sessions of a member, the last used first."""
     return appliance.store.credentials.list_sessions(member_id, caller.required_credential.id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists, tag="member_sessions")
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists)
 def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Session:
     """One session of a member."""
     return appliance.store.credentials.get_session(member_id, session_id, caller.required_credential.id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member, tag="member_sessions")
-def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deleted:
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
+def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deletion:
     """End every session of a member, at once. `id` is the member's."""
     with appliance.store.database.transaction(durable=True):
         get_changeable_member(appliance, caller, member_id)
         end_sessions(appliance, caller.actor, member_id)
-    return Deleted(id=member_id)
+    return Deletion(id=member_id)
 
 
-@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member, tag="member_sessions")
-def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Deleted:
+@operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
+def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Deletion:
     """End a session of a member, at once."""
     store = appliance.store
     with store.database.transaction(durable=True):
         get_changeable_member(appliance, caller, member_id)
         store.credentials.remove_session(member_id, session_id)
         store.audit.record(caller.actor, "session.revoke", ("session", session_id), about=member_id)
-    return Deleted(id=session_id)
+    return Deletion(id=session_id)
 
 
 # --- Members that a body names by their IDs ---

@@ -107,21 +107,21 @@ SendAt = Annotated[
 From = Annotated[Email, Meta(description="The mailbox's own address, which is also taken where this is left out.")]
 
 
-class GivenAddress(Input, frozen=True, kw_only=True):
+class Recipient(Input, frozen=True, kw_only=True):
     """A mail address with an optional display name."""
 
     email: Email
     name: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
 
 
-class GivenBody(Input, frozen=True, kw_only=True):
+class NewMessageBody(Input, frozen=True, kw_only=True):
     """The body, as text, HTML or both. Line breaks of the text appear in the sent email."""
 
     text: str | UnsetType = UNSET
     html: str | UnsetType = UNSET
 
 
-class GivenAttachment(Input, frozen=True, kw_only=True):
+class NewAttachment(Input, frozen=True, kw_only=True):
     """A file to send; `content` is base64."""
 
     filename: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -137,21 +137,21 @@ class GivenAttachment(Input, frozen=True, kw_only=True):
     disposition: Literal["inline", "attachment"] | UnsetType = UNSET
 
 
-class SavedDraft(Input, frozen=True, kw_only=True):
+class SendDraftRequest(Input, frozen=True, kw_only=True):
     """A draft that is saved already; it is removed once it has been sent."""
 
     draft_id: NonEmptyText
     send_at: SendAt | UnsetType = UNSET
 
 
-class DraftMessage(Input, frozen=True, kw_only=True):
+class DraftRequest(Input, frozen=True, kw_only=True):
     """A message to be kept as a draft; it may lack recipients and text."""
 
-    body: GivenBody
+    body: NewMessageBody
     from_: From | UnsetType = field(name="from", default=UNSET)
-    to: tuple[GivenAddress, ...] | UnsetType = UNSET
-    cc: tuple[GivenAddress, ...] | UnsetType = UNSET
-    bcc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    to: tuple[Recipient, ...] | UnsetType = UNSET
+    cc: tuple[Recipient, ...] | UnsetType = UNSET
+    bcc: tuple[Recipient, ...] | UnsetType = UNSET
     subject: Annotated[str, Meta(max_length=5000)] | UnsetType = UNSET
     reply_to_message_id: (
         Annotated[
@@ -166,21 +166,21 @@ class DraftMessage(Input, frozen=True, kw_only=True):
     reply_all: Annotated[
         bool, Meta(description="Answer everybody: fills `to` and `cc` where they are not given, without ourselves.")
     ] = False
-    attachments: tuple[GivenAttachment, ...] = ()
+    attachments: tuple[NewAttachment, ...] = ()
 
 
-class InlineMessage(DraftMessage, frozen=True, kw_only=True):
+class SendEmailRequest(DraftRequest, frozen=True, kw_only=True):
     """A message given in the request. It needs a recipient, and a text, an HTML or an attachment."""
 
     send_at: SendAt | UnsetType = UNSET
 
 
-class Forward(Input, frozen=True, kw_only=True):
+class ForwardEmailRequest(Input, frozen=True, kw_only=True):
     """To whom a message is forwarded, and with what words above it."""
 
-    to: Annotated[tuple[GivenAddress, ...], Meta(min_length=1)]
+    to: Annotated[tuple[Recipient, ...], Meta(min_length=1)]
     from_: From | UnsetType = field(name="from", default=UNSET)
-    cc: tuple[GivenAddress, ...] | UnsetType = UNSET
+    cc: tuple[Recipient, ...] | UnsetType = UNSET
     comment: Annotated[str, Meta(description="Text placed above the forwarded message.")] | UnsetType = UNSET
     include_attachments: Annotated[
         bool, Meta(description="Without, only the pictures go along that the quoted HTML shows.")

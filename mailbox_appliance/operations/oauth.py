@@ -38,7 +38,7 @@ from mailbox_appliance.model.accounts import (
     OAuthSettings,
     OutlookAppSettings,
 )
-from mailbox_appliance.model.base import Deleted, Input, Timestamp, Wire
+from mailbox_appliance.model.base import Deletion, Input, Timestamp, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.oauth.environment import LONGEST, TENANT
@@ -70,7 +70,7 @@ from mailbox_appliance.remote.oauth import IssuedTokens
 _REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS700025)."
 
 
-class NewOAuthApp(Input, frozen=True, kw_only=True):
+class SetOAuthAppRequest(Input, frozen=True, kw_only=True):
     """An application registered with a provider; it takes the place of the one before."""
 
     client_id: Annotated[str, Meta(min_length=1, max_length=LONGEST["CLIENT_ID"])]
@@ -118,7 +118,7 @@ def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mappi
         raise NotFound(what="OAuth provider")
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_unlimited, tag="oauth_apps")
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_unlimited)
 def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
     """The OAuth applications in force, without their secrets.
 
@@ -130,9 +130,9 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
     return _oauth_settings(appliance)
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app, tag="oauth_apps")
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app)
 def set_oauth_app(
-    appliance: Appliance, caller: Caller, provider: str, request: NewOAuthApp
+    appliance: Appliance, caller: Caller, provider: str, request: SetOAuthAppRequest
 ) -> OperationResult[OAuthSettings]:
     """Save the application of a provider, `google` or `outlook`, in place of the one before.
 
@@ -152,8 +152,8 @@ def set_oauth_app(
     return OperationResult(_oauth_settings(appliance), _find_contradictions(before, named, request))
 
 
-@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app, tag="oauth_apps")
-def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deleted:
+@operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app)
+def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deletion:
     """Forget the application that was saved for a provider."""
     named = cast("OAuthProvider", provider)
     require_verified_license(appliance)
@@ -161,7 +161,7 @@ def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Del
     with appliance.store.database.transaction(durable=True):
         appliance.store.oauth_apps.remove(named)
         appliance.store.audit.record(caller.actor, "oauth_app.delete", ("oauth_app", named))
-    return Deleted(id=named)
+    return Deletion(id=named)
 
 
 def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
@@ -172,7 +172,7 @@ def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
             appliance.sync.wake(account.id, None)
 
 
-def _check_app(provider: OAuthProvider, request: NewOAuthApp) -> None:
+def _check_app(provider: OAuthProvider, request: SetOAuthAppRequest) -> None:
     if provider == "outlook" and request.tenant_id is not UNSET and not re.search(TENANT, request.tenant_id):
         raise Invalid.at("/tenantId", "A tenant id has letters, digits, `.`, `-` and `_`, such as a domain.")
     refuse_control_characters("/clientId", request.client_id)
@@ -185,19 +185,21 @@ def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
         raise Conflict(reason=f"The operator gave this application in the environment ({name}); change it there.")
 
 
-def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> OAuthApp:
+def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: SetOAuthAppRequest) -> OAuthApp:
     is_public, is_outlook = request.public_client is True, provider == "outlook"
     secret = None if is_public and is_outlook else request.client_secret or _stored_secret(before, request)
     tenant = (request.tenant_id or None) if is_outlook else None
     return OAuthApp(provider, request.client_id, secret, tenant, is_public)
 
 
-def _stored_secret(before: OAuthApp | None, request: NewOAuthApp) -> str | None:
+def _stored_secret(before: OAuthApp | None, request: SetOAuthAppRequest) -> str | None:
     """The stored secret of this application."""
     return before.client_secret if before is not None and before.client_id == request.client_id else None
 
 
-def _find_contradictions(before: OAuthApp | None, provider: OAuthProvider, request: NewOAuthApp) -> tuple[str, ...]:
+def _find_contradictions(
+    before: OAuthApp | None, provider: OAuthProvider, request: SetOAuthAppRequest
+) -> tuple[str, ...]:
     """Errors for values, given or stored, that do not go with the provider (Microsoft: AADSTS700025)."""
     if provider == "google":
         return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
@@ -425,7 +427,7 @@ _SIGN_INS_RETRY_AFTER = 60
 _WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in ended, with `state` and `code` in it."
 
 
-class NewSignIn(Input, frozen=True, kw_only=True):
+class StartOAuthSignInRequest(Input, frozen=True, kw_only=True):
     """What a sign-in is for. Empty: whichever mailbox one signs in to."""
 
     email: (
@@ -452,7 +454,10 @@ class NewSignIn(Input, frozen=True, kw_only=True):
     ) = UNSET
 
 
-class SignIn(Wire, frozen=True, kw_only=True):
+_ANY_MAILBOX = StartOAuthSignInRequest()
+
+
+class OAuthSignIn(Wire, frozen=True, kw_only=True):
     """A sign-in that has begun. With a device flow `authorizationUrl` is the page to open, where `userCode` is typed;
     `interval`: the seconds to let pass between two tries to finish.
     """
@@ -465,7 +470,7 @@ class SignIn(Wire, frozen=True, kw_only=True):
     interval: int | UnsetType = UNSET
 
 
-class EndOfSignIn(Input, frozen=True, kw_only=True):
+class CompleteOAuthSignInRequest(Input, frozen=True, kw_only=True):
     """What a sign-in brought: `state` and `code`, or `redirectUrl` alone; of a device flow `state` alone."""
 
     state: Annotated[str, Meta(min_length=1, max_length=512)] | UnsetType = UNSET
@@ -481,8 +486,10 @@ def _require_known_provider(_appliance: Appliance, _caller: Caller, values: Mapp
         raise NotFound(what="OAuth provider")
 
 
-@operation(access=Access.SESSION, check_request=_require_known_provider, tag="oauth_flows")
-def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: NewSignIn = NewSignIn()) -> SignIn:  # noqa: B008 - it never changes
+@operation(access=Access.SESSION, check_request=_require_known_provider)
+def begin_sign_in(
+    appliance: Appliance, caller: Caller, provider: str, request: StartOAuthSignInRequest = _ANY_MAILBOX
+) -> OAuthSignIn:
     """Begin to connect a mailbox of `google` or `outlook` by the provider's own sign-in: open `authorizationUrl`.
 
     It is good once, for 10 minutes, and for this session alone. 409: nobody has set an OAuth application up.
@@ -498,8 +505,8 @@ def begin_sign_in(appliance: Appliance, caller: Caller, provider: str, request: 
         return _to_sign_in(appliance.flows.start(asked, device=request.device))
 
 
-@operation(access=Access.SESSION, check_request=_require_known_provider, asks_servers=True, tag="oauth_flows")
-def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request: EndOfSignIn) -> Account:
+@operation(access=Access.SESSION, check_request=_require_known_provider, asks_servers=True)
+def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request: CompleteOAuthSignInRequest) -> Account:
     """Connect the mailbox that somebody has signed in to, by the session that began it. Its servers are tried first.
 
     A mailbox that you have connected at this provider already stays as it is and regains its access. 409 `conflict`:
@@ -530,7 +537,7 @@ def require_redirectable_url(public_url: str) -> None:
         raise Conflict(reason=_NOT_REDIRECTABLE.format(address=public_url))
 
 
-def _check_sign_in(provider: OAuthProvider, request: NewSignIn) -> None:
+def _check_sign_in(provider: OAuthProvider, request: StartOAuthSignInRequest) -> None:
     refuse_control_characters("/displayName", request.display_name or "")
     if request.device and provider != "outlook":
         raise Invalid.at(
@@ -544,7 +551,7 @@ def _check_sign_in(provider: OAuthProvider, request: NewSignIn) -> None:
 
 
 def _to_sign_in_request(
-    appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn
+    appliance: Appliance, caller: Caller, provider: OAuthProvider, request: StartOAuthSignInRequest
 ) -> SignInRequest:
     """Raises NotFound or Denied if the mailbox is not the caller's own, and PlanDenied if the license has no room."""
     email = request.email or None
@@ -564,7 +571,9 @@ def _to_sign_in_request(
     )
 
 
-def _get_own_account(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: NewSignIn) -> Account:
+def _get_own_account(
+    appliance: Appliance, caller: Caller, provider: OAuthProvider, request: StartOAuthSignInRequest
+) -> Account:
     account = permissions.require_account(appliance.store, caller.required_credential, str(request.account_id))
     permissions.require_owner(account, caller.member.id)
     if account.provider != provider:
@@ -574,9 +583,9 @@ def _get_own_account(appliance: Appliance, caller: Caller, provider: OAuthProvid
     return account
 
 
-def _to_sign_in(begun: SignInStarted) -> SignIn:
+def _to_sign_in(begun: SignInStarted) -> OAuthSignIn:
     device = begun.device
-    return SignIn(
+    return OAuthSignIn(
         authorization_url=begun.authorization_url,
         state=begun.state,
         expires_at=to_timestamp(begun.expires_at),
@@ -586,7 +595,9 @@ def _to_sign_in(begun: SignInStarted) -> SignIn:
     )
 
 
-def _finish_flow(appliance: Appliance, caller: Caller, provider: OAuthProvider, request: EndOfSignIn) -> SignInResult:
+def _finish_flow(
+    appliance: Appliance, caller: Caller, provider: OAuthProvider, request: CompleteOAuthSignInRequest
+) -> SignInResult:
     path, brought = _read_callback(request)
     with _translate_flow_errors(provider, path):
         return appliance.flows.finish(
@@ -598,7 +609,7 @@ def _finish_flow(appliance: Appliance, caller: Caller, provider: OAuthProvider, 
         )
 
 
-def _read_callback(request: EndOfSignIn) -> tuple[str, Mapping[str, str]]:
+def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[str, str]]:
     """The parameters that the sign-in brought, and their place in the request. Raises Invalid."""
     if request.redirect_url is UNSET:
         if request.state is UNSET:

@@ -300,11 +300,9 @@ class Operation(Generic[P, R]):
         asks_servers: bool,
         body_limit: int,
         stands_for: str | None,
-        tag: str | None,
     ) -> None:
         self.function, self.rights = function, rights
         self.asks_servers, self.body_limit, self.fingerprint_route = asks_servers, body_limit, stands_for
-        self.name = f"{tag or function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
         self.help = inspect.cleandoc(function.__doc__ or "")
         hints = get_type_hints(function, include_extras=True)
         self.result = _result_type(hints.pop("return"))
@@ -425,20 +423,18 @@ def operation(
     asks_servers: bool = False,
     body_limit: int = JSON_LIMIT,
     stands_for: str | None = None,
-    tag: str | None = None,
 ) -> Callable[[Callable[P, R]], Operation[P, R]]:
     """Make a function an operation. Who may call it: see `Rights`.
 
     `asks_servers`: it waits for remote servers, so few may run at once. `stands_for`: the REST call whose fingerprint
-    identifies its retries. `tag`: the first word of its name in the OpenAPI document, if that is not the module's:
-    clients generate code from these names, so they stay when a function moves.
+    identifies its retries.
     """
     needed = (needs,) if isinstance(needs, Capability) else needs
     rights = Rights(
         access, needed, needs_of, https_of, role, owner, any_mailbox_with, check_account, check_request, https, operator
     )
     return lambda function: Operation(
-        function, rights, asks_servers=asks_servers, body_limit=body_limit, stands_for=stands_for, tag=tag
+        function, rights, asks_servers=asks_servers, body_limit=body_limit, stands_for=stands_for
     )
 
 

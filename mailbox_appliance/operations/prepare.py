@@ -40,12 +40,12 @@ from mailbox_appliance.model.messages import (
 )
 from mailbox_appliance.operations.contents import read_source
 from mailbox_appliance.operations.message_input import (
-    DraftMessage,
-    Forward,
-    GivenAddress,
-    GivenAttachment,
-    InlineMessage,
-    SavedDraft,
+    DraftRequest,
+    ForwardEmailRequest,
+    NewAttachment,
+    Recipient,
+    SendDraftRequest,
+    SendEmailRequest,
     read_send_at,
     refuse_control_characters,
 )
@@ -77,7 +77,7 @@ class ResolvedMessage:
     warnings: tuple[str, ...] = ()
 
 
-def resolve_message(store: Store, account: Account, message: InlineMessage) -> ResolvedMessage:
+def resolve_message(store: Store, account: Account, message: SendEmailRequest) -> ResolvedMessage:
     """The message ready to be composed. Raises Invalid with the fault's place, and NotFound for an unknown parent."""
     resolved = resolve_draft(store, account, message)
     outgoing = resolved.outgoing
@@ -90,7 +90,7 @@ def resolve_message(store: Store, account: Account, message: InlineMessage) -> R
     return replace(resolved, warnings=(*resolved.warnings, NO_TEXT_WARNING))
 
 
-def resolve_draft(store: Store, account: Account, message: DraftMessage) -> ResolvedMessage:
+def resolve_draft(store: Store, account: Account, message: DraftRequest) -> ResolvedMessage:
     """As `resolve_message`, for a message that may have no recipients yet."""
     require_recipient_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
     _check_texts(message)
@@ -154,7 +154,7 @@ def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -
     raise Invalid.at("/from", "This address is not one of the mailbox's own.")
 
 
-def read_addresses(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -> tuple[Address, ...] | None:
+def read_addresses(name: str, addresses: tuple[Recipient, ...] | UnsetType) -> tuple[Address, ...] | None:
     """The addresses of a given list; None if it was left out. Raises Invalid for an address that cannot be sent to."""
     if addresses is UNSET:
         return None
@@ -167,7 +167,7 @@ def read_addresses(name: str, addresses: tuple[GivenAddress, ...] | UnsetType) -
     return tuple(Address(email=address.email, name=address.name) for address in addresses)
 
 
-def _resolve_recipients(store: Store, account: Account, message: DraftMessage) -> ResolvedMessage:
+def _resolve_recipients(store: Store, account: Account, message: DraftRequest) -> ResolvedMessage:
     sender = get_sender(store, account, message.from_)
     to, cc, bcc = (read_addresses(name, getattr(message, name)) for name in ("to", "cc", "bcc"))
     found, threading, subject = ReplyRecipients(to or (), cc or ()), ReplyThreading(), message.subject or ""
@@ -217,20 +217,20 @@ def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
     return (f"{LEFT_OUT_WARNING} {names}: these addresses of the original cannot be written to.",)
 
 
-def _to_attachment(given: GivenAttachment) -> OutgoingAttachment:
+def _to_attachment(given: NewAttachment) -> OutgoingAttachment:
     content_id = _strip_brackets(given.content_id) if given.content_id is not UNSET else None
     inline = given.disposition == "inline" or (given.disposition is UNSET and content_id is not None)
     return OutgoingAttachment(given.filename, given.mime_type, given.content, content_id, inline)
 
 
-def _check_texts(message: DraftMessage) -> None:
+def _check_texts(message: DraftRequest) -> None:
     refuse_control_characters("/subject", message.subject or None)
     for index, attachment in enumerate(message.attachments):
         refuse_control_characters(f"/attachments/{index}/filename", attachment.filename)
         refuse_control_characters(f"/attachments/{index}/contentId", attachment.content_id or None)
 
 
-def _check_attachments(attachments: tuple[GivenAttachment, ...]) -> None:
+def _check_attachments(attachments: tuple[NewAttachment, ...]) -> None:
     for index, attachment in enumerate(attachments):
         try:
             parse_media_type(attachment.mime_type)
@@ -315,7 +315,11 @@ class PreparedMessage:
 
 @contextmanager
 def prepare_message(
-    appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage, *request: Hashable
+    appliance: Appliance,
+    caller: Caller,
+    account: Account,
+    message: SendDraftRequest | SendEmailRequest,
+    *request: Hashable,
 ) -> Iterator[PreparedMessage]:
     """The message, ready. Meanwhile nobody else changes its draft, or decides to send it.
 
@@ -324,7 +328,7 @@ def prepare_message(
     """
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
-    if isinstance(message, InlineMessage):
+    if isinstance(message, SendEmailRequest):
         yield _prepare_inline(appliance, account, message, send_at, now)
         return
     with decision_lock(appliance, *request, message.draft_id):
@@ -343,7 +347,7 @@ def sending_quotas(settings: Settings) -> tuple[Quota, ...]:
 
 
 def _prepare_inline(
-    appliance: Appliance, account: Account, message: InlineMessage, send_at: datetime | None, now: datetime
+    appliance: Appliance, account: Account, message: SendEmailRequest, send_at: datetime | None, now: datetime
 ) -> PreparedMessage:
     store = appliance.store
     resolved = resolve_message(store, account, message)
@@ -443,7 +447,7 @@ _FILES, _WITHOUT = (
 
 @contextmanager
 def prepare_forward(
-    appliance: Appliance, account: Account, message_id: str, request: Forward, key: Hashable
+    appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
 ) -> Iterator[PreparedMessage]:
     """The forward, ready. Meanwhile nobody else decides about a request with this key.
 
@@ -458,7 +462,7 @@ def prepare_forward(
 
 
 def _prepare_around(
-    appliance: Appliance, account: Account, message_id: str, request: Forward, empty: OutgoingMessage
+    appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, empty: OutgoingMessage
 ) -> PreparedMessage:
     """The original, quoted in a message without other text."""
     source = _read_original(appliance, account, message_id)
@@ -477,7 +481,7 @@ def _prepare_around(
     )
 
 
-def _quote_original(source: bytes, request: Forward, reader: HtmlReader) -> ForwardedMessage:
+def _quote_original(source: bytes, request: ForwardEmailRequest, reader: HtmlReader) -> ForwardedMessage:
     original = parse_message(source, reader)
     return forward_message(
         original, request.comment or None, with_attachments=request.include_attachments, reader=reader

@@ -14,14 +14,14 @@ from mailbox_appliance.model.accounts import Account
 from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
     Delivery,
-    LegacySend,
+    LegacySendResult,
     NewDelivery,
     OperationResult,
     Phase,
 )
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import ParsedMessage, SendPreview
-from mailbox_appliance.operations.message_input import Forward, InlineMessage, SavedDraft
+from mailbox_appliance.operations.message_input import ForwardEmailRequest, SendDraftRequest, SendEmailRequest
 from mailbox_appliance.operations.operation import MAIL_LIMIT, Caller, IdempotencyKey, RequestHash, operation
 from mailbox_appliance.operations.prepare import PreparedMessage, prepare_forward, prepare_message, sending_quotas
 from mailbox_appliance.remote.errors import RemoteFault
@@ -32,7 +32,7 @@ _DRAFT_REMOVAL_SECONDS = 5.0
 
 @operation(needs=(Capability.MAIL_DRAFTS, Capability.MAIL_SEND), body_limit=MAIL_LIMIT)
 def preview(
-    appliance: Appliance, caller: Caller, account: Account, message: SavedDraft | InlineMessage
+    appliance: Appliance, caller: Caller, account: Account, message: SendDraftRequest | SendEmailRequest
 ) -> OperationResult[SendPreview]:
     """What a send of this request would hand over, and to whom. Nothing is stored or sent.
 
@@ -53,10 +53,10 @@ def send(
     appliance: Appliance,
     caller: Caller,
     account: Account,
-    message: SavedDraft | InlineMessage,
+    message: SendDraftRequest | SendEmailRequest,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
-) -> OperationResult[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySendResult]:
     """Send a message from this mailbox now, or with `sendAt` later; at most once for each idempotency key.
 
     A retry with the same key and the same request sends nothing and answers with the operation that there is, as it is
@@ -90,10 +90,10 @@ def forward(
     caller: Caller,
     account: Account,
     message_id: str,
-    request: Forward,
+    request: ForwardEmailRequest,
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
-) -> OperationResult[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySendResult]:
     """Forward a message, at most once for each idempotency key, which works as for a send.
 
     The original is fetched whole and quoted with its header block below the comment. The forward names no parent; its
@@ -115,7 +115,7 @@ def _submit(
     key: str,
     request_hash: str,
     preparation: AbstractContextManager[PreparedMessage],
-) -> OperationResult[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySendResult]:
     """The delivery of this key: an existing one, whatever happened to drafts and quotas since, or a new one."""
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
@@ -173,7 +173,7 @@ def _publish_accepted(appliance: Appliance, delivery: Delivery) -> None:
 
 def _wait_for_outcome(
     appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
-) -> OperationResult[Delivery | LegacySend]:
+) -> OperationResult[Delivery | LegacySendResult]:
     """The outcome, if it comes in time and a worker is free; else the delivery in its current state.
 
     Once a retry has been shown it, it is never withdrawn: if it is not sent, it ends as `failed`.

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import InvalidCredentials, LogInsBusy, MemberSuspended, NotFound, Throttled, WrongPassword
 from mailbox_appliance.metrics import Counters
-from mailbox_appliance.model.base import Deleted, Input, Wire
+from mailbox_appliance.model.base import Deletion, Input, Wire
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability, Credential, Member, Session
 from mailbox_appliance.operations.audit import security_warnings
@@ -113,7 +113,7 @@ def address_bucket(origin: Origin) -> str:
 # --- Signing in and out, and sessions ---
 
 
-class LogIn(Input, frozen=True, kw_only=True):
+class SignInRequest(Input, frozen=True, kw_only=True):
     """A member's email and password."""
 
     email: Email
@@ -121,7 +121,7 @@ class LogIn(Input, frozen=True, kw_only=True):
     device_name: DeviceName
 
 
-class LoggedIn(Wire, frozen=True, kw_only=True):
+class IssuedSession(Wire, frozen=True, kw_only=True):
     """A new session. The token is shown this once."""
 
     token: str
@@ -129,7 +129,7 @@ class LoggedIn(Wire, frozen=True, kw_only=True):
     member: Member
 
 
-class WhoAmI(Wire, frozen=True, kw_only=True):
+class CurrentMember(Wire, frozen=True, kw_only=True):
     """The member behind a request and what it was made with."""
 
     member: Member
@@ -137,7 +137,7 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
 
 
 @operation(access=Access.ANYBODY, https=True)
-def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> OperationResult[LoggedIn]:
+def log_in(appliance: Appliance, caller: Caller, request: SignInRequest) -> OperationResult[IssuedSession]:
     """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
     refuse_control_characters("/deviceName", request.device_name)
     limits = {
@@ -150,7 +150,7 @@ def log_in(appliance: Appliance, caller: Caller, request: LogIn) -> OperationRes
 
 
 @operation()
-def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[WhoAmI]:
+def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[CurrentMember]:
     """The member behind the credential, and what the credential may do.
 
     For 7 days `warnings` tell a session what others did to its member: a password reset issued, their role, email,
@@ -162,7 +162,7 @@ def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[WhoAmI]:
     capabilities = tuple(capability for capability in listed if capability in caller.capabilities)
     credential = Credential(kind=found.kind, id=found.id, capabilities=capabilities, account_ids=accounts)
     warnings = security_warnings(appliance.store, appliance.clock, found.member.id) if found.kind == "session" else ()
-    return OperationResult(WhoAmI(member=found.member, credential=credential), warnings)
+    return OperationResult(CurrentMember(member=found.member, credential=credential), warnings)
 
 
 @operation(access=Access.SESSION)
@@ -172,10 +172,10 @@ def list_sessions(appliance: Appliance, caller: Caller) -> tuple[Session, ...]:
 
 
 @operation(access=Access.SESSION)
-def revoke_session(appliance: Appliance, caller: Caller, session_id: str) -> Deleted:
+def revoke_session(appliance: Appliance, caller: Caller, session_id: str) -> Deletion:
     """End one of your sessions. Ending the one you use is logging out."""
     _end_session(appliance, caller, session_id)
-    return Deleted(id=session_id)
+    return Deletion(id=session_id)
 
 
 @operation(access=Access.SESSION)
@@ -193,7 +193,7 @@ def begin_session(
     by: str | None = None,
     rehashed: str | None = None,
     logged_in_at: str | None = None,
-) -> LoggedIn:
+) -> IssuedSession:
     """Begin a session, and record the sign-in. Call inside a transaction.
 
     `by`: the action that led to it, for the audit log. `rehashed`: the password's new hash. `logged_in_at`: when the
@@ -208,7 +208,7 @@ def begin_session(
     store.audit.record(whose, "session.create", ("session", session.id))
     for ended in store.credentials.remove_surplus_sessions(member_id, session.id):
         store.audit.record(whose, "session.revoke", ("session", ended))
-    return LoggedIn(token=token, session=session, member=store.members.get(member_id))
+    return IssuedSession(token=token, session=session, member=store.members.get(member_id))
 
 
 def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str | None = None) -> None:
@@ -228,7 +228,7 @@ def require_unchanged_password(appliance: Appliance, member_id: str, hashed: str
         raise InvalidCredentials
 
 
-def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> LoggedIn:
+def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: SignInRequest) -> IssuedSession:
     store = appliance.store
     member_id, hashed = _check_login(appliance, attempt, request)
     rehashed = passwords.hash_password(request.password) if passwords.needs_rehash(hashed) else None
@@ -241,7 +241,7 @@ def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> 
         return begin_session(appliance, member_id, request.device_name, address, rehashed=rehashed)
 
 
-def _check_login(appliance: Appliance, attempt: LoginAttempt, request: LogIn) -> tuple[str, str]:
+def _check_login(appliance: Appliance, attempt: LoginAttempt, request: SignInRequest) -> tuple[str, str]:
     """The member's ID and the hash that the password matches. Raises InvalidCredentials and MemberSuspended."""
     members = appliance.store.members
     found = members.find_with_password(request.email)
@@ -268,21 +268,21 @@ def _end_session(appliance: Appliance, caller: Caller, session_id: str) -> None:
 # --- The caller's own name and password ---
 
 
-class ProfileChange(Input, frozen=True, kw_only=True):
+class UpdateProfileRequest(Input, frozen=True, kw_only=True):
     """What is to be changed; what is left out stays."""
 
     name: Name | UnsetType = UNSET
 
 
-class PasswordChange(Input, frozen=True, kw_only=True):
+class ChangePasswordRequest(Input, frozen=True, kw_only=True):
     """The password of now, and the one of later."""
 
     current_password: Password
     new_password: Password
 
 
-@operation(access=Access.SESSION, tag="profile")
-def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> Member:
+@operation(access=Access.SESSION)
+def update_me(appliance: Appliance, caller: Caller, request: UpdateProfileRequest) -> Member:
     """Change your name."""
     store, me = appliance.store, caller.member.id
     if isinstance(request.name, UnsetType):
@@ -296,8 +296,8 @@ def update_me(appliance: Appliance, caller: Caller, request: ProfileChange) -> M
         return store.members.update(me, name=request.name)
 
 
-@operation(access=Access.SESSION, https=True, tag="profile")
-def change_password(appliance: Appliance, caller: Caller, request: PasswordChange) -> None:
+@operation(access=Access.SESSION, https=True)
+def change_password(appliance: Appliance, caller: Caller, request: ChangePasswordRequest) -> None:
     """Change your password. Your other sessions end. After 5 wrong current passwords in 15 minutes: 429."""
     me = caller.member
     refuse_weak_password("/newPassword", request.new_password, name=me.name, email=me.email)

@@ -183,20 +183,22 @@ def _unknown_setting_text(name: str) -> str | None:
 
 
 if TYPE_CHECKING:
-    ChangedSettings = Input
+    UpdateSettingsRequest = Input
 else:
-    ChangedSettings = msgspec.defstruct(
-        "ChangedSettings",
+    UpdateSettingsRequest = msgspec.defstruct(
+        "UpdateSettingsRequest",
         [_field(option) for option in RUNTIME_OPTIONS],
         bases=(Input,),
         namespace={"about_stray": staticmethod(_unknown_setting_text)},
         frozen=True,
         kw_only=True,
     )
-    ChangedSettings.__doc__ = "New values of settings, by name. Those that are left out stay; null takes one back."
+    UpdateSettingsRequest.__doc__ = (
+        "New values of settings, by name. Those that are left out stay; null takes one back."
+    )
 
 
-@operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
+@operation(access=Access.SESSION, role="admin", https=True)
 def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noqa: ARG001 - rights were checked
     """The settings that may change while running: name -> value in force.
 
@@ -207,8 +209,10 @@ def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noq
     return unknown | {option.name: appliance.settings.values[option.name] for option in RUNTIME_OPTIONS}
 
 
-@operation(access=Access.SESSION, role="admin", https=True, tag="instance_settings")
-def update_settings(appliance: Appliance, caller: Caller, request: ChangedSettings) -> OperationResult[dict[str, Any]]:
+@operation(access=Access.SESSION, role="admin", https=True)
+def update_settings(
+    appliance: Appliance, caller: Caller, request: UpdateSettingsRequest
+) -> OperationResult[dict[str, Any]]:
     """Change settings, all of them or none. `null` takes a change back: what config.toml has counts again.
 
     What the operator sets in the environment or on the command line cannot be changed here (409). `warnings` tell who
@@ -294,7 +298,7 @@ def _is_same(one: object, other: object) -> bool:
     return one == other and type(one) is type(other)
 
 
-def _read_changes(request: ChangedSettings) -> Iterator[tuple[str, Any]]:
+def _read_changes(request: UpdateSettingsRequest) -> Iterator[tuple[str, Any]]:
     for option in RUNTIME_OPTIONS:
         value = getattr(request, option.name.replace(".", "_"))
         if value is not UNSET:

@@ -25,7 +25,7 @@ from mailbox_appliance.system.crashes import Crash
 from mailbox_appliance.version import __version__
 
 
-class About(Wire, frozen=True, kw_only=True):
+class ServerInfo(Wire, frozen=True, kw_only=True):
     """What answers here."""
 
     name: str
@@ -101,10 +101,10 @@ class Status(Wire, frozen=True, kw_only=True):
 
 
 @operation(access=Access.ANYBODY)
-def get_about(appliance: Appliance, caller: Caller) -> About:  # noqa: ARG001
+def get_about(appliance: Appliance, caller: Caller) -> ServerInfo:  # noqa: ARG001
     """Name and version of what answers here, and whether it still has to be set up."""
     required = not appliance.store.members.has_any()
-    return About(name="mailbox-appliance", version=__version__, api_version="v1", setup_required=required)
+    return ServerInfo(name="mailbox-appliance", version=__version__, api_version="v1", setup_required=required)
 
 
 @operation(needs=Capability.MAIL_READ)
@@ -198,7 +198,7 @@ _STEPS = ((6, 300), (48, 3600))
 _MAX_STEP = 21_600
 
 
-class DeliveriesInStep(Wire, frozen=True, kw_only=True):
+class DeliveryHistoryStep(Wire, frozen=True, kw_only=True):
     """Deliveries accepted in a step, by what became of them until now; `other`: queued, or being sent."""
 
     at: Timestamp
@@ -208,7 +208,7 @@ class DeliveriesInStep(Wire, frozen=True, kw_only=True):
     other: Count
 
 
-class ArrivalsInStep(Wire, frozen=True, kw_only=True):
+class ArrivalHistoryStep(Wire, frozen=True, kw_only=True):
     """Messages that the mail servers received in a step."""
 
     at: Timestamp
@@ -221,11 +221,11 @@ class History(Wire, frozen=True, kw_only=True):
     from_: Timestamp = msgspec.field(name="from")
     to: Timestamp
     step_seconds: int
-    deliveries: tuple[DeliveriesInStep, ...]
-    arrived: tuple[ArrivalsInStep, ...]
+    deliveries: tuple[DeliveryHistoryStep, ...]
+    arrived: tuple[ArrivalHistoryStep, ...]
 
 
-@operation(needs=Capability.MAIL_READ, tag="history")
+@operation(needs=Capability.MAIL_READ)
 def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> History:
     """Deliveries and messages that came, over the last hours, in the mailboxes that you reach.
 
@@ -246,7 +246,7 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
         to=to_timestamp(until),
         step_seconds=step,
         deliveries=tuple(_to_step_counts(at, sent.get(index, {})) for index, at in enumerate(times)),
-        arrived=tuple(ArrivalsInStep(at=at, messages=came.get(index, 0)) for index, at in enumerate(times)),
+        arrived=tuple(ArrivalHistoryStep(at=at, messages=came.get(index, 0)) for index, at in enumerate(times)),
     )
 
 
@@ -257,9 +257,9 @@ def _whole_steps(now: datetime, seconds: int, step: int) -> tuple[datetime, date
     return datetime.fromtimestamp(end - length, UTC), datetime.fromtimestamp(end, UTC)
 
 
-def _to_step_counts(at: str, found: Mapping[str, int]) -> DeliveriesInStep:
+def _to_step_counts(at: str, found: Mapping[str, int]) -> DeliveryHistoryStep:
     other = found.get("queued", 0) + found.get("sending", 0)
-    return DeliveriesInStep(
+    return DeliveryHistoryStep(
         at=at,
         succeeded=found.get("succeeded", 0),
         failed=found.get("failed", 0),

@@ -69,16 +69,16 @@ class StoreOverview(Wire, frozen=True, kw_only=True):
     progress: StoreProgress | UnsetType = UNSET
 
 
-class StoreLook(Input, frozen=True, kw_only=True):
+class CheckStoreRequest(Input, frozen=True, kw_only=True):
     """How thoroughly a store is to be checked."""
 
     full: Annotated[bool, Meta(description="Also indexes, counts, the search index and the audit log.")] = False
 
 
-_QUICK_CHECK = StoreLook()
+_QUICK_CHECK = CheckStoreRequest()
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True, tag="stores")
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def get_store(appliance: Appliance, caller: Caller) -> OperationResult[StoreOverview]:  # noqa: ARG001 - rights were checked
     """How the store is: its format, its size, the room on its disk, what opens it, and its newest backup."""
     store = appliance.store
@@ -95,8 +95,8 @@ def get_store(appliance: Appliance, caller: Caller) -> OperationResult[StoreOver
     return OperationResult(now, (*answer.warnings, *([crashes.warning(crash)] if crash else [])))
 
 
-@operation(access=Access.SESSION, role="admin", https=True, operator=True, tag="stores")
-def check_store(appliance: Appliance, caller: Caller, request: StoreLook = _QUICK_CHECK) -> StoreCheck:  # noqa: ARG001
+@operation(access=Access.SESSION, role="admin", https=True, operator=True)
+def check_store(appliance: Appliance, caller: Caller, request: CheckStoreRequest = _QUICK_CHECK) -> StoreCheck:  # noqa: ARG001
     """Look whether the store is whole, while serving; nothing is changed. What is found is in `problems`.
 
     A quick check reads every page and row; a full one takes some times as long, and the audit log with it. One long

@@ -27,7 +27,7 @@ from mailbox_appliance.model.deliveries import (
     DeliveryTimeline,
     DeliveryWork,
     LegacyResponse,
-    LegacySend,
+    LegacySendResult,
     NewDelivery,
     OpenDelivery,
     Phase,
@@ -604,7 +604,7 @@ class TrafficHistory:
 
 
 class _LegacyAnswer(msgspec.Struct, frozen=True):
-    data: LegacySend
+    data: LegacySendResult
     warnings: tuple[str, ...] = ()
 
 

@@ -21,10 +21,10 @@ from mailbox_appliance.model.messages import (
     Address,
     Attachment,
     Body,
-    Flags,
-    FolderRef,
     Message,
     MessageFilter,
+    MessageFlags,
+    MessageFolder,
     ParsedMessage,
     SearchContext,
     StoredBody,
@@ -180,7 +180,7 @@ def _message_fields(row: Row) -> dict[str, Any]:
         "thread_id": row[2],
         "account_id": row[3],
         "draft_id": row[1] if flags & 4 else UNSET,
-        "folder": FolderRef(id=row[11], name=row[12], role=row[13] or UNSET, role_source=row[14] or UNSET),
+        "folder": MessageFolder(id=row[11], name=row[12], role=row[13] or UNSET, role_source=row[14] or UNSET),
         "labels": of_user or UNSET,
         "from_": people.sender or UNSET,
         "to": people.to,
@@ -191,7 +191,7 @@ def _message_fields(row: Row) -> dict[str, Any]:
         "date": to_timestamp(from_millis(row[6])),
         "snippet": row[8],
         "attachments": attachments or UNSET,
-        "flags": Flags(read=bool(flags & 1), starred=bool(flags & 2), draft=bool(flags & 4)),
+        "flags": MessageFlags(read=bool(flags & 1), starred=bool(flags & 2), draft=bool(flags & 4)),
     }
 
 

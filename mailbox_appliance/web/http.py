@@ -164,7 +164,7 @@ class Error(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     details: tuple[ErrorDetail, ...] = ()
 
 
-class ErrorEnvelope(msgspec.Struct, frozen=True):
+class ErrorResponse(msgspec.Struct, frozen=True):
     """The body of every error."""
 
     error: Error
@@ -260,7 +260,7 @@ def error(
 ) -> Response:
     """An error object."""
     shown = tuple(ErrorDetail(detail.path, detail.message) for detail in details)
-    body = _encoder.encode(ErrorEnvelope(Error(code, message, request_id, shown)))
+    body = _encoder.encode(ErrorResponse(Error(code, message, request_id, shown)))
     return Response(status, body, headers)
 
 

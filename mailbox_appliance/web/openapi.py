@@ -7,16 +7,20 @@ from typing import Any
 
 import msgspec
 
-from mailbox_appliance.model.deliveries import LegacySend
+from mailbox_appliance.model.deliveries import LegacySendResult
 from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS, body_types
 from mailbox_appliance.operations.operation import Access, Operation
 from mailbox_appliance.version import __version__
-from mailbox_appliance.web.http import REPLAYED, ErrorEnvelope
+from mailbox_appliance.web.http import REPLAYED, ErrorResponse
+from mailbox_appliance.web.reference import TAG_OF, TAGS
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _IN_PATH = re.compile(r"{(\w+)}")
+#: msgspec names `Page[Message]` so; clients get `MessagePage`.
+_GENERIC_PAGE = re.compile(rb"\bPage_([A-Za-z]+)_")
+_CALLBACK_NAME = "handleOAuthCallback"
 _DESCRIPTION = """Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.
 
 A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
@@ -62,7 +66,7 @@ def describe() -> bytes:
     for route in ROUTES:
         path = (API_PREFIX + route.path).rstrip("/")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
-    paths[f"{API_PREFIX}/oauth/callback"] = {"get": _callback_operation(schema_of[ErrorEnvelope])}
+    paths[f"{API_PREFIX}/oauth/callback"] = {"get": _callback_operation(schema_of[ErrorResponse])}
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -73,16 +77,17 @@ def describe() -> bytes:
         },
         "servers": [{"url": "/"}],
         "paths": paths,
+        "tags": [{"name": name, "description": text} for name, text, _ in TAGS],
         "components": {
             "schemas": components,
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
-    return msgspec.json.encode(document)
+    return _GENERIC_PAGE.sub(rb"\1Page", msgspec.json.encode(document))
 
 
 def _types() -> tuple[Any, ...]:
-    found: dict[Any, None] = {ErrorEnvelope: None}
+    found: dict[Any, None] = {ErrorResponse: None}
     for route in ROUTES:
         operation = route.operation
         if operation.result is not Download:
@@ -97,12 +102,12 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     operation = route.operation
     summary, _, rest = operation.help.partition("\n\n")
     described: dict[str, Any] = {
-        "operationId": operation.name.replace(".", "_"),
+        "operationId": route.name,
         "summary": " ".join(summary.split()),
         "parameters": _parameters(route, operation, schema_of),
         "responses": _responses(route, schema_of),
         "security": [{"bearer": []}] if operation.rights.access in (Access.CREDENTIAL, Access.SESSION) else [],
-        "tags": [operation.name.partition(".")[0]],
+        "tags": [TAG_OF[route.name]],
     }
     if text := "\n\n".join(filter(None, (rest, *_describe_access(operation)))):
         described["description"] = text
@@ -124,7 +129,7 @@ def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
         "content": {"text/html": {"schema": {"type": "string"}}},
     }
     return {
-        "operationId": "oauth_callback",
+        "operationId": _CALLBACK_NAME,
         "summary": "Where a provider's sign-in ends: a page that leads to the console, and keeps nothing.",
         "parameters": [
             {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in names
@@ -134,7 +139,7 @@ def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
             **{str(status): _response(status, problem) for status in sorted(_COMMON_STATUSES | {403})},
         },
         "security": [],
-        "tags": ["oauth"],
+        "tags": [TAG_OF[_CALLBACK_NAME]],
     }
 
 
@@ -182,7 +187,7 @@ def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
         for status in (route.success, route.also)
         if status is not None
     }
-    problem = schema_of[ErrorEnvelope]
+    problem = schema_of[ErrorResponse]
     described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _COMMON_STATUSES))
     return described
 
@@ -199,7 +204,7 @@ def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
 def _success(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     results = _results(route.operation)
     described = _response(route.success, _envelope(_one_of([schema_of[result] for result in results])))
-    if LegacySend in results:
+    if LegacySendResult in results:
         meaning = "The answer of an earlier release, given again: the sent message, not a delivery operation."
         described["headers"][REPLAYED] = {"schema": {"type": "string", "const": "true"}, "description": meaning}
     return described

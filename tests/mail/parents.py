@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from mailbox_appliance.mail.parse import parse_message
-from mailbox_appliance.model.messages import Flags, Message
+from mailbox_appliance.model.messages import Message, MessageFlags
 
 
 def as_stored(source: bytes) -> tuple[Message, dict[str, str]]:
@@ -19,6 +19,6 @@ def as_stored(source: bytes) -> tuple[Message, dict[str, str]]:
         reply_to=read.reply_to or UNSET,
         subject=read.subject,
         date="2026-01-01T00:00:00Z",
-        flags=Flags(read=True, starred=False, draft=False),
+        flags=MessageFlags(read=True, starred=False, draft=False),
     )
     return message, {name.lower(): value for name, value in read.headers.items()}

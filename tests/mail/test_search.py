@@ -8,7 +8,7 @@ from mailbox_appliance.mail.search import EXCERPT_LENGTH, LONGEST_TEXT, MOST_HTM
 from mailbox_appliance.model.messages import (
     MessageFilter,
     SearchedField,
-    SearchMatched,
+    SearchMatch,
     SearchNoMatch,
     SearchScanLimit,
     SearchTerm,
@@ -218,13 +218,13 @@ SHOWN: list[tuple[str, str, str | None]] = [
 
 @pytest.mark.parametrize(("body", "text", "shown"), SHOWN)
 def test_a_body_shows_where_the_text_stands(body: str, text: str, shown: str | None) -> None:
-    expected = SearchNoMatch() if shown is None else SearchMatched(excerpt=shown)
+    expected = SearchNoMatch() if shown is None else SearchMatch(excerpt=shown)
     assert ExcerptFinder(text).find(body, None) == expected
 
 
 def test_of_a_long_body_a_part_is_shown_in_whole_words() -> None:
     context = ExcerptFinder("word50").find(LONG, None)
-    assert isinstance(context, SearchMatched)
+    assert isinstance(context, SearchMatch)
     assert context.excerpt.startswith("…word4")
     assert context.excerpt.endswith("…")
     assert " word50 " in context.excerpt
@@ -235,14 +235,14 @@ def test_of_a_long_body_a_part_is_shown_in_whole_words() -> None:
 @pytest.mark.parametrize("text", ["word0", "word99"])
 def test_at_an_end_nothing_is_left_out(text: str) -> None:
     context = ExcerptFinder(text).find(LONG, None)
-    assert isinstance(context, SearchMatched)
+    assert isinstance(context, SearchMatch)
     assert context.excerpt.startswith("word0") == (text == "word0")
     assert context.excerpt.endswith("word99") == (text == "word99")
 
 
 def test_the_text_of_html_is_looked_at_where_there_is_no_other() -> None:
     html = "<style>.plan {}</style><p>The <b>new</b> plan</p>"
-    assert ExcerptFinder("new plan", BoundedReader()).find(None, html) == SearchMatched(excerpt="The new plan")
+    assert ExcerptFinder("new plan", BoundedReader()).find(None, html) == SearchMatch(excerpt="The new plan")
     assert ExcerptFinder("new plan", BoundedReader()).find("Another text", html) == SearchNoMatch()
     assert ExcerptFinder("style", BoundedReader()).find(None, html) == SearchNoMatch()
     assert ExcerptFinder("plan").find(None, None) == SearchNoMatch()
@@ -255,7 +255,7 @@ def test_a_body_that_is_not_there_is_unavailable() -> None:
 def test_only_so_much_is_looked_through() -> None:
     body = "x " * (LONGEST_TEXT // 2) + "here"
     assert ExcerptFinder("here").find(body, None) == SearchScanLimit()
-    assert isinstance(ExcerptFinder("x x").find(body, None), SearchMatched)
+    assert isinstance(ExcerptFinder("x x").find(body, None), SearchMatch)
     assert ExcerptFinder("here", BoundedReader()).find(None, f"<p>{body}") == SearchScanLimit()
 
 
@@ -264,7 +264,7 @@ def test_html_that_is_not_analyzed_says_nothing() -> None:
     excerpts = ExcerptFinder("plan", TAG_READER)
     assert excerpts.find(None, "<p hidden>The plan</p>") == SearchScanLimit()
     assert excerpts.find(None, "<p>The plan</p>") == SearchScanLimit()
-    assert excerpts.find("The plan", "<p>The plan</p>") == SearchMatched(excerpt="The plan")
+    assert excerpts.find("The plan", "<p>The plan</p>") == SearchMatch(excerpt="The plan")
 
 
 def test_of_all_the_html_of_a_page_only_so_much_is_read() -> None:
@@ -273,4 +273,4 @@ def test_of_all_the_html_of_a_page_only_so_much_is_read() -> None:
     contexts = [excerpts.find(None, newsletter) for _ in range(MOST_HTML // LONGEST_TEXT + 2)]
     assert contexts[0] == SearchNoMatch()
     assert contexts[-1] == SearchScanLimit()
-    assert excerpts.find("here it is", None) == SearchMatched(excerpt="here it is")
+    assert excerpts.find("here it is", None) == SearchMatch(excerpt="here it is")

@@ -12,7 +12,7 @@ from mailbox_appliance.mailbox import actions
 from mailbox_appliance.mailbox.bulk import Action, MessageAction
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.model.accounts import Connection, Endpoint
-from mailbox_appliance.model.messages import ActionResult
+from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.model.sync import MirroredFolder
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.remote.imap.client import ImapMailbox
@@ -84,7 +84,9 @@ class Rig:
             folder, [(message, parse_message(message.source)) for message in self.direct.fetch_messages(new)]
         )
 
-    def act(self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = "") -> ActionResult:
+    def act(
+        self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = ""
+    ) -> MessageActionResult:
         """A bulk action."""
         target = None if folder is None else self.store.folders.find(self.account_id, folder)
         wanted = MessageAction(action, tuple(ids), target, tuple(labels.split()))

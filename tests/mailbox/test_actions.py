@@ -4,7 +4,7 @@ import pytest
 
 from mailbox_appliance.events import FolderWritten
 from mailbox_appliance.mailbox.bulk import Action
-from mailbox_appliance.model.messages import ActionResult
+from mailbox_appliance.model.messages import MessageActionResult
 from mailbox_appliance.remote.errors import RemoteFault
 from tests.mailbox.rig import Rig, letter
 from tests.servers.fault_rules import Moment
@@ -13,7 +13,7 @@ SEEN, FLAGGED = frozenset({"\\Seen"}), frozenset({"\\Flagged"})
 NONE: frozenset[str] = frozenset()
 
 
-def codes(result: ActionResult) -> dict[str, str]:
+def codes(result: MessageActionResult) -> dict[str, str]:
     return {one.message_id: one.code for one in result.failed}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
 from mailbox_appliance.store.audit import Actor
 from tests.mcp_server.called import Called
 from tests.mcp_server.giant import Giant, Size, filled, large_text
@@ -93,7 +93,7 @@ def _page(answer: Answer) -> tuple[list[Any], str | None]:
 def reading(folder: Path, size: Size) -> Iterator[Reader]:
     """An appliance at rest in a folder, with the mailbox."""
     appliance = Appliance(folder)
-    token = add_first_admin(appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+    token = add_first_admin(appliance, convert_body(ADMIN, CreateFirstAdminRequest), Actor("local")).token
     yield Reader(Called(appliance, token), filled(appliance, size), Counter())
     appliance.stop()
 

@@ -8,7 +8,7 @@ import pytest
 
 import mailbox_appliance
 from mailbox_appliance.appliance import Appliance
-from mailbox_appliance.operations.audit import AuditVerdict, verify_events
+from mailbox_appliance.operations.audit import AuditLogVerification, verify_events
 from mailbox_appliance.operations.operation import LOCAL, Request
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.store.database import Database
@@ -155,7 +155,7 @@ class Untouched(Exception):
     """Everything is to be as it was before."""
 
 
-def verdict_after(client: CheckedClient, meddle: Meddle) -> AuditVerdict:
+def verdict_after(client: CheckedClient, meddle: Meddle) -> AuditLogVerification:
     """What the check finds after somebody changed the rows behind the triggers; then everything is as before."""
     database = client.appliance.store.database
     try:

@@ -22,9 +22,9 @@ from mailbox_appliance.operations.decoding import (
     decode_json,
     encode_cursor,
 )
-from mailbox_appliance.operations.message_input import InlineMessage, SavedDraft
+from mailbox_appliance.operations.message_input import SendDraftRequest, SendEmailRequest
 from mailbox_appliance.operations.operation import IdempotencyKey
-from mailbox_appliance.operations.sessions import LogIn
+from mailbox_appliance.operations.sessions import SignInRequest
 from mailbox_appliance.system.spool import Spool
 
 
@@ -144,8 +144,12 @@ PATTERNS: tuple[tuple[object, Any, str], ...] = (
     ({"by_key": {"a": ["1"]}}, Tree, "This must be an even number of digits."),
     ({"below": [{"below": [{"even": "1"}]}]}, Tree, "This must be an even number of digits."),
     ({"odd": "11"}, Tree, "This has a character that is not allowed here."),
-    ({"email": "nope", "password": "p", "deviceName": "d"}, LogIn, "This is no mail address, such as ada@example.org."),
-    ({"body": {}, "to": [{"email": "x y"}]}, InlineMessage, "This is no mail address, such as ada@example.org."),
+    (
+        {"email": "nope", "password": "p", "deviceName": "d"},
+        SignInRequest,
+        "This is no mail address, such as ada@example.org.",
+    ),
+    ({"body": {}, "to": [{"email": "x y"}]}, SendEmailRequest, "This is no mail address, such as ada@example.org."),
     ("a b", IdempotencyKey, "This must be 1 to 255 printable ASCII characters without spaces."),
     ("\u00e4", IdempotencyKey, "This must be 1 to 255 printable ASCII characters without spaces."),
 )
@@ -198,7 +202,7 @@ def test_what_belongs_to_another_shape_is_told_so() -> None:
         ({"draft": "d", "nonsense": 1}, "There is no field `nonsense` here."),
     ):
         with pytest.raises(Invalid) as caught:
-            convert_body(body, ByDraft | ByBody if "draft" in body else SavedDraft | InlineMessage)
+            convert_body(body, ByDraft | ByBody if "draft" in body else SendDraftRequest | SendEmailRequest)
         assert [detail.message for detail in caught.value.details] == [message]
 
 
@@ -309,7 +313,7 @@ def test_a_large_body_says_what_it_says(spooled: Spooled, body: Any, pad: int) -
 def test_files_stay_where_they_are(spooled: Spooled) -> None:
     found: Any = decode_json(spooled(json.dumps(message()).encode()))
     assert isinstance(found["attachments"][0]["content"], LargeText)
-    (file,) = convert_body(found, InlineMessage).attachments
+    (file,) = convert_body(found, SendEmailRequest).attachments
     assert len(file.content) == len(FILE)
     assert file.content.read() == FILE
 
@@ -328,7 +332,7 @@ def test_what_is_no_file_is_refused_with_its_place(spooled: Spooled, content: ob
     body = json.dumps(message(attachments=[{"filename": "a", "mimeType": "text/plain", "content": content}])).encode()
     for form in (body, spooled(body)):
         with pytest.raises(Invalid) as raised:
-            convert_body(decode_json(form), InlineMessage)
+            convert_body(decode_json(form), SendEmailRequest)
         assert [(one.path, one.message) for one in raised.value.details] == [("/attachments/0/content", says)]
 
 

@@ -16,8 +16,8 @@ from mailbox_appliance.errors import Invalid
 from mailbox_appliance.model.members import ADMIN_CAPABILITIES, Capability, KeyPermissions, PermissionProfile
 from mailbox_appliance.operations.api_keys import (
     AdminCapability,
-    KeyChange,
-    NewKey,
+    CreateApiKeyRequest,
+    UpdateApiKeyRequest,
     changed_permissions,
     first_permissions,
     grants_administration,
@@ -143,7 +143,7 @@ def body(profile: Any, supplemental: Any, custom: Any, scope: Any) -> dict[str, 
 
 def outcome(before: State, given: dict[str, Any]) -> State | str:
     try:
-        after = changed_permissions(before.stored, convert_body(given, KeyChange))
+        after = changed_permissions(before.stored, convert_body(given, UpdateApiKeyRequest))
     except Invalid as problem:
         # Of several fields that are wrong in themselves the first that is read is told.
         return " ".join(["400", *("/" + detail.path.split("/")[1] for detail in problem.details)])
@@ -192,7 +192,7 @@ def test_every_creation() -> None:
     for given, expected in creations():
         found: State | str
         try:
-            made = first_permissions(convert_body({"name": "a key", **given}, NewKey))
+            made = first_permissions(convert_body({"name": "a key", **given}, CreateApiKeyRequest))
             found = State(made.profile, made.capabilities, made.supplemental, made.account_ids)
         except Invalid as problem:
             found = " ".join(["400", *("/" + detail.path.split("/")[1] for detail in problem.details)])

@@ -12,7 +12,7 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
 from mailbox_appliance.settings import Value
 from mailbox_appliance.store.audit import Actor
 from mailbox_appliance.web.app import App
@@ -47,7 +47,7 @@ class Desk:
 
     def _first_token(self, is_new: bool) -> str:
         if is_new:
-            return add_first_admin(self.appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+            return add_first_admin(self.appliance, convert_body(ADMIN, CreateFirstAdminRequest), Actor("local")).token
         login = {name: ADMIN[name] for name in ("email", "password", "deviceName")}
         return str(self.ask("POST", "/auth/login", login, token="none").data["token"])
 

@@ -20,7 +20,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.errors import CertificateUnusable, HttpsNotOffered
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.net.connect import open_connection
 from mailbox_appliance.service.listeners import ServiceListeners
@@ -118,7 +118,7 @@ def appliance_with(folder: Path, clock: Clock | None = None, **flags: Value) -> 
 def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Appliance, str]]:
     """An appliance that is set up, and its administrator's token."""
     appliance = appliance_with(tmp_path_factory.mktemp("house"))
-    yield appliance, add_first_admin(appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+    yield appliance, add_first_admin(appliance, convert_body(ADMIN, CreateFirstAdminRequest), Actor("local")).token
     appliance.stop()
 
 

@@ -19,7 +19,7 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import SystemClock
 from mailbox_appliance.operations.decoding import convert_body
-from mailbox_appliance.operations.enrolment import SetUp, add_first_admin
+from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
 from mailbox_appliance.service import service as serving_module
 from mailbox_appliance.service.bootstrap import Bootstrap
 from mailbox_appliance.service.service import Service
@@ -202,7 +202,7 @@ class Served:
     def __init__(self, folder: Path, prepare: Callable[[Appliance], None]) -> None:
         opening = Bootstrap(folder, folder / KEY_FILE, flags=_FLAGS, prepare=prepare)
         appliance = opening.open(opening.load_settings())
-        self.token = add_first_admin(appliance, convert_body(ADMIN, SetUp), Actor("local")).token
+        self.token = add_first_admin(appliance, convert_body(ADMIN, CreateFirstAdminRequest), Actor("local")).token
         self.appliance, self.service = appliance, Service(opening, appliance)
         self.folder, self._thread = folder, threading.Thread(target=self._serve, name="serving")
         self.failure: Exception | None = None

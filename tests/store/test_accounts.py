@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.accounts import AccountCapabilities, AccountError, MappedFolders, OAuthLogin
+from mailbox_appliance.model.accounts import AccountCapabilities, AccountError, FolderRoles, OAuthLogin
 from mailbox_appliance.model.sync import ListedFolder
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, add_member, connection, parsed
@@ -87,7 +87,7 @@ def test_a_new_mailbox(store: Store) -> None:
         ada,
     )
     assert (found.status, found.error, found.last_sync_at) == ("connecting", None, None)
-    assert (found.shared_with_all, found.granted_member_ids, found.folders) == (False, (), MappedFolders())
+    assert (found.shared_with_all, found.granted_member_ids, found.folders) == (False, (), FolderRoles())
     assert found.capabilities == AccountCapabilities()
     assert store.accounts.exists("BOX@example.test", ada)
     assert not store.accounts.exists("box@example.test", add_member(store))
@@ -99,9 +99,9 @@ def test_what_a_person_mapped_is_shown_until_the_server_tells_what_there_is(stor
     with store.database.transaction():
         account_id = store.accounts.add(add_member(store), None, connection("box@example.test"))
     store.folders.set_user_mapping(account_id, {"sent": "Gesendet", "spam": None})
-    assert store.accounts.get(account_id).folders == MappedFolders(sent="Gesendet")
+    assert store.accounts.get(account_id).folders == FolderRoles(sent="Gesendet")
     store.folders.add_listed(account_id, [ListedFolder(path, "/", frozenset()) for path in ("INBOX", "Sent")])
-    assert store.accounts.get(account_id).folders == MappedFolders(sent="Sent"), "it is not there any more"
+    assert store.accounts.get(account_id).folders == FolderRoles(sent="Sent"), "it is not there any more"
 
 
 def test_what_sync_finds_out_is_shown(store: Store, mailbox: Mailbox) -> None:
@@ -113,7 +113,7 @@ def test_what_sync_finds_out_is_shown(store: Store, mailbox: Mailbox) -> None:
         AccountError(code="authentication_failed", message="No."),
     )
     assert found.capabilities == AccountCapabilities(move=True, idle=True)
-    assert found.folders == MappedFolders(sent="Sent", spam="Junk")
+    assert found.folders == FolderRoles(sent="Sent", spam="Junk")
     store.accounts.set_status(mailbox.id, "ready")
     store.accounts.mark_synced(mailbox.id)
     found = store.accounts.get(mailbox.id)

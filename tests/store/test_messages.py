@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mailbox_appliance.errors import NotFound
-from mailbox_appliance.model.messages import Attachment, Flags, Message, MessageFilter, ParsedAttachment
+from mailbox_appliance.model.messages import Attachment, Message, MessageFilter, MessageFlags, ParsedAttachment
 from mailbox_appliance.model.sync import FlagChange
 from mailbox_appliance.store.mailbox_writer import PendingCopy
 from mailbox_appliance.store.store import Store
@@ -26,7 +26,10 @@ def test_a_message_is_read_as_it_was_added(store: Store, mailbox: Mailbox) -> No
     found = get(mailbox, added)
     assert (found.id, found.account_id, found.subject, found.snippet) == (added, mailbox.id, "Grüße", "Hallo")
     assert (found.from_, found.to) == (message.sender, message.to)
-    assert (found.date, found.flags) == ("2026-03-04T05:06:07.000Z", Flags(read=True, starred=False, draft=False))
+    assert (found.date, found.flags) == (
+        "2026-03-04T05:06:07.000Z",
+        MessageFlags(read=True, starred=False, draft=False),
+    )
     assert found.labels == ("$Work",)
     assert isinstance(found.attachments, tuple)
     assert [(each.filename, each.disposition) for each in found.attachments] == [
@@ -86,7 +89,7 @@ def test_flags_are_what_the_server_says_last(store: Store, mailbox: Mailbox) -> 
     ):
         store.mailbox_writer.change_flags(number, [FlagChange(1, flags), FlagChange(99, flags)])
         assert store.mailbox_writer.load_flags(number) == {1: flags}
-    assert get(mailbox, added).flags == Flags(read=False, starred=True, draft=False)
+    assert get(mailbox, added).flags == MessageFlags(read=False, starred=True, draft=False)
     assert store.database.value("SELECT flags & 64 FROM messages") == 64, "it still has its attachment"
 
 

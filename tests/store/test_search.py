@@ -19,7 +19,7 @@ from mailbox_appliance.model.messages import (
     ParsedAttachment,
     ParsedMessage,
     SearchedField,
-    SearchMatched,
+    SearchMatch,
     SearchTerm,
     SearchUnavailable,
 )
@@ -276,7 +276,7 @@ def test_a_body_that_is_not_there_yet_is_unavailable(store: Store, mailbox: Mail
     assert message.search_context == SearchUnavailable()
     store.mailbox_writer.add(mailbox.folder(), [(fetched, parsed(subject="the red", text="a red body"))])
     (message,) = _list(store, mailbox, MessageFilter(text="red"))
-    assert message.search_context == SearchMatched(excerpt="a red body")
+    assert message.search_context == SearchMatch(excerpt="a red body")
 
 
 # --- labels ---

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ from tests.checked_client import description
 METHODS = ("get", "post", "put", "patch", "delete")
 #: Beside what a route lists: no such method, a fault of ours, and what the listener answers by itself.
 ALWAYS = {"405", "500", "408", "431"}
+#: The names of operations and schemas, from which clients were generated: they stay, and new ones are added.
+NAMES, SCHEMAS = (part.split() for part in (Path(__file__).parent / "openapi_names.txt").read_text().split("\n\n"))
+VERBS = (
+    *("accept", "add", "apply", "cancel", "change", "check", "complete", "create", "delete", "discover", "dismiss"),
+    *("download", "forward", "get", "handle", "invite", "list", "map", "preview", "reconnect", "redeem", "remove"),
+    *("reset", "resolve", "restore", "revoke", "rotate", "send", "set", "sign", "start", "update", "verify"),
+)
 
 
 def operations() -> Iterator[tuple[str, str, Any]]:
@@ -44,12 +52,30 @@ def test_every_route_is_in_it_and_nothing_else() -> None:
     assert {(method, path) for method, path, _ in operations()} == routes | {("GET", "/api/v1/oauth/callback")}
 
 
-def test_every_operation_has_a_name_of_its_own_and_a_sentence() -> None:
-    names = [operation["operationId"] for _, _, operation in operations()]
-    assert len(set(names)) == len(names)
-    for _, path, operation in operations():
-        assert operation["summary"][0].isupper(), path
-        assert len(operation["tags"]) == 1, path
+def test_the_names_of_operations_never_change() -> None:
+    """Clients generate their methods from them. Append new ones to `openapi_names.txt`; a refactoring changes none."""
+    assert {operation["operationId"] for _, _, operation in operations()} == set(NAMES)
+    assert len(NAMES) == len(ROUTES) + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_name_of_an_operation_is_camel_case_with_a_verb_first(name: str) -> None:
+    assert re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name)
+    assert re.match(r"[a-z]+", name)[0] in VERBS  # type: ignore[index]
+
+
+def test_every_operation_has_a_section_that_is_described() -> None:
+    sections = {tag["name"]: tag["description"] for tag in description()["tags"]}
+    assert all(text.endswith(".") for text in sections.values())
+    used = [operation["tags"] for _, _, operation in operations()]
+    assert all(len(tags) == 1 for tags in used)
+    assert {tag for tags in used for tag in tags} == sections.keys()
+
+
+def test_the_names_of_schemas_are_nouns() -> None:
+    names = description()["components"]["schemas"].keys()
+    assert set(SCHEMAS) == names
+    assert all(re.fullmatch(r"([A-Z][a-z]*)+", name) for name in names)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
@@ -93,7 +119,7 @@ def test_a_send_may_answer_as_an_earlier_release_did() -> None:
     for path in ("/accounts/{accountId}/send", FORWARD):
         answered = description()["paths"]["/api/v1" + path]["post"]["responses"]["200"]
         choices = answered["content"]["application/json"]["schema"]["properties"]["data"]["oneOf"]
-        assert [choice["$ref"].rpartition("/")[2] for choice in choices] == ["Delivery", "LegacySend"]
+        assert [choice["$ref"].rpartition("/")[2] for choice in choices] == ["Delivery", "LegacySendResult"]
         assert not answered["headers"]["Idempotency-Replayed"].get("required")
 
 
