@@ -1,22 +1,25 @@
-"""What can go wrong. The docstring is the message, the family is the meaning, the code is what clients switch on.
+"""Every error that a caller can meet.
+
+The docstring of an exception is its message. Its family decides the status and the exit code, and clients switch on its
+code.
 
     Problem
-    |- Invalid ............ the request is wrong as it stands          (REST 400, exit 2)
-    |- Unauthenticated .... who is asking is not known                 (REST 401, exit 4)
-    |- Denied ............. known, but not allowed                     (REST 403, exit 4)
-    |- NotFound ........... not there, or not within reach             (REST 404, exit 2)
-    |- Conflict ........... at odds with what is stored                (REST 409, exit 2)
-    |- TooLarge ........... the body is over its bound                 (REST 413, exit 2)
-    |- WrongMedia ......... the body is of another type                (REST 415, exit 2)
-    |- Unsupported ........ this mailbox or server cannot do it        (REST 422, exit 2)
-    |- Throttled .......... too often; Retry-After tells when          (REST 429, exit 5)
-    |- Unverified ......... a licence could not be confirmed           (REST 502, exit 5)
-    |- Unavailable ........ another server did not play its part       (REST 503, exit 5)
+    |- Invalid ............ the request is not valid                   (REST 400, exit 2)
+    |- Unauthenticated .... the credential is missing or not valid     (REST 401, exit 4)
+    |- Denied ............. the caller lacks a permission              (REST 403, exit 4)
+    |- NotFound ........... it does not exist, or there is no access   (REST 404, exit 2)
+    |- Conflict ........... it conflicts with the current state        (REST 409, exit 2)
+    |- TooLarge ........... the body exceeds its limit                 (REST 413, exit 2)
+    |- WrongMedia ......... the body has another content type          (REST 415, exit 2)
+    |- Unsupported ........ this mailbox or server lacks the feature   (REST 422, exit 2)
+    |- Throttled .......... too many attempts; see Retry-After         (REST 429, exit 5)
+    |- Unverified ......... a license could not be confirmed           (REST 502, exit 5)
+    |- Unavailable ........ an upstream server is unavailable          (REST 503, exit 5)
     `- StoreUnusable ...... the data directory cannot be opened        (no REST,  exit 1; its key: exit 4)
 
-A BackupUnusable is an Invalid; where a passphrase is wrong or missing the exit code is 4.
+A BackupUnusable is an Invalid; if its passphrase is wrong or missing, the exit code is 4.
 
-Each interface turns a family into a status, an exit code or a tool error, and knows no single error by name.
+Each interface maps a family to a status, an exit code or a tool error, and does not know single errors by name.
 """
 
 from dataclasses import dataclass
@@ -25,14 +28,14 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Detail:
-    """Where the fault lies: a JSON pointer (`/to/0/email`), or `query:NAME`, `header:NAME`, `path:NAME`."""
+    """One place in the request: a JSON pointer (`/to/0/email`), or `query:NAME`, `header:NAME`, `path:NAME`."""
 
     path: str
     message: str
 
 
 class Problem(Exception):
-    """Something went wrong."""
+    """An internal error occurred."""
 
     code: ClassVar[str] = "internal_error"
 
@@ -44,7 +47,7 @@ class Problem(Exception):
 
     @property
     def message(self) -> str:
-        """One helpful sentence for a person; clients switch on `code`."""
+        """The text for a person; clients switch on `code`."""
         return self._text
 
 
@@ -55,7 +58,7 @@ class Invalid(Problem):
 
     @classmethod
     def at(cls, path: str, message: str) -> "Invalid":
-        """One fault at one place."""
+        """Return an error about one place in the request."""
         return cls(details=(Detail(path, message),), reason=message)
 
     @property
@@ -103,37 +106,39 @@ class BackupUnusable(Invalid):
 
 
 class NotABackup(BackupUnusable):
-    """{file} is no backup of a mailbox-appliance."""
+    """{file} is not a mailbox-appliance backup."""
 
     code = "not_a_backup"
 
 
 class BackupNewer(BackupUnusable):
-    """{file} was made by a newer release ({what}), which this one does not understand. Install a newer release."""
+    """{file} was made by a newer release ({what}), which this release cannot read. Install a newer release."""
 
     code = "backup_newer_format"
 
 
 class BackupTruncated(BackupUnusable):
-    """{file} is cut off: it has {size} bytes where it should have {expected}. Use an intact copy, or another backup."""
+    """{file} is incomplete: it has {size} of {expected} bytes. Use an intact copy or another backup."""
 
     code = "backup_truncated"
 
 
 class BackupAltered(BackupUnusable):
-    """{file} is not as it was written: {reason}. Use an intact copy, or another backup."""
+    """{file} is damaged or was altered: {reason}. Use an intact copy or another backup."""
 
     code = "backup_altered"
 
 
 class BackupWrongPassphrase(BackupUnusable):
-    """{file} does not open: {reason}"""  # the passphrase is wrong, or it is missing
+    """{file} cannot be opened: {reason}"""
 
     code = "backup_wrong_passphrase"
 
 
 class Unauthenticated(Problem):
-    """Send a valid session token or API key as `Authorization: Bearer TOKEN`; log in again if yours has ended."""
+    """A valid session token or API key is required, as `Authorization: Bearer TOKEN`. If your session has ended, sign
+    in again.
+    """
 
     code = "unauthenticated"
 
@@ -157,51 +162,53 @@ class Denied(Problem):
 
 
 class SessionRequired(Denied):
-    """This needs a member's session; an API key cannot do it."""
+    """This requires a member's session. An API key cannot do it."""
 
     code = "session_required"
 
 
 class HttpsRequired(Denied):
-    """From another computer this needs HTTPS. Ask the operator to run `mailbox-appliance https enable`."""
+    """From another computer, this requires HTTPS. Ask the operator to run `mailbox-appliance https enable`."""
 
     code = "https_required"
 
 
 class HostNotAllowed(Denied):
-    """The HTTP listener does not answer to this {header}. Use a loopback address, or set `server.allowed_hosts`."""
+    """The HTTP listener does not accept this {header}. Use a loopback address, or add the name to
+    `server.allowed_hosts`.
+    """
 
     code = "host_not_allowed"
 
 
 class LocalOnly(Denied):
-    """This is only possible on the computer that the appliance runs on."""
+    """This is possible only on the computer that runs the appliance."""
 
     code = "permission_denied"
 
 
 class MemberSuspended(Denied):
-    """This member is suspended. An administrator can make the member active again."""
+    """This member is suspended. An administrator can reactivate the member."""
 
     code = "member_suspended"
 
 
 class PlanDenied(Denied):
-    """The licence of this appliance does not cover it: {reason}"""
+    """The license of this appliance does not allow this: {reason}"""
 
     code = "plan_denied"
 
 
 class NotMarkedAsDraft(Denied):
-    """This message lies among the drafts but is not marked as one (`\\Draft`): to replace or delete it all the same
-    needs mail.delete.
+    """This message is in the drafts folder but is not marked as a draft (`\\Draft`). Replacing or deleting it requires
+    mail.delete.
     """
 
     code = "permission_denied"
 
 
 class NotFound(Problem):
-    """There is no {what} with this id, or it is out of your reach."""
+    """No {what} with this ID exists, or you do not have access to it."""
 
     code = "not_found"
 
@@ -213,7 +220,7 @@ class NothingToRemove(NotFound):
 
 
 class LinkOver(NotFound):
-    """This download link is not good, or not any more: a link is good for 5 minutes. Ask for a new one."""
+    """This download link is not valid or has expired. A link is valid for 5 minutes: request a new one."""
 
     code = "not_found"
 
@@ -225,43 +232,43 @@ class Conflict(Problem):
 
 
 class IdempotencyConflict(Conflict):
-    """A message was accepted under this idempotency key before, and this request is not the same{operation}. Look what
-    became of that (`get_delivery_operation`, `emails delivery-status`) before you send anything under a new key.
+    """This idempotency key was already used for a different request{operation}. Check that delivery
+    (`get_delivery_operation`, `emails delivery-status`) before you send with a new key.
     """
 
     code = "idempotency_conflict"
 
 
 class DraftInUse(Conflict):
-    """This draft is being sent already, by the delivery operation {operation}. Wait for it, cancel it where it is
-    scheduled, or decide it where it is uncertain.
+    """This draft is already being sent by the delivery operation {operation}. Wait for it to finish, cancel it if it is
+    scheduled, or resolve it if it is uncertain.
     """
 
     code = "conflict"
 
 
 class DraftSent(Conflict):
-    """This draft was sent, by the delivery operation {operation}, and is about to be removed. Do not send it again."""
-
-    code = "conflict"
-
-
-class BeingDecided(Conflict):
-    """Another request is deciding about this draft, or under this idempotency key, at this moment. Repeat the request
-    in a few seconds.
+    """This draft was already sent by the delivery operation {operation} and is about to be removed. Do not send it
+    again.
     """
 
     code = "conflict"
 
 
+class BeingDecided(Conflict):
+    """Another request is using this draft or this idempotency key right now. Try again in a few seconds."""
+
+    code = "conflict"
+
+
 class NotWaiting(Conflict):
-    """This scheduled send does not wait any more: it is {status}. It cannot be canceled."""
+    """This scheduled message can no longer be canceled: its status is {status}."""
 
     code = "conflict"
 
 
 class NotUncertain(Conflict):
-    """Only an uncertain delivery can be decided by a person; this one is {status}."""
+    """Only an uncertain delivery can be resolved. The status of this one is {status}."""
 
     code = "conflict"
 
@@ -273,83 +280,81 @@ class AccountExists(Conflict):
 
 
 class EmailTaken(Conflict):
-    """Another member has this email already."""
+    """Another member already has this email address."""
 
     code = "email_taken"
 
 
 class NotEnoughRoom(Conflict):
-    """This needs {needed} of room on the disk that holds {folder}, and {free} are free. Make room there, and repeat it;
-    nothing was changed.
+    """The disk that holds {folder} does not have enough space: {needed} needed, {free} free. Free some space, then try
+    again. Nothing was changed.
     """
 
     code = "conflict"
 
 
 class BackupNotMade(Conflict):
-    """No backup was made: {reason} Nothing is left of it."""
+    """The backup was not made: {reason} No partial file was left behind."""
 
     code = "conflict"
 
 
 class StoreAtWork(Conflict):
-    """{what} is under way, and one such thing is done at a time. Wait until it is over; GET /status shows how far it
-    is.
+    """{what} is already running; only one maintenance task runs at a time. Wait for it to finish (progress: GET
+    /status).
     """
 
     code = "conflict"
 
 
 class BrokenOff(Conflict):
-    """{what} was broken off, since the appliance is being stopped. Repeat it once the appliance runs again."""
+    """{what} was interrupted because the appliance is stopping. Repeat it when the appliance runs again."""
 
     code = "conflict"
 
 
 class ReplacedUnopened(Conflict):
-    """{file} is as it was written, and keeps the files that a restore replaced. But the database in it {what}
-    ({reason}), so it is no store to verify or to go on with. `mailbox-appliance backup restore FILE --to DIR` gives
-    the files back as they were.
+    """{file} is intact and keeps the files that a restore replaced. Its database {what} ({reason}), so it cannot be
+    verified or restored as a store. `mailbox-appliance backup restore FILE --to DIR` unpacks the files as they were.
     """
 
     code = "conflict"
 
 
 class BackupNotSealed(Conflict):
-    """Whoever has this backup can open it, since the store's key lies in it in plain: it leaves this computer only by
-    the hands of the operator. Make one with a passphrase, or run `mailbox-appliance key add-passphrase` first.
+    """This backup contains the unencrypted store key, so it cannot be downloaded. Create one with a passphrase, or run
+    `mailbox-appliance key add-passphrase` first.
     """
 
     code = "conflict"
 
 
 class HttpsNotOffered(Conflict):
-    """HTTPS cannot be offered so: {reason}"""
+    """HTTPS cannot be enabled: {reason}"""
 
     code = "conflict"
 
 
 class LastAdmin(Conflict):
-    """This is the last administrator who can get in. Make another member an administrator first. One without a
-    password counts while an invitation or password reset is open, for an hour at least, that no API key was shown; but
-    not where this one is to be removed: suspend them until the other has a password.
+    """This is the last administrator who can sign in. Make another member an administrator first. A member without a
+    password counts if their invitation or password reset is valid for at least one more hour and no API key was shown
+    it. That is not enough for removing this administrator: suspend them until the other has a password.
     """
 
     code = "last_admin"
 
 
 class LetInByKey(Conflict):
-    """The password of this member was set with a link that an API key was shown, or may have been before an upgrade, so
-    somebody else may know it. Issue a password reset from a session and let them use it; then make them an
-    administrator.
+    """Someone else may know this member's password: an API key was shown the link that set it, or may have been before
+    an upgrade. Issue a password reset from a session. Once the member has used it, make them an administrator.
     """
 
     code = "conflict"
 
 
 class SyncRequired(Conflict):
-    """The message is not where it was on the mail server. The mailbox is being looked at again: repeat the request in a
-    few seconds.
+    """The message is no longer where it was on the mail server. The mailbox is being synced: try again in a few
+    seconds.
     """
 
     code = "sync_required"
@@ -380,7 +385,9 @@ class Unsupported(Problem):
 
 
 class AllMailHidden(Unsupported):
-    """Its folder of all mail is hidden: in Gmail's settings, Labels, tick “Show in IMAP” beside “All Mail”."""
+    """Gmail's All Mail folder is hidden from IMAP. In Gmail's settings, open Labels and select “Show in IMAP” beside
+    “All Mail”.
+    """
 
     code = "unsupported_capability"
 
@@ -392,73 +399,77 @@ class Throttled(Problem):
 
 
 class LogInsBusy(Throttled):
-    """Too many log-ins at once; nothing was looked at or counted. Try again in a second."""
+    """Too many simultaneous sign-ins. This attempt was not checked or counted. Try again in one second."""
 
     code = "too_many_attempts"
 
 
 class WorkersBusy(Throttled):
-    """Too many requests take long already, and reading is not to be held up by them. Try again in a few seconds."""
+    """Too many slow requests are already running, and the remaining capacity is kept for reading. Try again in a few
+    seconds.
+    """
 
     code = "too_many_attempts"
 
 
 class LogBeingChecked(Throttled):
-    """The audit log is being checked already, which is done once at a time. Try again in a few seconds."""
+    """The audit log is already being verified, and only one check runs at a time. Try again in a few seconds."""
 
     code = "too_many_attempts"
 
 
 class QuotaReached(Throttled):
-    """{who} may hand in {most} messages in {window}, and has. Try again later, or have the operator raise {setting}."""
+    """{who} has reached its limit of {most} messages in {window}. Try again later, or ask the operator to raise
+    {setting}.
+    """
 
     code = "too_many_attempts"
 
 
 class ProviderThrottled(Throttled):
-    """The mail provider limits how often it may be asked. Try again later."""
+    """The mail provider is limiting requests. Try again later."""
 
     code = "provider_rate_limited"
 
 
 class Unverified(Problem):
-    """The licence could not be confirmed: {reason}"""
+    """The license could not be confirmed: {reason}"""
 
     code = "license_unverified"
 
 
 class Unavailable(Problem):
-    """The mail provider could not do its part: {reason}"""
+    """The mail provider is unavailable: {reason}"""
 
     code = "provider_unavailable"
 
 
 class ServersBusy(Unavailable):
-    """Too many requests wait for other servers already. Try again in a few seconds."""
+    """Too many requests are already waiting for other servers. Try again in a few seconds."""
 
     code = "provider_unavailable"
 
 
 class TooBusy(Unavailable):
-    """Too many large requests are in progress already. Try again in a few seconds."""
+    """Too many large requests are already in progress. Try again in a few seconds."""
 
     code = "provider_unavailable"
 
 
 class Restarting(Unavailable):
-    """The appliance starts again on a restored store. Repeat the request in a few seconds."""
+    """The appliance is restarting on a restored store. Try again in a few seconds."""
 
     code = "provider_unavailable"
 
 
 class Stopping(Unavailable):
-    """The appliance is being stopped, and nothing was done. Repeat the request once it runs again."""
+    """The appliance is stopping, and nothing was done. Repeat the request when it runs again."""
 
     code = "provider_unavailable"
 
 
 class JournalFailed(Unavailable):
-    """The appliance could not write down what it was about to do, so nobody got the message. Is the disk full?"""
+    """The message was not sent: the journal could not be written. Check free disk space, then try again."""
 
     code = "provider_unavailable"
 
@@ -479,100 +490,104 @@ class CertificateUnusable(StoreUnusable):
 
 
 class CertificateNotWritten(CertificateUnusable):
-    """No certificate was written to {folder}, and nothing was changed: {reason}."""
+    """The certificate could not be written to {folder}: {reason}. Nothing was changed."""
 
     code = "certificate_unusable"
 
 
 class StoreInUse(StoreUnusable):
-    """Another process{holder} uses the data directory {folder}. Stop it, or choose another --data-dir."""
+    """Another process{holder} is using the data directory {folder}. Stop it, or choose another --data-dir."""
 
     code = "store_in_use"
 
 
 class StoreForeign(StoreUnusable):
-    """{file} is no mailbox-appliance store. Nothing was changed; move the file away or choose another --data-dir."""
+    """{file} is not a mailbox-appliance store. Nothing was changed. Move the file away or choose another --data-dir."""
 
     code = "store_foreign"
 
 
 class StoreDamaged(StoreUnusable):
-    """{file} is damaged: {reason}. Nothing was changed; restore a backup with `mailbox-appliance backup restore`."""
+    """{file} is damaged: {reason}. Nothing was changed. Restore a backup with `mailbox-appliance backup restore`."""
 
     code = "store_damaged"
 
 
 class StoreNewer(StoreUnusable):
-    """{file} has format {format}, which is newer than this release understands ({known}). Install a newer release."""
+    """{file} has format {format}, which is newer than this release supports ({known}). Install a newer release."""
 
     code = "store_newer_format"
 
 
 class StoreOlder(StoreUnusable):
-    """{file} has format {format}, of an older release. `mailbox-appliance store migrate` upgrades it, as `serve` does;
-    so far nothing was changed.
+    """{file} has format {format}, which an older release wrote. Nothing was changed. `mailbox-appliance store migrate`
+    upgrades it, and so does `serve`.
     """
 
     code = "store_older_format"
 
 
 class KeyUnusable(StoreUnusable):
-    """The key of the store cannot be used: {reason}"""
+    """The store's key cannot be used: {reason}"""
 
     code = "key_unusable"
 
 
 class KeyMissing(KeyUnusable):
-    """{store} is there but its key {file} is missing. Put the key file back; without it nobody can open the store."""
+    """{store} exists, but its key file {file} is missing. Put the key file back: the store cannot be opened without it."""
 
     code = "key_missing"
 
 
 class KeyElsewhere(KeyUnusable):
-    """The key of {store} was last read from {place}, and {file} is missing. Bring it back, or name it in
-    MAILBOX_APPLIANCE_KEY_FILE. To do without this store, move mailbox.db and key-place away; nothing was changed.
+    """The key of {store} was last read from {place}, and {file} is missing. Put the key file back, or set
+    MAILBOX_APPLIANCE_KEY_FILE to its path. To start without this store, move mailbox.db and key-place away. Nothing was
+    changed.
     """
 
     code = "key_missing"
 
 
 class KeyDamaged(KeyUnusable):
-    """The key file {file} is damaged: {reason}. Put back an intact copy; nothing was changed."""
+    """The key file {file} is damaged: {reason}. Put back an intact copy. Nothing was changed."""
 
     code = "key_damaged"
 
 
 class KeyWrong(KeyUnusable):
-    """The key in {file} does not open {store}: it belongs to another store. Nothing was changed."""
+    """The key in {file} does not open {store}: it belongs to another store. Nothing was changed. Put back the key file
+    of this store.
+    """
 
     code = "key_wrong"
 
 
 class PassphraseNeeded(KeyUnusable):
-    """The key in {file} is locked by a passphrase. Give it with --passphrase-stdin, in MAILBOX_APPLIANCE_PASSPHRASE, or
-    as the systemd credential `passphrase`.
+    """The key in {file} is protected by a passphrase. Provide it with --passphrase-stdin, in
+    MAILBOX_APPLIANCE_PASSPHRASE, or as the systemd credential `passphrase`.
     """
 
     code = "passphrase_needed"
 
 
 class PassphraseWrong(KeyUnusable):
-    """The passphrase does not open {file}. Nothing was changed."""
+    """The passphrase for {file} is wrong. Nothing was changed."""
 
     code = "passphrase_wrong"
 
 
 class KeychainLocked(KeyUnusable):
-    """The keychain of this computer does not give the key of {file}: {reason}. Unlock it and try again, or use the
-    recovery passphrase; nothing was changed.
+    """The keychain of this computer did not return the key of {file}: {reason}. Unlock it and try again, or use the
+    recovery passphrase. Nothing was changed.
     """
 
     code = "keychain_locked"
 
 
 class KeychainUnusable(KeychainLocked):
-    """The key of {file} cannot be given to the keychain of this computer: {reason}. Where there is one, unlock it and
-    try again; else `mailbox-appliance key add-passphrase --only` locks the key by a passphrase. Nothing was changed.
+    """The key of {file} cannot be stored in the keychain of this computer: {reason}. If there is a keychain, unlock it
+    and try again. Otherwise, `mailbox-appliance key add-passphrase --only` protects the key with a passphrase. Nothing
+    was changed.
     """
 
     code = "keychain_locked"

@@ -61,7 +61,7 @@ def test_a_sentence_without_its_values_is_a_fault_of_ours() -> None:
 
 
 def test_a_value_is_not_taken_for_a_placeholder() -> None:
-    assert errors.NotFound(what="{braces}").message.startswith("There is no {braces} with this id")
+    assert errors.NotFound(what="{braces}").message.startswith("No {braces} with this ID exists")
 
 
 def test_details_and_retry_after_travel_along() -> None:

@@ -124,7 +124,7 @@ def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServe
 
 
 def test_a_refusal_is_told(cli: CommandLine, running: RecordingServer) -> None:
-    error = {"code": "conflict", "message": "HTTPS cannot be offered so: taken.", "requestId": "req_1"}
+    error = {"code": "conflict", "message": "HTTPS cannot be enabled: taken.", "requestId": "req_1"}
     running.answer("PATCH", "/admin/https", Canned(409, {"error": error}))
     outcome = cli("https", "enable", "--port", "1")
     assert (outcome.code, outcome.error) == (2, error)

@@ -313,7 +313,7 @@ def test_a_keychain_that_does_not_work_takes_no_key(
     before = content(key_cli.data_dir)
     refused = key_cli("key", "use-keyring")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
-    assert f"cannot be given to the keychain of this computer: {reason}." in refused.error["message"]
+    assert f"cannot be stored in the keychain of this computer: {reason}." in refused.error["message"]
     assert "recovery" not in refused.error["message"]
     assert content(key_cli.data_dir) == before
     assert changes_of_key(key_cli.data_dir) == []

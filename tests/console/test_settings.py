@@ -86,7 +86,7 @@ def test_https_is_turned_on_used_and_turned_off(walking: Walker, chromium: Brows
     form.get_by_label("Port").fill(house.url.rpartition(":")[2])
     form.get_by_label("Address to listen at").fill("127.0.0.1")
     form.get_by_role("button", name="Save").click()
-    expect(form.get_by_role("alert")).to_contain_text("HTTPS cannot be offered so")
+    expect(form.get_by_role("alert")).to_contain_text("HTTPS cannot be enabled")
     form.get_by_label("Port").fill("0")
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_text("It answers")).to_be_visible()

@@ -334,7 +334,7 @@ def test_a_quota_is_told(office: Office) -> None:
         assert "preview" not in error["message"]
         seen = office.tools.shown("preview_send", accountId=office.account, **a_message())
         assert seen.structured is not None
-        assert any("may hand in" in warning for warning in seen.structured["warnings"])
+        assert any("has reached its limit of" in warning for warning in seen.structured["warnings"])
     finally:
         desk.ask("PATCH", "/admin/settings", {"sending.credential_per_hour": None})
 

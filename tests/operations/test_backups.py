@@ -91,7 +91,7 @@ def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedCl
         backup_id, _ = b.manifest.id, b.publish()
     answer = ada.ask("POST", f"{PATH}/{backup_id}/verify", {})
     assert answer.refusal == (409, "conflict")
-    assert "is as it was written" in answer.message
+    assert "is intact and keeps the files that a restore replaced" in answer.message
     assert ada.ask("POST", "/admin/restore", {"backupId": backup_id, "dryRun": True}).refusal == (409, "conflict")
     assert [one["verified"] for one in ada.ask("GET", PATH).data["items"]] == [False]
 
@@ -224,7 +224,7 @@ def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
         for path in (PATH, f"{PATH}/{made['id']}/verify"):
             answer = ada.ask("POST", path)
             assert answer.refusal == (409, "conflict")
-            assert answer.message.startswith("A check of the store is under way")
+            assert answer.message.startswith("A check of the store is already running")
         assert ada.ask("GET", PATH).data["items"] == [made]
         assert "progress" in ada.ask("GET", "/status").data["store"]
     assert ada.ask("POST", f"{PATH}/{made['id']}/verify").status == 200

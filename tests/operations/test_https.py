@@ -95,7 +95,7 @@ def test_what_cannot_be_done_is_as_it_was(ada: CheckedClient, host: str) -> None
         asked = {"enabled": True, "host": host, "port": taken.getsockname()[1]}
         refused = ada.ask("PATCH", PATH, asked)
         assert refused.refusal == (409, "conflict")
-        assert refused.message.startswith("HTTPS cannot be offered so: ")
+        assert refused.message.startswith("HTTPS cannot be enabled: ")
         told = ada.ask("GET", PATH)
         assert (told.data | {"certificate": None}, told.warnings, stored.get_all()) == (OFF, [], {})
         by_settings = {{"enabled": "server.https"}.get(name, f"server.https_{name}"): asked[name] for name in asked}
@@ -215,7 +215,7 @@ def test_files_that_cannot_be_written_are_told_and_recorded_where_a_row_stood(ad
     files.key.mkdir()
     refused = ada.ask("POST", ROTATE)
     assert refused.refusal == (409, "conflict")
-    assert "No certificate was written" in refused.message
+    assert "The certificate could not be written" in refused.message
     assert "move it away" in refused.message
     files.key.rmdir()
     files.key.write_bytes(key)

@@ -95,7 +95,7 @@ def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
     with ada.appliance.exclusive_job.run("A backup"):
         answer = ada.ask("POST", CHECK)
     assert answer.refusal == (409, "conflict")
-    assert answer.message.startswith("A backup is under way")
+    assert answer.message.startswith("A backup is already running")
     assert ada.ask("POST", CHECK).data["ok"] is True
 
 

@@ -20,7 +20,7 @@ def test_it_tells_how_far_it_is_while_it_lasts() -> None:
 def test_a_second_one_is_refused_and_the_first_goes_on() -> None:
     work = ExclusiveJob()
     with work.run("A check"):
-        with pytest.raises(StoreAtWork, match=r"^A check is under way"), work.run("A backup"):
+        with pytest.raises(StoreAtWork, match=r"^A check is already running"), work.run("A backup"):
             pass
         assert work.current == JobProgress("A check")
 

@@ -49,7 +49,7 @@ def test_sizes_are_for_people(size: int, text: str) -> None:
 
 def test_what_does_not_fit_is_refused_with_both_numbers(tmp_path: Path) -> None:
     files.require_room(tmp_path, 1)
-    with pytest.raises(NotEnoughRoom, match=r"needs 8.0 TiB of room .*iB are free") as refused:
+    with pytest.raises(NotEnoughRoom, match=r"8.0 TiB needed, .*iB free") as refused:
         files.require_room(tmp_path, 8 << 40)
     assert str(tmp_path) in refused.value.message
 

@@ -329,7 +329,7 @@ def test_a_full_disk(tmp_path: Path, step: str) -> None:
         else:
             with pytest.raises(NotEnoughRoom) as raised:
                 store.backups.create("manual", progress=at)
-            assert "room on the disk" in raised.value.message
+            assert "does not have enough space" in raised.value.message
             assert lying_there(store) == []
         (folder / "ballast").unlink()
         store.backups.create("manual")

@@ -404,7 +404,7 @@ def test_what_was_replaced_can_always_be_had_back(
         return
     assert unpacked.summary is None
     assert contents(tmp_path / "there") == before, "byte for byte"
-    with pytest.raises(ReplacedUnopened, match=f"(?s)as it was written.*{said}.*--to DIR"):
+    with pytest.raises(ReplacedUnopened, match=f"(?s)is intact and keeps.*{said}.*--to DIR"):
         verify_file(kept)
     with pytest.raises(ReplacedUnopened):
         restore(folder, kept, clock)
