@@ -47,7 +47,7 @@ def from_timestamp(text: str) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError("a date-time lies between the years 1 and 9999 in UTC") from error
+        raise ValueError("a date-time must be between the years 1 and 9999 in UTC") from error
 
 
 def to_millis(moment: datetime) -> int:

@@ -534,7 +534,7 @@ class KeyUnusable(StoreUnusable):
 
 
 class KeyMissing(KeyUnusable):
-    """{store} exists, but its key file {file} is missing. Put the key file back: the store cannot be opened without it."""
+    """{store} exists, but its key file {file} is missing. Put it back: the store cannot be opened without it."""
 
     code = "key_missing"
 

@@ -57,19 +57,21 @@ def require_capability(held: frozenset[Capability], needed: tuple[Capability, ..
     """Raises Denied, naming the capability, unless one of the needed ones is held."""
     if needed and not held.intersection(needed):
         names = " or ".join(needed)
-        raise Denied(reason=f"{names} is missing.", details=(Detail("capability", names),))
+        raise Denied(reason=f"{names} is required.", details=(Detail("capability", names),))
 
 
 def require_role(member: Member, role: Role) -> None:
     """Raises Denied unless the member has this role now."""
     if member.role != role:
-        raise Denied(reason=f"only an {role} may.", details=(Detail("role", role),))
+        raise Denied(reason=f"only an {role} can do this.", details=(Detail("role", role),))
 
 
 def require_unlimited(found: FoundCredential) -> None:
     """Raises Denied for an API key with a limit to mailboxes: what is no mailbox, or not there yet, lies beyond it."""
     if found.account_ids is not None:
-        reason = "an API key that is limited to mailboxes neither makes any nor deals with OAuth applications."
+        reason = (
+            "an API key that is limited to some mailboxes can neither create mailboxes nor manage OAuth applications."
+        )
         raise Denied(reason=reason, details=(Detail("capability", Capability.ADMIN_ACCOUNTS),))
 
 
@@ -79,7 +81,7 @@ def require_may_change_admins(found: FoundCredential, *roles: Role) -> None:
     Whatever a key holds, nobody comes by an administrator's rights through it.
     """
     if found.kind == "api_key" and "admin" in roles:
-        reason = "an API key can neither make nor change an administrator; do it with a session."
+        reason = "an API key can neither create nor change an administrator. Use a session instead."
         raise Denied(reason=reason, details=(Detail("role", "admin"),))
 
 
@@ -115,19 +117,22 @@ def require_grantable(
     added = {one for one in after.capabilities & _IN_MAILBOXES if not had.holds(one, scope)}
     mail = added & MAIL_CAPABILITIES
     if mail and not after.is_made_by_owner:
-        _capability_denied(mail, "a key made for somebody else gets no mail capability; members make those themselves.")
+        _capability_denied(
+            mail,
+            "a key created for another member cannot have mail capabilities. Members create those keys themselves.",
+        )
     if mail and owner_id != found.member.id:
-        _capability_denied(mail, "only its owner gives a key more rights in mail: with a new key.")
+        _capability_denied(mail, "only its owner can give a key more mail capabilities, by creating a new key.")
     if found.kind == "session":
         return
     own = KeyRights(held, found.account_ids)
     if beyond := [one for one in added if not own.holds(one, scope)]:
-        _capability_denied(beyond, "this key does not hold that in all of these mailboxes itself.")
+        _capability_denied(beyond, "this API key does not have that capability itself in all of these mailboxes.")
 
 
 def _require_all(added: frozenset[Capability], held: frozenset[Capability]) -> None:
     if missing := added - held:
-        _capability_denied(missing, "nobody gives a key more than they hold themselves.")
+        _capability_denied(missing, "you cannot give a key capabilities that you do not have.")
 
 
 def _capability_denied(capabilities: Iterable[Capability], reason: str) -> None:
@@ -138,4 +143,6 @@ def _capability_denied(capabilities: Iterable[Capability], reason: str) -> None:
 def require_owner(account: Account, member_id: str) -> None:
     """Raises Denied unless the member owns the mailbox."""
     if account.owner_member_id != member_id:
-        raise Denied(reason="only the owner of the mailbox may.", details=(Detail("owner", account.owner_member_id),))
+        raise Denied(
+            reason="only the owner of the mailbox can do this.", details=(Detail("owner", account.owner_member_id),)
+        )

@@ -89,7 +89,7 @@ class DailyBackup:
             return
         except Exception:
             log.exception("daily_backup_failed")
-            self._record_failure("The log tells why.")
+            self._record_failure("The log has the reason.")
             return
         self._failed, self._newest = None, from_timestamp(made.created_at)
         self._events.publish(BackupFinished(made.id))
@@ -109,7 +109,7 @@ class DailyBackup:
     def _abort_when_stopping(self, progress: Progress) -> Progress:
         def tell(what: str, done: int, total: int) -> None:
             if self._task.is_stopping:
-                raise BackupNotMade(reason="the appliance is being stopped.")
+                raise BackupNotMade(reason="the appliance is stopping.")
             progress(what, done, total)
 
         return tell

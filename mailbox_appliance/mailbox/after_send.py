@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
 MAX_ATTEMPTS = 52  # take 24 hours
 _GIVEN_UP = {
-    "remove_draft": "The message was sent, but its draft could not be removed; it may still be among the drafts.",
-    "flag_parent": "The message was sent, but the one it answers or forwards could not be marked so.",
+    "remove_draft": "The message was sent, but its draft could not be removed. It may still be in the drafts folder.",
+    "flag_parent": "The message was sent, but the original could not be marked as answered or forwarded.",
 }
 
 

@@ -302,7 +302,7 @@ class BodyFetcher:
 def _fetch_whole(mailbox: ImapMailbox, uid: int, reader: HtmlReader) -> tuple[FetchedMessage, ParsedMessage]:
     found = next(iter(mailbox.fetch_messages([uid])), None)
     if found is None:  # it was there a moment ago
-        raise RemoteFault("imap", "refused", "The IMAP server does not give this message. Try again later.")
+        raise RemoteFault("imap", "refused", "The IMAP server did not return this message. Try again later.")
     return found, parse_message(found.source, reader)
 
 

@@ -263,7 +263,8 @@ def ensure_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, ro
     found = store.folders.find_by_role(account_id, role)
     if found is None and store.folders.find_all_mail(account_id) is not None:
         reason = (
-            f"The folder of this mailbox for {role} is hidden: tick “Show in IMAP” for it in Gmail's settings, Labels."
+            f"Gmail's folder for {role} is hidden from IMAP. In Gmail's settings, open Labels and select “Show in"
+            " IMAP” for it."
         )
         raise RemoteFault("imap", "refused", reason)
     return found or _create_role_folder(store, mailbox, account_id, role)
@@ -288,7 +289,7 @@ def _create_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, r
     # A person may have given that very folder another role; it is still the one to use.
     found = store.folders.find_by_role(account_id, role) or store.folders.find(account_id, path)
     if found is None:
-        raise RemoteFault("imap", "refused", f"The IMAP server made a {role} folder and does not list it.")
+        raise RemoteFault("imap", "refused", f"The IMAP server created a {role} folder but does not list it.")
     return found
 
 
@@ -537,7 +538,7 @@ def permanent_delete(
         found = find_moved_uids(mailbox, trash, moved)
         mailbox.expunge(trash.path, [each.uid for each in found if each.uid is not None])
         if len(found) < len(messages):
-            raise RemoteFault("imap", "malformed", "The IMAP server does not say where in the trash a message is.")
+            raise RemoteFault("imap", "malformed", "The IMAP server did not report where in the trash a message is.")
     except RemoteFault as fault:
         fault.in_doubt = True
         raise

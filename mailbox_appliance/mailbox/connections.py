@@ -77,7 +77,7 @@ class Connections:
         """
         place = self._slot_of(account_id)
         if not self._acquire(place, in_background):
-            raise RemoteFault("imap", "timeout", "Other requests keep this mailbox's connection busy. Try again later.")
+            raise RemoteFault("imap", "timeout", "Other requests are using this mailbox's connection. Try again later.")
         is_sound = False
         try:
             mailbox = self._open_mailbox(account_id, place)

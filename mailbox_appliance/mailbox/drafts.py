@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 _FLAGS = frozenset({"\\Draft", "\\Seen"})
 #: Flags that a new version does not take over from the one it replaces.
 _NOT_KEPT = frozenset({"\\recent", "\\deleted"})
-_LEFT_BEHIND = "The version before could not be removed from the server; it may still be listed beside the new one."
-_CHANGED = "The draft was changed after it had been handed in; the version that is there now was not sent, and stays."
-_NOT_REMOVED = "The draft could not be removed from the server for good; other mail programs may still show it."
+_LEFT_BEHIND = "The previous version could not be removed from the server. It may still be listed beside the new one."
+_CHANGED = (
+    "The draft was changed after it was submitted. The current version was not sent and stays in the drafts folder."
+)
+_NOT_REMOVED = "The draft could not be deleted permanently on the server. Other mail programs may still show it."
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,11 @@ def _build_app(provider: OAuthProvider, values: Mapping[str, str]) -> OAuthApp:
     client_id, secret = values.get("CLIENT_ID"), values.get("CLIENT_SECRET")
     is_public = _parse_flag(prefix + "PUBLIC_CLIENT", values.get("PUBLIC_CLIENT", "false"))
     if client_id is None:
-        raise BadSetting(f"{prefix}CLIENT_ID is missing beside the other {prefix}...")
+        raise BadSetting(f"{prefix}CLIENT_ID must be set if another {prefix}... variable is set")
     if is_public and secret is not None and provider == "outlook":  # Google's for the desktop have one
-        raise BadSetting(f"{prefix}CLIENT_SECRET: a public client has no secret; leave it or {prefix}PUBLIC_CLIENT out")
+        raise BadSetting(
+            f"{prefix}CLIENT_SECRET must not be set for a public client: remove it or {prefix}PUBLIC_CLIENT"
+        )
     return OAuthApp(provider, client_id, secret, values.get("TENANT_ID"), is_public)
 
 
@@ -83,7 +85,7 @@ def _first_line(variable: str, name: str) -> str:
         with Path(name).open("rb") as file:
             text = file.read(_MOST_READ).decode("utf-8-sig")
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadSetting(f"{variable}: the file cannot be read: {reason}") from error
     lines = text.strip().splitlines()
     if not lines:
@@ -93,15 +95,15 @@ def _first_line(variable: str, name: str) -> str:
 
 def _require_valid(variable: str, name: str, text: str) -> str:
     if len(text) > LONGEST[name]:
-        raise BadSetting(f"{variable}: the value is longer than {LONGEST[name]} characters")
+        raise BadSetting(f"{variable} must have at most {LONGEST[name]} characters (got {len(text)})")
     if not text.isprintable():
-        raise BadSetting(f"{variable}: the value has control characters")
+        raise BadSetting(f"{variable} must not contain control characters")
     if name == "TENANT_ID" and not re.search(TENANT, text):
-        raise BadSetting(f"{variable}: a tenant id has letters, digits, `.`, `-` and `_`")
+        raise BadSetting(f"{variable} must be a tenant ID of letters, digits, `.`, `-` and `_`")
     return text
 
 
 def _parse_flag(variable: str, text: str) -> bool:
     if (found := parse_flag(text)) is None:
-        raise BadSetting(f"{variable} is true or false")
+        raise BadSetting(f"{variable} must be true or false")
     return found

@@ -29,16 +29,19 @@ from mailbox_appliance.remote.providers import Resource
 
 _GOOGLE_MAIL = ("gmail.com", "googlemail.com")
 _NO_MAIL = {
-    "google": "Google was not allowed to give access to the mail. Sign in again, and tick the box `Read, compose, send,"
-    " and permanently delete all your email from Gmail`.",
-    "outlook": "Microsoft was not allowed to give access to the mail. Sign in again, and agree to reading and sending"
-    " mail; where it does not ask, an administrator of the organisation must allow IMAP and SMTP to the application.",
+    "google": "Google was not allowed to grant access to the mail. Sign in again and select `Read, compose, send, and"
+    " permanently delete all your email from Gmail`.",
+    "outlook": "Microsoft was not allowed to grant access to the mail. Sign in again and agree to reading and sending"
+    " mail. If Microsoft does not ask, an administrator of the organization must allow IMAP and SMTP for the"
+    " application.",
 }
 _NOT_LASTING = (
-    "The provider gave access for an hour only, and no refresh token. Sign in again, and agree to access at any time."
+    "The provider granted access for only an hour, without a refresh token. Sign in again and agree to lasting access."
 )
-_SIGN_IN_EXPIRED = "This sign-in took too long, or what it brought was used before. Begin it again."
-_NO_ADDRESS = "The provider did not say who signed in, or that account has no mail address. Sign in with another one."
+_SIGN_IN_EXPIRED = "This sign-in took too long, or its code was already used. Start the sign-in again."
+_NO_ADDRESS = (
+    "The provider did not report who signed in, or that account has no email address. Sign in with another account."
+)
 
 
 class SignInRefused(Exception):
@@ -86,7 +89,7 @@ def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *,
         if _is_same_mailbox(asked.email, name):
             return OAuthLogin(provider, name, name, issued.refresh_token)
     if provider == "google" or not may_be_shared:
-        raise SignInRefused(f"You signed in as {own}, and {asked.email} was meant. Sign in with that one.")
+        raise SignInRefused(f"You signed in as {own} instead of {asked.email}. Sign in again as {asked.email}.")
     return OAuthLogin(provider, asked.email, own, issued.refresh_token)
 
 
@@ -103,7 +106,9 @@ def refusal_of_error(error: str) -> Exception:
     """What it means that the browser came back with an error (RFC 6749 4.1.2.1), whose words are shown to nobody."""
     fault = errors.fault_of_reply("oauth", error)
     if fault is None:
-        return SignInRefused("The provider ended the sign-in without access. Begin it again, and agree to it.")
+        return SignInRefused(
+            "The provider ended the sign-in without granting access. Start the sign-in again and agree to the access."
+        )
     return refusal_of_fault(fault) or fault
 
 

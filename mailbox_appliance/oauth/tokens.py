@@ -58,7 +58,9 @@ class Apps:
 
 def app_missing_fault(title: str) -> RemoteFault:
     """There is no application any more that a mailbox was connected by."""
-    reason = f"No OAuth application of {title} is configured. An administrator sets the one that was used before."
+    reason = (
+        f"No OAuth application for {title} is configured. Ask an administrator to set the one that was used before."
+    )
     fault = RemoteFault("oauth", "refused", reason)
     fault.name = "oauth_app_refused"
     return fault
@@ -79,8 +81,8 @@ RETRY_DELAY, RETRY_DELAY_THROTTLED, RETRY_DELAY_REFUSED = 5.0, 60.0, 60.0
 #: The least of it while the present token is good: nobody shall wait for a provider again and again without need.
 RETRY_DELAY_WHILE_GOOD = 30.0
 _NO_GRAPH = (
-    "Nobody has agreed to Microsoft Graph for this mailbox, by which it sends where SMTP is off, and learns its sender"
-    " addresses. Sign in again, by a browser or a code, and agree to that too."
+    "Access to Microsoft Graph was not granted for this mailbox. The appliance needs it to send if SMTP is off,"
+    " and to read the sender addresses. Sign in again, in a browser or with a code, and agree to it."
 )
 # Somebody signs in anew just when a token is renewed: then what was asked with the old refresh token counts no more.
 _MOST_TRIES = 3
@@ -214,7 +216,7 @@ class AccessTokens:
                 )
                 if text is not None:
                     return text
-        raise RemoteFault("oauth", "disconnected", "This mailbox is being signed in to anew. Try again.")
+        raise RemoteFault("oauth", "disconnected", "A new sign-in to this mailbox is in progress. Try again.")
 
     def _request_token(self, need: _TokenSlot, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
         """A token that the provider gives for a login; None where it is to be asked anew.

@@ -119,14 +119,16 @@ def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
     try:
         return parse_issuer_key(text) if text else None
     except ValueError as error:
-        raise BadSetting(f"license.issuer_public_key is no Ed25519 public key: {error}") from error
+        raise BadSetting(f"license.issuer_public_key must be an Ed25519 public key: {error}") from error
 
 
 def verify_url(settings: Settings) -> str:
     """Where licences are confirmed online; empty: nowhere. HTTPS, or this computer. Raises BadSetting."""
     url = settings.text("license.verify_url")
     if url and not _is_safe_url(url):
-        raise BadSetting("license.verify_url is an https:// address (http:// only for 127.0.0.1, ::1 and localhost)")
+        raise BadSetting(
+            "license.verify_url must be an https:// address (http:// only for 127.0.0.1, ::1 and localhost)"
+        )
     return url
 
 
@@ -141,14 +143,14 @@ def parse_issuer_key(text: str) -> Ed25519PublicKey:
         try:
             key = load_pem_public_key(text.strip().encode())
         except UnsupportedAlgorithm as error:
-            raise ValueError("it is no Ed25519 public key") from error
+            raise ValueError("it is not an Ed25519 public key") from error
         if not isinstance(key, Ed25519PublicKey):
-            raise ValueError("it is no Ed25519 public key")
+            raise ValueError("it is not an Ed25519 public key")
         return key
     plain = text.strip().rstrip("=").replace("+", "-").replace("/", "_")
     raw = _decode_base64url(plain) if _PART.fullmatch(plain) else b""
     if len(raw) != 32:
-        raise ValueError("it is neither PEM nor 32 bytes in base64")
+        raise ValueError("it must be PEM or 32 bytes in base64")
     return Ed25519PublicKey.from_public_bytes(raw)
 
 
@@ -156,7 +158,7 @@ def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
     """What a token grants that this issuer signed; it may have expired. Raises BadLicence."""
     parts = token.strip().split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
-        raise BadLicence("it is no licence token: it has three parts of base64url with dots between them")
+        raise BadLicence("it is not a license token, which has three base64url parts separated by dots")
     header, payload, signature = parts
     try:
         # RFC 7515 5.2: over the text as it came.
@@ -164,9 +166,9 @@ def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
         _decode_part(header, _Header)
         return _terms_from_payload(_decode_part(payload, _Payload))
     except InvalidSignature:
-        raise BadLicence("it was not signed with the key of `license.issuer_public_key`, or was changed") from None
+        raise BadLicence("it was not signed with the key in `license.issuer_public_key`, or it was changed") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise BadLicence("it does not say what a licence says, or in another way") from None
+        raise BadLicence("its content is not that of a license") from None
 
 
 def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms | None:
@@ -213,7 +215,7 @@ def _decode_part(part: str, as_type: type[_T]) -> _T:
 
 def _require_unique(members: list[tuple[str, object]]) -> None:
     if len(dict(members)) < len(members):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
 
 
 def _decode_base64url(part: str) -> bytes:
@@ -223,7 +225,7 @@ def _decode_base64url(part: str) -> bytes:
     except binascii.Error as error:
         raise ValueError("not base64url") from error
     if base64.urlsafe_b64encode(found).decode().rstrip("=") != part:
-        raise ValueError("not base64url as it is written")
+        raise ValueError("not canonical base64url")
     return found
 
 

@@ -65,9 +65,9 @@ def needs_rehash(stored: str) -> bool:
 def weakness(password: str, *, name: str, email: str) -> str | None:
     """Why a password cannot be taken, in a sentence, or None."""
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
-        return f"A password has {MIN_LENGTH} to {MAX_LENGTH} characters."
+        return f"The password must have {MIN_LENGTH} to {MAX_LENGTH} characters."
     if password.casefold() in (name.casefold(), email.casefold()):
-        return "A password must not be your name or your email."
+        return "The password must not be your name or your email."
     return None
 
 

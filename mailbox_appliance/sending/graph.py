@@ -92,20 +92,20 @@ _FOR_NOW: dict[str, Cause] = {
 _TAKEN_BACK = RemoteFault(
     "graph",
     "refused",
-    "Microsoft Graph took back the access that it had just accepted. It is renewed for the next try.",
+    "Microsoft Graph rejected an access token that it had just accepted. The token is renewed for the next attempt.",
 )
 _BROKEN_OFF = RemoteFault(
     "graph",
     "refused",
-    "Microsoft Graph broke off the upload of a file that it had agreed to. It is begun anew by the next try.",
+    "Microsoft Graph ended the upload of an attachment early. The next attempt starts it again.",
 )
 _TOO_LARGE = (
-    "It is larger, with its attachments, than what the Exchange of this mailbox takes: 35 MB, unless an administrator"
-    " has changed that."
+    "The message with its attachments exceeds the size limit of this Exchange mailbox (35 MB unless an"
+    " administrator has changed it)."
 )
 _NOT_SHARED = (
-    "Microsoft Graph refuses a file of 3 MB or more for this mailbox. It takes none for a mailbox that is shared: send"
-    " it from one's own, or in smaller files."
+    "Microsoft Graph rejected an attachment of 3 MB or more for this mailbox. It accepts none that large for a"
+    " shared mailbox: send it from your own mailbox or as smaller files."
 )
 
 
@@ -180,8 +180,8 @@ log = logging.getLogger(__name__)
 #: Graph's code for a file that is smaller than announced: its owner counts in another way than we.
 _TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
 _TOO_MUCH_IN_ONE = (
-    "What cannot be added to it as a file of its own (its texts, and whatever is signed or encrypted as a whole) is"
-    " larger than the 3 MB that Microsoft Graph takes in one piece."
+    "The part of this message that cannot be uploaded as a separate file (its texts, and content that is signed"
+    " or encrypted as a whole) exceeds Microsoft Graph's limit of 3 MB for one request."
 )
 
 

@@ -116,22 +116,27 @@ log = logging.getLogger(__name__)
 #: What is wrong with a mailbox whose server says in the middle of a message that it wants a login.
 _LOGIN_REFUSED = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
 MAYBE_DELIVERED = (
-    "The mail server did not say whether it took the message, so it may have been delivered. It is never sent again by"
-    " itself. For 24 hours it is looked for, in Sent, where the appliance files nothing meanwhile, and in the inbox;"
-    " where it is not found, ask a recipient, and a person settles it with `mailbox-appliance emails resolve`."
+    "The mail server did not confirm this message, so it may have been delivered. It is never resent"
+    " automatically. For 24 hours the appliance looks for it in Sent, where it files no copy meanwhile, and in"
+    " the inbox. If it finds nothing, ask a recipient, then run `mailbox-appliance emails resolve`."
 )
 _RETRY_AFTER = 30
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
 _CAUSES: dict[Cause, str] = {  # the problem of `internal` says it itself
-    "unavailable": "the SMTP server could not be reached or refused for now. Nobody got the message; try again.",
-    "throttled": "the SMTP server limits how often it may be asked. Nobody got the message; try again later.",
-    "login": "the SMTP server refused the login. Nobody got the message; have the mailbox logged in to again.",
-    "smtputf8": "its server takes no addresses with letters beyond ASCII (RFC 6531).",
+    "unavailable": "the SMTP server cannot be reached or refused the message for now. Nobody received it. Try again.",
+    "throttled": "the SMTP server is limiting requests. Nobody received the message. Try again later.",
+    "login": "the SMTP server refused the login. Nobody received the message. Sign in to the mailbox again.",
+    "smtputf8": "its server does not support addresses with non-ASCII characters (RFC 6531).",
 }
 #: What is stored with a failure if neither its code nor a reply says what it was.
 _WARNINGS: dict[str | None, tuple[str, ...]] = {
-    "internal": ("The appliance could not write down what it did next; its disk may be full. Nobody got the message.",),
-    "smtputf8": ("The mail server takes no addresses with letters beyond ASCII (RFC 6531). Nobody got the message.",),
+    "internal": ("The journal could not be written, so nobody received the message. Check free disk space.",),
+    "smtputf8": (
+        (
+            "The mail server does not support addresses with non-ASCII characters (RFC 6531). Nobody received the"
+            " message."
+        ),
+    ),
 }
 
 
@@ -189,7 +194,9 @@ class Recorder:
                 self._succeed(work, reply.code, copy)
             case Refused(code, reply, why):
                 named = refused if code != "sender_rejected" else ()
-                warnings = [f"The server refused the recipient {each}; nobody was sent to." for each in named]
+                warnings = [
+                    f"The mail server rejected {each}, so the message was not sent to anyone." for each in named
+                ]
                 if reply is not None and reply.name is not None:
                     warnings.append(named_fault(reply.name, "smtp").reason)
                 if why is not None:
@@ -286,7 +293,7 @@ def to_problem(
     retry_after = max(_RETRY_AFTER, math.ceil(wait or 0))
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
-    reason = _CAUSES[cause] if error is None else f"{error.message} Nobody got the message."
+    reason = _CAUSES[cause] if error is None else f"{error.message} Nobody received the message."
     detail = (Detail("oauth" if server == "oauth" else "smtp", reason),)  # Graph stands in for SMTP
     if cause == "throttled":
         return ProviderThrottled(details=detail, retry_after=retry_after)

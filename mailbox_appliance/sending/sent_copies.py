@@ -59,8 +59,8 @@ _FIRST_GLANCE = 5  # seconds: a provider is quick to file its copy
 #: How long a copy is waited for that the provider is to file.
 WAITED_FOR = timedelta(hours=24)
 _DEFAULT_FOLDER = "Sent"
-_LATER = "The message was sent, but its copy could not be put into the Sent folder yet; this is tried again."
-_NEVER = "The message was sent, but no copy of it was found in the Sent folder, which the provider fills by itself."
+_LATER = "The message was sent, but its copy could not be saved in the Sent folder yet. The appliance tries again."
+_NEVER = "The message was sent, but its copy was not found in the Sent folder, where the provider should have saved it."
 
 
 class SentMailFiler:
@@ -177,7 +177,7 @@ class SentMailFiler:
             # A person may have given that very folder another role; it is still the one to use.
             found = folders.find_by_role(account_id, "sent") or folders.find(account_id, path)
         if found is None:
-            raise RemoteFault("imap", "refused", "The IMAP server made a folder for sent mail and does not list it.")
+            raise RemoteFault("imap", "refused", "The IMAP server created a folder for sent mail but does not list it.")
         return found
 
 

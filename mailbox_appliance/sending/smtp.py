@@ -317,7 +317,7 @@ class SmtpDelivery:
 def _judge_on(session: SmtpConnection, step: Step, reply: Reply) -> Verdict:
     """As `judge_reply`; raises RemoteFault if a reply is only about a connection that was kept."""
     if session.accepted_count and is_about_connection(step, reply):
-        raise RemoteFault("smtp", "disconnected", "The SMTP server has ended the connection that was kept.", reply)
+        raise RemoteFault("smtp", "disconnected", "The SMTP server closed the connection that was kept open.", reply)
     return judge_reply(step, reply)
 
 

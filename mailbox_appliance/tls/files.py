@@ -99,16 +99,16 @@ def _why_unusable(error: Exception, certificate: Path, key: Path) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == _MISMATCH:
         return f"{key.name} is not the key of the certificate in {certificate.name}. {_WHAT_TO_DO}"
     if isinstance(error, ssl.SSLError) and _is_encrypted_key(key):
-        return f"{key.name} is locked by a passphrase; `openssl pkey` takes it off. {_WHAT_TO_DO}"
+        return f"{key.name} is protected by a passphrase; `openssl pkey` removes it. {_WHAT_TO_DO}"
     told = getattr(error, "strerror", None) or "not PEM"
     if isinstance(error, ssl.SSLError):  # with a reason in capitals, or none where the text could not be read at all
         told = (error.reason or "not PEM, or damaged").lower().replace("_", " ").replace("pem", "PEM")
-    return f"{certificate.name} and {key.name} are no certificate and its key, as PEM, for TLS ({told}). {_WHAT_TO_DO}"
+    return f"{certificate.name} and {key.name} are not a PEM certificate and its key for TLS ({told}). {_WHAT_TO_DO}"
 
 
 _WHAT_TO_DO = (
-    "Put both files there as they belong together, with `mailbox-appliance https import`, or make others with"
-    " `mailbox-appliance https rotate`."
+    "Import a matching pair with `mailbox-appliance https import`, or create a new one with `mailbox-appliance"
+    " https rotate`."
 )
 
 
@@ -203,21 +203,21 @@ class CertificateFiles:
         except OSError as error:
             raise self.unusable_error(f"{file} cannot be read ({error.strerror}).") from error
         if len(content) > MOST_BYTES:
-            raise self.unusable_error(f"{file} is larger than 1 MiB, which no certificate or key is.")
+            raise self.unusable_error(f"{file} is larger than 1 MiB, so it is not a certificate or key.")
         return content
 
     def unusable_error(self, what: str) -> CertificateUnusable:
         """What is wrong with the pair, and what to do."""
         return CertificateUnusable(
             folder=self.folder,
-            reason=f"{what} Put both files there as they belong together, with `mailbox-appliance https import`, or"
-            " make others with `mailbox-appliance https rotate`.",
+            reason=f"{what} Import a matching pair with `mailbox-appliance https import`, or create a new one with"
+            " `mailbox-appliance https rotate`.",
         )
 
     def _missing_file_error(self, file: Path) -> CertificateUnusable:
         if not file.is_symlink():
             return self.unusable_error(f"{file} is missing.")
-        found = self.unusable_error(f"{file} is a link, and what it leads to is missing.")
+        found = self.unusable_error(f"{file} is a link to a file that does not exist.")
         found.where = os.path.realpath(file)
         return found
 
@@ -281,7 +281,7 @@ class CertificateFiles:
 
 def _why_not_written(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full; make room on it, and try again"
+        return "the disk is full; free some space and try again"
     file = f"{error.filename}: " if error.filename else ""
     return f"{file}{error.strerror or error}"
 

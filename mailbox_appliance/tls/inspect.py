@@ -42,7 +42,7 @@ def fingerprint(pem: bytes) -> str:
     """
     block = next((body for label, body in pem_blocks(pem) if label in CERTIFICATES), None)
     if block is None:
-        raise ValueError("no certificate, as PEM, is in it")
+        raise ValueError("it contains no PEM certificate")
     return _facts_from_der(a2b_base64(b"".join(block.splitlines()[1:-1])))
 
 
@@ -61,7 +61,7 @@ def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, Certific
     try:
         return context, _facts_of(served_certificate(context), trusted=is_trusted(context))
     except ssl.SSLError as error:
-        raise files.unusable_error(f"{files.certificate.name}: no client can use its kind of key.") from error
+        raise files.unusable_error(f"{files.certificate.name}: clients do not support its type of key.") from error
     except Exception as error:
         raise files.unusable_error(f"{files.certificate.name}: it cannot be read ({error}).") from error
 
@@ -109,13 +109,15 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
 def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -> tuple[str, ...]:
     """What an operator should see to: it has expired, or soon will, or is not valid yet."""
     now, until = now or datetime.now(UTC), f"{found.not_after:%Y-%m-%d}"
-    renew = "`mailbox-appliance https rotate` makes another one" if found.self_signed else "Renew it"
+    renew = "`mailbox-appliance https rotate` creates a new one" if found.self_signed else "Renew it"
     if now < found.not_before:
-        return (f"The certificate of HTTPS is valid from {found.not_before:%Y-%m-%d} on only: is the clock right?",)
+        return (
+            f"The HTTPS certificate is valid only from {found.not_before:%Y-%m-%d}. Check the clock of this computer.",
+        )
     if now >= found.not_after:
-        return (f"The certificate of HTTPS has expired on {until}. {renew}.",)
+        return (f"The HTTPS certificate expired on {until}. {renew}.",)
     if found.not_after - now < _SOON:
-        return (f"The certificate of HTTPS expires on {until}. {renew}.",)
+        return (f"The HTTPS certificate expires on {until}. {renew}.",)
     return ()
 
 

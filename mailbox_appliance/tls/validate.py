@@ -67,39 +67,44 @@ def _no_certificate(text: bytes, own: Sequence[tuple[bytes, bytes]], key: Sequen
     labels = {label for label, _ in own}
     if any(label.endswith(b"PRIVATE KEY") for label in labels):
         if any(label in CERTIFICATES for label, _ in key):
-            return "The two files are the wrong way round: name the certificate first, then its key."
-        return "This is a private key, and no certificate is with it."
+            return "The two files are swapped. Give the certificate first, then its key."
+        return "This is a private key without a certificate."
     if any(label.endswith(b"REQUEST") for label in labels):
-        return "This is a request for a certificate. Hand it to an authority, and import the certificate it gives back."
+        return (
+            "This is a certificate signing request. Submit it to a CA, then import the certificate that the CA returns."
+        )
     if labels & {b"PKCS7", b"CMS"}:
-        return "This is PKCS#7: `openssl pkcs7 -print_certs -in FILE -out cert.pem` makes PEM of it."
+        return "This is PKCS#7. Convert it to PEM with `openssl pkcs7 -print_certs -in FILE -out cert.pem`."
     if b"TRUSTED CERTIFICATE" in labels:
-        return "This is OpenSSL's own form: `openssl x509 -in FILE -out cert.pem` makes a plain certificate of it."
+        return (
+            "This is OpenSSL's trusted format. Convert it to a plain certificate with `openssl x509 -in FILE -out"
+            " cert.pem`."
+        )
     return _no_pem(text, "certificate", "openssl x509 -inform der -in FILE -out cert.pem")
 
 
 def _no_key(text: bytes, found: Sequence[tuple[bytes, bytes]]) -> str:
     labels = {label for label, _ in found}
     if any(label.endswith(b"PUBLIC KEY") for label in labels):
-        return "This is a public key; the private one is needed that was made together with it."
+        return "This is a public key. Provide the private key that belongs to it."
     if labels & set(CERTIFICATES):
-        return "This is a certificate; the private key is needed that was made for it."
+        return "This is a certificate. Provide the private key that belongs to it."
     return _no_pem(text, "private key", "openssl pkey -inform der -in FILE -out key.pem")
 
 
 def _no_pem(text: bytes, what: str, command: str) -> str:
     if not text.strip():
-        return "Nothing is in it."
+        return "The file is empty."
     if text.startswith(_DER) and text[4:7] == _PKCS_12:
         return (
-            "This is PKCS#12 (.p12, .pfx): `openssl pkcs12 -in FILE -nokeys -out cert.pem` and"
-            " `openssl pkcs12 -in FILE -nocerts -nodes -out key.pem` take it apart."
+            "This is PKCS#12 (.p12, .pfx). Split it with `openssl pkcs12 -in FILE -nokeys -out cert.pem` and"
+            " `openssl pkcs12 -in FILE -nocerts -nodes -out key.pem`."
         )
     if text[:1] == _DER[:1]:
-        return f"This is DER: `{command}` makes PEM of it."
+        return f"This is DER. Convert it to PEM with `{command}`."
     if b"-----BEGIN" in text:
-        return f"The {what} is cut off or damaged: between its BEGIN and END lines something is wrong."
-    return f"No {what} is in it: PEM is needed, a text with a line `-----BEGIN {what.upper()}-----`."
+        return f"The {what} is incomplete or damaged between its BEGIN and END lines."
+    return f"The file contains no {what}. It must be PEM: text with a line `-----BEGIN {what.upper()}-----`."
 
 
 def _read_chain(blocks: Iterable[bytes]) -> "list[x509.Certificate]":
@@ -111,7 +116,7 @@ def _read_chain(blocks: Iterable[bytes]) -> "list[x509.Certificate]":
             found.append(x509.load_pem_x509_certificate(block))
             _ = found[-1].extensions
         except ValueError:
-            _refuse(CERTIFICATE, f"Certificate {number} of the file is damaged.")
+            _refuse(CERTIFICATE, f"Certificate {number} in the file is damaged.")
     return found
 
 
@@ -127,11 +132,11 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
     except TypeError:  # a passphrase is needed
         _refuse(
             KEY,
-            "The key is locked by a passphrase, and the appliance starts without anybody to type it:"
-            " `openssl pkey -in FILE -out key.pem` takes it off.",
+            "The key is protected by a passphrase, but the appliance must be able to start unattended. Remove"
+            " the passphrase with `openssl pkey -in FILE -out key.pem`.",
         )
     except UnsupportedAlgorithm:
-        _refuse(KEY, "The key is of a kind that is not known here. Use EC P-256, or RSA with 2048 bits or more.")
+        _refuse(KEY, "The type of this key is not supported. Use EC P-256, or RSA with 2048 bits or more.")
     except ValueError:
         _refuse(KEY, _DAMAGED_KEY)
 
@@ -140,7 +145,7 @@ def _require_complete_chain(certificate: bytes, found: int) -> None:
     """A chain that is cut off would be taken without its end, and clients would not accept it."""
     begun = sum(certificate.count(b"-----BEGIN " + label + b"-----") for label in CERTIFICATES)
     if begun > found:
-        _refuse(CERTIFICATE, f"Certificate {found + 1} of the file is cut off: its END line is missing.")
+        _refuse(CERTIFICATE, f"Certificate {found + 1} in the file is incomplete: its END line is missing.")
 
 
 # --- Whether it can serve ---
@@ -156,8 +161,8 @@ def _require_matching_key(chain: "Sequence[x509.Certificate]", keys: "Sequence[P
         place = min(fitting) + 1
         _refuse(
             CERTIFICATE,
-            f"The certificate of the key is number {place} in the file. Put it first, then the one of who issued it,"
-            " and so on.",
+            f"The certificate that belongs to the key is number {place} in the file. Put it first, then the"
+            " certificate of its issuer, and so on.",
         )
     return fitting[0]
 
@@ -175,16 +180,16 @@ def _require_strength(key: "PrivateKeyTypes") -> None:
     ask = "Use EC P-256, or RSA with 2048 bits or more."
     if isinstance(key, rsa.RSAPrivateKey):
         if key.key_size < _LEAST_RSA:
-            _refuse(KEY, f"The key is RSA with {key.key_size} bits, which is too short to be safe. {ask}")
+            _refuse(KEY, f"The RSA key has {key.key_size} bits, which is too short to be safe. {ask}")
         if key.key_size > _MOST_RSA:
-            _refuse(KEY, f"The key is RSA with {key.key_size} bits, which is more than browsers take. {ask}")
+            _refuse(KEY, f"The RSA key has {key.key_size} bits, which is more than browsers accept. {ask}")
         _require_signature(key)
     elif isinstance(key, ec.EllipticCurvePrivateKey):
         if key.curve.name not in _CURVES:
-            _refuse(KEY, f"The key is on the curve {key.curve.name}, which clients do not take. {ask}")
+            _refuse(KEY, f"The key uses the curve {key.curve.name}, which clients do not accept. {ask}")
     else:  # TLS would do with Ed25519; browsers do not
         kind = type(key).__name__.removesuffix("PrivateKey").lstrip("_")
-        _refuse(KEY, f"The key is {kind}, which browsers do not take. {ask}")
+        _refuse(KEY, f"The key is {kind}, which browsers do not accept. {ask}")
 
 
 def _require_signature(key: "RSAPrivateKey") -> None:
@@ -201,10 +206,10 @@ def _require_signature(key: "RSAPrivateKey") -> None:
 
 def _require_valid_now(own: "x509.Certificate", now: datetime) -> None:
     if now >= own.not_valid_after_utc:
-        _refuse(CERTIFICATE, f"The certificate has expired on {own.not_valid_after_utc:%Y-%m-%d}. Renew it first.")
+        _refuse(CERTIFICATE, f"The certificate expired on {own.not_valid_after_utc:%Y-%m-%d}. Renew it first.")
     if now < own.not_valid_before_utc:
         since = f"{own.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-        _refuse(CERTIFICATE, f"The certificate is valid from {since} on only. Import it then, or set the clock right.")
+        _refuse(CERTIFICATE, f"The certificate is valid only from {since}. Import it then, or correct the clock.")
 
 
 def _require_server_use(own: "x509.Certificate") -> None:
@@ -212,15 +217,13 @@ def _require_server_use(own: "x509.Certificate") -> None:
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
     if _is_authority(own) and not is_issued_by(own, own):
-        _refuse(
-            CERTIFICATE, "This is the certificate of an authority (CA). Import the one that it issued for a server."
-        )
+        _refuse(CERTIFICATE, "This is the certificate of a CA. Import a certificate that the CA issued for a server.")
     uses = _extension(own, x509.ExtendedKeyUsage)
     if uses is not None and not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & {*uses}:
-        _refuse(CERTIFICATE, "The certificate is not for servers (serverAuth is not among its extended key usages).")
+        _refuse(CERTIFICATE, "The certificate is not for servers: its extended key usages do not include serverAuth.")
     usage = _extension(own, x509.KeyUsage)
     if usage is not None and not usage.digital_signature:
-        _refuse(CERTIFICATE, "The certificate is not for TLS: its key usage does not have digitalSignature.")
+        _refuse(CERTIFICATE, "The certificate is not for TLS: its key usage does not include digitalSignature.")
 
 
 def _is_authority(certificate: "x509.Certificate") -> bool:
@@ -242,14 +245,17 @@ def _extension(certificate: "x509.Certificate", kind: type) -> Any:
 def _warnings(chain: "Sequence[x509.Certificate]") -> Iterator[str]:
     own = chain[0]
     if not names_in(own):
-        yield "The certificate names no host (subjectAltName), so browsers will not accept it."
+        yield "The certificate contains no host name (subjectAltName), so browsers will not accept it."
     if _is_authority(own):
-        yield "The certificate may issue others (CA): who gets its key is believed by whoever trusts it."
+        yield (
+            "The certificate is a CA certificate: anyone who obtains its key can issue certificates that its clients"
+            " trust."
+        )
     for number, (one, issuer) in enumerate(pairwise(chain), 1):
         if not is_issued_by(one, issuer):
             yield (
-                f"Certificate {number + 1} of the file is not the one that issued certificate {number}, so some clients"
-                " will not accept the chain."
+                f"Certificate {number + 1} in the file did not issue certificate {number}, so some clients will"
+                " not accept the chain."
             )
 
 

@@ -260,10 +260,12 @@ def _restarting_response(request_id: str) -> Response:
 def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
     """Bottle's own errors: no such path, or no such method."""
     if fault.status_code == 405:
-        message = f"This path has no {environ['REQUEST_METHOD']}; see the Allow header."
+        message = (
+            f"This path does not support {environ['REQUEST_METHOD']}. The Allow header lists the supported methods."
+        )
         headers = (("Allow", _add_head(fault.get_header("Allow", ""))),)
         return http.error(405, "method_not_allowed", message, request_id, headers=headers)
-    return http.error(404, "not_found", "There is no such path.", request_id)
+    return http.error(404, "not_found", "This path does not exist.", request_id)
 
 
 def _add_head(allowed: str) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mailbox_appliance.web.routes import Route
 
 _MAX_QUERY_FIELDS = 100
-_UNKNOWN_PARAMETER = "There is no such parameter here."
+_UNKNOWN_PARAMETER = "This parameter does not exist here."
 _ENVIRON = {wire: "HTTP_" + header.upper().replace("-", "_") for wire, header in HEADERS.items()}
 
 _AUTHORITY = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)  # of a target in absolute form (RFC 9112 3.2.2)
@@ -98,7 +98,7 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
         text = text.encode("latin-1").decode("utf-8")
         given = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_QUERY_FIELDS)
     except ValueError:
-        return (Detail("query:", "The query is not UTF-8, or has too many parameters."),)
+        return (Detail("query:", f"The query is not valid UTF-8, or it has more than {_MAX_QUERY_FIELDS} parameters."),)
     faults = []
     for name, value in given:
         if name in HEADERS or places.get(name) == "path":
@@ -266,7 +266,9 @@ def error(
 
 def internal_error(request_id: str) -> Response:
     """An internal error. The log has the failure, under the request's ID."""
-    return error(500, "internal_error", "Something went wrong here. The log has it under this request id.", request_id)
+    return error(
+        500, "internal_error", "Internal error. The log of the appliance has details under this request ID.", request_id
+    )
 
 
 def disk_full(request_id: str) -> Response:

@@ -28,8 +28,8 @@ _JSON = "application/json"
 _FIXED_HEADERS = [("content-type", _JSON), ("accept", f"{_JSON}, text/event-stream")]
 #: Media ranges that include JSON, the closest first (RFC 9110 12.5.1).
 _ACCEPTED_RANGES = (_JSON, "application/*", "*/*")
-_NOT_UTF_8 = "JSON is UTF-8 (RFC 8259 8.1): leave `charset` out."
-_NOT_ACCEPTABLE = "Answers are `application/json`, which this leaves out."
+_NOT_UTF_8 = "JSON must be UTF-8 (RFC 8259 8.1). Omit `charset`."
+_NOT_ACCEPTABLE = "Responses are `application/json`, which this header field does not accept."
 _ZERO_WEIGHT = re.compile(r"0(\.0{0,3})?")
 _MCP_HEADER_PREFIX = "HTTP_MCP_"
 

@@ -228,9 +228,9 @@ def test_what_is_no_certificate_is_told_and_changes_nothing(files: CommandLine, 
     assert files("https", "import", pem, key).code == 0
     (files.folder / "own.der").write_bytes(own.der)
     for words, told in (
-        ((key, pem), "the wrong way round"),
-        ((str(files.folder / "own.der"), key), "This is DER: `openssl x509 -inform der"),
-        ((pem, str(files.folder / "own.der")), "This is DER: `openssl pkey"),
+        ((key, pem), "The two files are swapped"),
+        ((str(files.folder / "own.der"), key), "This is DER. Convert it to PEM with `openssl x509 -inform der"),
+        ((pem, str(files.folder / "own.der")), "This is DER. Convert it to PEM with `openssl pkey"),
     ):
         refused = files("https", "import", *words)
         assert (refused.code, told in json.loads(refused.err)["error"]["message"]) == (2, True)

@@ -233,7 +233,11 @@ def test_another_file_of_that_name_is_no_store(cli: CommandLine) -> None:
     cli.services |= SERVICES
     (cli.data_dir / "mailbox.db").write_bytes(b"hello" * 100)
     told = cli("store", "status")
-    assert (told.code, told.data["format"], "is not a mailbox-appliance store" in told.data["problem"]) == (0, None, True)
+    assert (told.code, told.data["format"], "is not a mailbox-appliance store" in told.data["problem"]) == (
+        0,
+        None,
+        True,
+    )
     for line in ("check", "compact", "rekey", "migrate"):
         refused = cli("store", line)
         assert (refused.code, refused.error["code"]) in ((1, "store_foreign"), (4, "key_missing"))

@@ -84,16 +84,25 @@ def test_what_goes_with_a_plain_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"GOOGLE_CLIENT_SECRET": "hush"}, "GOOGLE_CLIENT_ID is missing"),
-        ({"OUTLOOK_TENANT_ID": "hush"}, "OUTLOOK_CLIENT_ID is missing"),
-        ({"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_CLIENT_SECRET": "hush", "OUTLOOK_PUBLIC_CLIENT": "1"}, "has no secret"),
-        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_PUBLIC_CLIENT": "hush"}, "is true or false"),
-        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush" * 5000}, "longer than 16384"),
+        ({"GOOGLE_CLIENT_SECRET": "hush"}, "GOOGLE_CLIENT_ID must be set"),
+        ({"OUTLOOK_TENANT_ID": "hush"}, "OUTLOOK_CLIENT_ID must be set"),
+        (
+            {"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_CLIENT_SECRET": "hush", "OUTLOOK_PUBLIC_CLIENT": "1"},
+            "must not be set for a public client",
+        ),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_PUBLIC_CLIENT": "hush"}, "must be true or false"),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET": "hush" * 5000}, "must have at most 16384"),
         ({"GOOGLE_CLIENT_ID": "hush\nhush"}, "control characters"),
-        ({"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_TENANT_ID": "hush/../hush"}, "OUTLOOK_TENANT_ID: a tenant id has letters"),
-        ({"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_TENANT_ID_FILE": ".."}, "OUTLOOK_TENANT_ID_FILE: a tenant id has letters"),
+        (
+            {"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_TENANT_ID": "hush/../hush"},
+            "OUTLOOK_TENANT_ID must be a tenant ID of letters",
+        ),
+        (
+            {"OUTLOOK_CLIENT_ID": "a", "OUTLOOK_TENANT_ID_FILE": ".."},
+            "OUTLOOK_TENANT_ID_FILE must be a tenant ID of letters",
+        ),
         ({"GOOGLE_CLIENT_ID_FILE": " \n"}, "GOOGLE_CLIENT_ID_FILE: the file is empty"),
-        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET_FILE": "hush" * 50000}, "longer than 16384"),
+        ({"GOOGLE_CLIENT_ID": "a", "GOOGLE_CLIENT_SECRET_FILE": "hush" * 50000}, "must have at most 16384"),
     ],
 )
 def test_what_does_not_fit(values: dict[str, str], complaint: str, tmp_path: Path) -> None:

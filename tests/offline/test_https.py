@@ -69,7 +69,7 @@ def test_one_of_the_operators_own(tmp_path: Path) -> None:
         "mail.example.org",
     )
     assert CertificateFiles(tmp_path).load() == (own.pem, own.key)
-    with pytest.raises(Invalid, match="the wrong way round"):
+    with pytest.raises(Invalid, match="The two files are swapped"):
         https.import_certificate(tmp_path, {"certificate": given["privateKey"], "privateKey": given["certificate"]})
     assert CertificateFiles(tmp_path).load() == (own.pem, own.key)
     assert stored(tmp_path)[1] == [("certificate.import", "success", "local")]
@@ -113,5 +113,5 @@ def test_a_pair_that_does_not_fit_is_told(tmp_path: Path) -> None:
 def test_an_expired_one_is_told_of(tmp_path: Path) -> None:
     old = issued(since=NOW.replace(year=2020), until=NOW.replace(year=2021))
     CertificateFiles(tmp_path).replace(old.pem, old.key)
-    assert "has expired on 2021-06-15" in https.fingerprint(tmp_path)["warnings"][0]
-    assert "has expired on 2021-06-15" in https.change(tmp_path, {"enabled": True})["warnings"][0]
+    assert "expired on 2021-06-15" in https.fingerprint(tmp_path)["warnings"][0]
+    assert "expired on 2021-06-15" in https.change(tmp_path, {"enabled": True})["warnings"][0]

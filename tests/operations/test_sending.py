@@ -205,7 +205,9 @@ def test_one_of_two_recipients_is_refused_and_nobody_is_sent_to(desk: Desk, mail
     mailbox.smtp.recipients["late@example.test"] = "450 4.2.0 later"
     answer = desk.send(mailbox.id, body)
     assert answer.data["error"] == {"code": "recipient_rejected"}
-    assert answer.body["warnings"] == ["The server refused the recipient bad@example.test; nobody was sent to."]
+    assert answer.body["warnings"] == [
+        "The mail server rejected bad@example.test, so the message was not sent to anyone."
+    ]
     assert mailbox.smtp.count("rcpt") == 3
     assert mailbox.smtp.count("data") == 0
     assert mailbox.smtp.messages == ()

@@ -274,6 +274,6 @@ def test_a_copy_that_the_provider_does_not_file_is_given_up_after_a_day(
     clock.advance(24 * 3600)
     file_due(desk)
     assert pending(desk.appliance.store) == []
-    assert "no copy of it was found" in result(desk, account, operation)["warnings"][0]
+    assert "its copy was not found" in result(desk, account, operation)["warnings"][0]
     assert desk.message(account, message_id).status == 404
     assert mail_server.messages(user, "Sent") == []

@@ -220,7 +220,7 @@ def test_text_that_is_too_large_for_a_request_fails_at_once(box: Outlook, size: 
     lines = ("x" * 68 + "\n") * (size // 70)
     answer = box.send(a_message(body={"text": lines}))
     assert answer.data.get("error", {}).get("code") == code
-    assert ("larger than the 3 MB that Microsoft Graph takes in one piece" in str(answer.body)) is (code is not None)
+    assert ("exceeds Microsoft Graph's limit of 3 MB for one request" in str(answer.body)) is (code is not None)
     assert len(box.graph.messages) == (0 if code else 1)
     assert not box.graph.drafts(ADA)
 

@@ -297,7 +297,7 @@ def test_a_mailbox_that_is_shared_takes_what_is_small(tmp_path: Path, monkeypatc
         assert box.send(a_message(attachments=FILES[:2])).data["status"] == "succeeded"
         answer = box.send(a_message(attachments=FILES))
         assert told(answer) == "message_too_large"
-        assert "a mailbox that is shared" in str(answer.body)
+        assert "for a shared mailbox" in str(answer.body)
         assert len(box.graph.messages) == 1
         assert box.status["status"] != "reauth_required"
         box.graph.uploads.is_for_all = True  # where Graph does it after all

@@ -161,7 +161,7 @@ def test_doubt_stays_doubt_and_says_what_to_do(later: Later) -> None:
     later.pass_time(3600)
     later.end(operation, "uncertain")
     [warning] = later.desk.delivery(later.account, operation).body["warnings"]
-    assert "never sent again by itself" in warning
+    assert "never resent automatically" in warning
     assert "24 hours" in warning
     assert "resolve" in warning
     later.pass_time(3600)

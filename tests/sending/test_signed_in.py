@@ -63,7 +63,7 @@ def test_without_access_nobody_gets_it_and_the_sender_is_told_why(house: SignedI
     house.clock.advance(120)
     refused = house.desk.send(house.account, a_message(to), key)
     assert refused.status == 503, refused
-    assert "Sign in again. Nobody got the message." in refused.body["error"]["message"]
+    assert "Sign in again. Nobody received the message." in refused.body["error"]["message"]
     lost = house.wait_for("reauth_required")
     assert (lost["error"]["code"], lost["error"]["fault"]) == ("authentication_failed", "access_revoked")
     preview = house.desk.ask("POST", f"/accounts/{house.account}/send/preview", a_message(to))

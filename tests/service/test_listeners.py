@@ -389,7 +389,7 @@ def test_where_a_link_leads_is_logged_and_told_to_nobody(house: House, caplog: p
     house.files.key.unlink()
     house.files.key.symlink_to("/nowhere/privkey.pem")
     house.listening.refresh_certificate()
-    assert "tls/key.pem is a link, and what it leads to is missing" in (house.listening.trouble or "")
+    assert "tls/key.pem is a link to a file that does not exist" in (house.listening.trouble or "")
     assert "/nowhere" not in (house.listening.trouble or "")
     assert [one.where for one in caplog.records if one.message == "https_unchanged"] == ["/nowhere/privkey.pem"]  # type: ignore[attr-defined]
 

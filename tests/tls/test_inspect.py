@@ -35,7 +35,7 @@ def test_the_fingerprint_is_that_of_openssl(tmp_path: Path) -> None:
     ):
         assert fingerprint(text) == expected
     for text in (b"", own.key, own.pem[:-10]):
-        with pytest.raises(ValueError, match="no certificate"):
+        with pytest.raises(ValueError, match="no PEM certificate"):
             fingerprint(text)
 
 
@@ -72,11 +72,11 @@ def test_a_pair_that_does_not_fit_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "told"),
     [
-        (NOW - timedelta(days=11), "is valid from 2026-06-05 on only"),
+        (NOW - timedelta(days=11), "is valid only from 2026-06-05"),
         (NOW, ""),
         (NOW + timedelta(days=75), ""),
-        (NOW + timedelta(days=77), "expires on 2026-09-13. `mailbox-appliance https rotate` makes"),
-        (NOW + timedelta(days=90), "has expired on 2026-09-13. `mailbox-appliance https rotate` makes"),
+        (NOW + timedelta(days=77), "expires on 2026-09-13. `mailbox-appliance https rotate` creates"),
+        (NOW + timedelta(days=90), "expired on 2026-09-13. `mailbox-appliance https rotate` creates"),
     ],
 )
 def test_what_an_operator_should_see_to(tmp_path: Path, at: object, told: str) -> None:
@@ -118,7 +118,7 @@ def of_another_version(own: Issued) -> bytes:
     ("own", "write", "told"),
     [
         (issued(), of_another_version, r"cert\.pem: it cannot be read \(7 is not a valid X509 version\)"),
-        (issued(key="k1"), lambda own: own.pem, r"cert\.pem: no client can use its kind of key"),
+        (issued(key="k1"), lambda own: own.pem, r"cert\.pem: clients do not support its type of key"),
     ],
 )
 def test_what_openssl_takes_and_nobody_else_does_is_told(

@@ -92,12 +92,12 @@ def test_who_is_trusted(files: CertificateFiles, tmp_path: Path, monkeypatch: py
 #: What may be put into tls/ by hand, and what is said of it.
 SPOILT: list[tuple[Callable[[Issued], tuple[bytes, bytes]], str]] = [
     (lambda own: (own.pem, authority().key), r"key\.pem is not the key of the certificate in cert\.pem"),
-    (lambda own: (own.pem, own.locked_key()), r"key\.pem is locked by a passphrase"),
-    (lambda own: (own.pem, b""), r"are no certificate and its key, as PEM, for TLS \(not PEM, or damaged\)"),
-    (lambda own: (b"", own.key), r"are no certificate and its key, as PEM, for TLS \(not PEM, or damaged\)"),
-    (lambda own: (own.der, own.key), "are no certificate and its key, as PEM"),
-    (lambda own: (own.key, own.pem), "are no certificate and its key, as PEM"),
-    (lambda own: (own.pem[:200], own.key), "are no certificate and its key, as PEM"),
+    (lambda own: (own.pem, own.locked_key()), r"key\.pem is protected by a passphrase"),
+    (lambda own: (own.pem, b""), r"are not a PEM certificate and its key for TLS \(not PEM, or damaged\)"),
+    (lambda own: (b"", own.key), r"are not a PEM certificate and its key for TLS \(not PEM, or damaged\)"),
+    (lambda own: (own.der, own.key), "are not a PEM certificate and its key"),
+    (lambda own: (own.key, own.pem), "are not a PEM certificate and its key"),
+    (lambda own: (own.pem[:200], own.key), "are not a PEM certificate and its key"),
 ]
 
 

@@ -111,12 +111,15 @@ def test_what_is_taken(own: Issued, name: str) -> None:
 
 #: What is taken with a word.
 WARNED: dict[str, tuple[Callable[[Issued], Files], str]] = {
-    "no names": (pair(names=()), "names no host"),
-    "an authority of its own": (pair(ca=True), "may issue others"),
-    "an unrelated second": (lambda own: (own.pem + authority().pem, own.key), "Certificate 2 of the file is not the"),
+    "no names": (pair(names=()), "contains no host name"),
+    "an authority of its own": (pair(ca=True), "is a CA certificate"),
+    "an unrelated second": (
+        lambda own: (own.pem + authority().pem, own.key),
+        "Certificate 2 in the file did not issue",
+    ),
     "third before second": (
         lambda own: (own.pem + authority().pem + between().pem, own.key),
-        "Certificate 2 of the file is not the one that issued certificate 1",
+        "Certificate 2 in the file did not issue certificate 1",
     ),
 }
 
@@ -132,15 +135,19 @@ def test_what_is_taken_with_a_word(own: Issued, name: str) -> None:
 CERTIFICATE, KEY = "/certificate", "/privateKey"
 #: What the two files hold, where the fault is said to lie, and words of what is said.
 REFUSED: dict[str, tuple[Callable[[Issued], Files], str, str]] = {
-    "nothing": (lambda own: (b"", own.key), CERTIFICATE, "Nothing is in it"),
-    "nothing for the key": (lambda own: (own.pem, b" \n"), KEY, "Nothing is in it"),
+    "nothing": (lambda own: (b"", own.key), CERTIFICATE, "The file is empty"),
+    "nothing for the key": (lambda own: (own.pem, b" \n"), KEY, "The file is empty"),
     "a poem": (lambda own: (b"Roses are red", own.key), CERTIFICATE, "`-----BEGIN CERTIFICATE-----`"),
     "a poem for the key": (lambda own: (own.pem, b"Roses are red"), KEY, "`-----BEGIN PRIVATE KEY-----`"),
-    "DER": (lambda own: (own.der, own.key), CERTIFICATE, "This is DER: `openssl x509 -inform der"),
+    "DER": (
+        lambda own: (own.der, own.key),
+        CERTIFICATE,
+        "This is DER. Convert it to PEM with `openssl x509 -inform der",
+    ),
     "a key as DER": (
         lambda own: (own.pem, own.key_as(PrivateFormat.PKCS8, Encoding.DER)),
         KEY,
-        "This is DER: `openssl pkey",
+        "This is DER. Convert it to PEM with `openssl pkey",
     ),
     "PKCS#12": (lambda own: (bundle(own), own.key), CERTIFICATE, "`openssl pkcs12 -in FILE -nokeys"),
     "PKCS#12 for the key": (lambda own: (own.pem, bundle(own)), KEY, "`openssl pkcs12 -in FILE -nokeys"),
@@ -154,48 +161,48 @@ REFUSED: dict[str, tuple[Callable[[Issued], Files], str, str]] = {
         CERTIFICATE,
         "`openssl x509 -in FILE",
     ),
-    "a request": (lambda own: (request(own), own.key), CERTIFICATE, "a request for a certificate"),
-    "swapped": (lambda own: (own.key, own.pem), CERTIFICATE, "the wrong way round"),
+    "a request": (lambda own: (request(own), own.key), CERTIFICATE, "a certificate signing request"),
+    "swapped": (lambda own: (own.key, own.pem), CERTIFICATE, "The two files are swapped"),
     "two keys and no certificate": (lambda own: (own.key, own.key), CERTIFICATE, "This is a private key"),
     "two certificates and no key": (lambda own: (own.pem, own.pem), KEY, "This is a certificate"),
     "a public key": (lambda own: (own.pem, public(own)), KEY, "This is a public key"),
-    "cut off": (lambda own: (own.pem[:-30], own.key), CERTIFICATE, "cut off or damaged"),
-    "a key cut off": (lambda own: (own.pem, own.key[:-30]), KEY, "cut off or damaged"),
-    "damaged": (lambda own: (own.pem.replace(own.pem[60:90], b"A" * 30), own.key), CERTIFICATE, "1 of the file is dam"),
+    "cut off": (lambda own: (own.pem[:-30], own.key), CERTIFICATE, "incomplete or damaged"),
+    "a key cut off": (lambda own: (own.pem, own.key[:-30]), KEY, "incomplete or damaged"),
+    "damaged": (lambda own: (own.pem.replace(own.pem[60:90], b"A" * 30), own.key), CERTIFICATE, "1 in the file is dam"),
     "a damaged second": (
         lambda own: (own.pem + own.pem.replace(own.pem[60:90], b"A" * 30), own.key),
         CERTIFICATE,
-        "Certificate 2 of the file is damaged",
+        "Certificate 2 in the file is damaged",
     ),
     "a second cut off": (
         lambda own: (own.pem + between().pem[:-30], own.key),
         CERTIFICATE,
-        "Certificate 2 of the file is cut off",
+        "Certificate 2 in the file is incomplete",
     ),
     "one cut off before another": (
         lambda own: (own.pem + between().pem[:-30] + authority().pem, own.key),
         CERTIFICATE,
-        "Certificate 2 of the file is damaged",
+        "Certificate 2 in the file is damaged",
     ),
     "a damaged key": (lambda own: (own.pem, own.key.replace(own.key[40:70], b"A" * 30)), KEY, "is damaged"),
-    "a locked key": (lambda own: (own.pem, own.locked_key()), KEY, "`openssl pkey -in FILE -out key.pem` takes it off"),
+    "a locked key": (lambda own: (own.pem, own.locked_key()), KEY, "Remove the passphrase with `openssl pkey -in"),
     "an older locked key": (
         lambda own: (own.pem, own.locked_key(PrivateFormat.TraditionalOpenSSL)),
         KEY,
-        "locked by a passphrase",
+        "protected by a passphrase",
     ),
     "another's key": (lambda own: (own.pem, authority().key), KEY, "belongs to another certificate"),
     "the wrong order": (lambda own: (between().pem + own.pem, own.key), CERTIFICATE, "is number 2 in the file"),
-    "expired": (pair(until=NOW - timedelta(days=1)), CERTIFICATE, "has expired on 2026-06-14"),
-    "expired this moment": (pair(until=NOW), CERTIFICATE, "has expired on 2026-06-15"),
-    "not valid yet": (pair(since=NOW + timedelta(days=1)), CERTIFICATE, "valid from 2026-06-16 12:00 UTC on only"),
-    "an authority's": (lambda own: (between().pem, between().key), CERTIFICATE, "of an authority (CA)"),
+    "expired": (pair(until=NOW - timedelta(days=1)), CERTIFICATE, "expired on 2026-06-14"),
+    "expired this moment": (pair(until=NOW), CERTIFICATE, "expired on 2026-06-15"),
+    "not valid yet": (pair(since=NOW + timedelta(days=1)), CERTIFICATE, "valid only from 2026-06-16 12:00 UTC"),
+    "an authority's": (lambda own: (between().pem, between().key), CERTIFICATE, "the certificate of a CA"),
     "for mail": (pair(uses=(ExtendedKeyUsageOID.EMAIL_PROTECTION,)), CERTIFICATE, "not for servers"),
     "that signs nothing": (pair(signs=False), CERTIFICATE, "digitalSignature"),
-    "RSA 1024": (pair(key="1024"), KEY, "RSA with 1024 bits"),
+    "RSA 1024": (pair(key="1024"), KEY, "RSA key has 1024 bits"),
     "RSA that signs wrongly": (that_signs_wrongly, KEY, "is damaged"),
     "another curve": (pair(key="k1"), KEY, "the curve secp256k1"),
-    "Ed25519": (pair(key="ed25519"), KEY, "Ed25519, which browsers do not take"),
+    "Ed25519": (pair(key="ed25519"), KEY, "Ed25519, which browsers do not accept"),
 }
 
 
@@ -222,6 +229,6 @@ def test_a_key_of_any_size_is_looked_at_in_no_time(own: Issued) -> None:
     began = time.process_time()
     with pytest.raises(Invalid, match="belongs to another certificate"):
         validate_certificate(own.pem, huge, NOW)
-    with pytest.raises(Invalid, match="RSA with 8676 bits, which is more than browsers take"):
+    with pytest.raises(Invalid, match="RSA key has 8676 bits, which is more than browsers accept"):
         _require_strength(load_pem_private_key(huge, None, unsafe_skip_rsa_key_validation=True))
     assert time.process_time() - began < 1

@@ -50,10 +50,10 @@ _HEADER_ALLOWANCE = 4096  # bytes, about: a response without its body
 #: Status, code and text of the responses that the server sends without the application.
 _SERVER_ERRORS = {
     400: ("invalid_request", "This is not a valid HTTP request: {reason}."),
-    408: ("request_timeout", "The request was not complete in time. Send it again, without pauses."),
-    413: ("body_too_large", "The body is far larger than anything this service takes."),
-    431: ("headers_too_large", "The header of the request is too large."),
-    500: ("internal_error", "Something went wrong here. The log tells more under this request id."),
+    408: ("request_timeout", "The request did not arrive in time. Send it again without pauses."),
+    413: ("body_too_large", "The body is larger than any endpoint accepts."),
+    431: ("headers_too_large", "The header fields of the request are too large."),
+    500: ("internal_error", "Internal error. The log of the appliance has details under this request ID."),
     501: ("invalid_request", "This is not a valid HTTP request: {reason}."),
 }
 

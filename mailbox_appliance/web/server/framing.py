@@ -57,7 +57,7 @@ class BadField(BadRequest):
     """A header field has a character in its value that none may have. `name`: the field's, as the client wrote it."""
 
     def __init__(self, name: str) -> None:
-        super().__init__("A header field holds a control character")
+        super().__init__("A header field contains a control character")
         self.name = name
 
 
@@ -149,7 +149,7 @@ class IncomingRequest(HTTPRequestParser):
         if b"\n\n" in self.header_plus:
             self.error, self.completed = BadRequest("Lines must end with CR LF"), True
         elif self.header_plus.startswith(_HANDSHAKE):
-            self.error, self.completed = BadRequest("It is TLS, which is not spoken here"), True
+            self.error, self.completed = BadRequest("This port expects plain HTTP, but the client started TLS"), True
 
     def _reserve_memory(self, size: int) -> None:
         """Reserve memory for what has arrived, a step ahead. A body that is only announced reserves none: clients that
@@ -198,14 +198,14 @@ class IncomingRequest(HTTPRequestParser):
         if self.version not in ("1.0", "1.1"):
             raise ParsingError("The version must be HTTP/1.0 or HTTP/1.1")
         if "," in headers.get("HOST", "," if self.version == "1.1" else ""):
-            raise ParsingError("There must be exactly one Host")  # RFC 9112 3.2
+            raise ParsingError("There must be exactly one Host header field")  # RFC 9112 3.2
         # RFC 9112 6.1, 6.3: two declarations of a length are how requests are smuggled past a proxy.
         if "TRANSFER_ENCODING" in headers or (self.chunked and "CONTENT_LENGTH" in headers):
             raise ParsingError("Transfer-Encoding cannot be used here")
         # RFC 9112 6.1: `chunked` is applied once at most. Waitress accepts repetitions, and no other coding.
         codings = _CODINGS.findall(header)
         if codings and [coding.strip(b" \t").lower() for coding in codings] != [b"chunked"]:
-            raise ParsingError("Transfer-Encoding must be chunked, given once")
+            raise ParsingError("Transfer-Encoding must be `chunked`, exactly once")
 
     def _choose_host(self) -> None:
         """Take the host of an absolute-form target instead of the Host field (RFC 9112 3.2.2). Raises ParsingError."""

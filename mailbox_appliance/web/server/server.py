@@ -69,12 +69,14 @@ def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is
     if number in (errno.EACCES, errno.EPERM):
         # On Windows a port that another program has for itself alone is refused so, too.
         often = (
-            "Another program has it, or Windows keeps it" if os.name == "nt" else "Ports below 1024 are often reserved"
+            "Another program uses the port, or Windows reserves it"
+            if os.name == "nt"
+            else "Ports below 1024 are often reserved"
         )
-        advice = f"{often}; choose another with {port}."
-        return CannotListen(reason=f"The system does not allow listening on {where}. {advice}")
-    advice = f"Choose an address of this computer with {host}."
-    return CannotListen(reason=f"It is not possible to listen on {where}. {advice}")
+        advice = f"{often}; set another port with {port}."
+        return CannotListen(reason=f"The operating system does not allow listening on {where}. {advice}")
+    advice = f"Set an address of this computer with {host}."
+    return CannotListen(reason=f"Cannot listen on {where}. {advice}")
 
 
 def _port_options(name: str, *, is_secure: bool) -> str:
@@ -589,7 +591,7 @@ class HttpServer:
         """
         with self._lock:
             if self._is_stopped:
-                raise CannotListen(reason="The service is about to end. Start it again first.")
+                raise CannotListen(reason="The appliance is stopping. Start it again first.")
             group = ListenerGroup(open_listeners(partial(self._open_one, context=context), addresses))
             known, failed_before = self._groups_and_failures
             over = [one for one in known if one.has_ended]

@@ -94,6 +94,6 @@ def test_localhost_is_both_loopback_addresses() -> None:
     "host", ["192.0.2.1", "2001:db8::1", "no such name", "mail.example.org", "127.0.0.1 10.1.1.1", "127.1", "*", ""]
 )
 def test_an_address_that_is_not_ours_is_named_with_what_to_do(host: str) -> None:
-    with pytest.raises(CannotListen, match=r"not possible to listen on .*--host") as caught:
+    with pytest.raises(CannotListen, match=r"Cannot listen on .*--host") as caught:
         HttpServer(echo, [(host, 0)])
     assert not isinstance(caught.value, AddressInUse)
