@@ -55,7 +55,10 @@ class DailyBackup:
         newest, now = self._newest, self._clock.now()
         if newest is None or now - newest <= _STALE:
             return None
-        return f"The newest daily backup is {(now - newest).days} days old."
+        return (
+            f"The newest daily backup is {(now - newest).days} days old. Create one with `mailbox-appliance backup"
+            " create`."
+        )
 
     def run_once(self) -> None:
         """Make a backup, if it is time to."""

@@ -47,80 +47,88 @@ class MetricFamily:
 
 
 METRIC_FAMILIES = (
-    MetricFamily("build_info", "gauge", "Always 1; the label tells the release.", ("version",)),
-    MetricFamily("start_time_seconds", "gauge", "When the appliance began to work; a restore in place begins anew."),
-    MetricFamily("warnings", "gauge", "Warnings that `status` shows now: what an operator should see to."),
+    MetricFamily("build_info", "gauge", "Always 1; the label holds the release.", ("version",)),
+    MetricFamily(
+        "start_time_seconds", "gauge", "Time when the appliance started; a restore in place counts as a new start."
+    ),
+    MetricFamily("warnings", "gauge", "Warnings that `status` shows now and that need an operator's attention."),
     MetricFamily(
         "http_requests_total",
         "counter",
-        "Requests that were answered, by method, template of the route and status.",
+        "Answered requests, by method, route template and status.",
         ("method", "route", "status"),
     ),
     MetricFamily(
         "http_request_duration_seconds",
         "histogram",
-        "Seconds until the answer to a request was ready; sending it is not in them.",
+        "Seconds until the response to a request was ready, without the time to send it.",
         ("method", "route"),
     ),
-    MetricFamily("http_requests_in_progress", "gauge", "Requests that are being answered now; this one is among them."),
-    MetricFamily("http_requests_waiting", "gauge", "Requests that have come and wait for a worker."),
-    MetricFamily("http_workers_busy", "gauge", "Workers that answer a request now."),
+    MetricFamily("http_requests_in_progress", "gauge", "Requests in progress, including this one."),
+    MetricFamily("http_requests_waiting", "gauge", "Requests that wait for a worker."),
+    MetricFamily("http_workers_busy", "gauge", "Workers that are answering a request."),
     MetricFamily("http_connections", "gauge", "Open connections, by listener: http or https.", ("listener",)),
-    MetricFamily("tls_handshakes_failed_total", "counter", "TLS handshakes that failed or were not done in time."),
+    MetricFamily("tls_handshakes_failed_total", "counter", "TLS handshakes that failed or timed out."),
     MetricFamily(
-        "certificate_not_after_timestamp_seconds", "gauge", "When the certificate of the HTTPS listener expires."
+        "certificate_not_after_timestamp_seconds", "gauge", "Time when the certificate of the HTTPS listener expires."
     ),
     MetricFamily(
         "login_failures_total",
         "counter",
-        "Attempts to get in that were refused: wrong (password, code or link), suspended, throttled or busy.",
+        "Rejected sign-in attempts, by reason: wrong (password, code or link), suspended, throttled or busy.",
         ("reason",),
     ),
-    MetricFamily("deliveries", "gauge", "Delivery operations that are queued, sending or uncertain now.", ("status",)),
+    MetricFamily(
+        "deliveries", "gauge", "Delivery operations that are queued, sending or uncertain now, by status.", ("status",)
+    ),
     MetricFamily(
         "deliveries_last_step_timestamp_seconds",
         "gauge",
-        "When the operation took its last step that is sending or uncertain now and has waited longest since.",
+        "Time of the last step of the operation that has been sending or uncertain for longest, by status.",
         ("status",),
     ),
     MetricFamily(
         "deliveries_settled_total",
         "counter",
-        "Delivery operations that came to an end or into doubt: succeeded, failed, uncertain or withdrawn.",
+        "Delivery operations that ended or became uncertain, by outcome: succeeded, failed, uncertain or withdrawn.",
         ("outcome",),
     ),
     MetricFamily(
-        "scheduled_next_due_timestamp_seconds", "gauge", "When the next scheduled send is due; absent: none waits."
+        "scheduled_next_due_timestamp_seconds",
+        "gauge",
+        "Time when the next scheduled message is due; absent if none is scheduled.",
     ),
-    MetricFamily("scheduled_held", "gauge", "1 while scheduled sends are held, else 0."),
+    MetricFamily("scheduled_held", "gauge", "1 while scheduled messages are on hold, otherwise 0."),
     MetricFamily("mailboxes", "gauge", "Mailboxes, by status.", ("status",)),
     MetricFamily(
         "mailbox_last_sync_timestamp_seconds",
         "gauge",
-        "When a mailbox was last in step with its server; absent: never yet.",
+        "Time of the last successful sync of a mailbox; absent if none.",
         ("mailbox",),
     ),
     MetricFamily(
-        "mailbox_messages", "gauge", "Messages in a mailbox's folders, as its server told last.", ("mailbox",)
+        "mailbox_messages", "gauge", "Messages in the folders of a mailbox, as its server last reported.", ("mailbox",)
     ),
     MetricFamily(
         "mailbox_bodies_missing",
         "gauge",
-        f"Messages whose text is still to be fetched and indexed; {MOST_MISSING}: that many or more.",
+        f"Messages whose body is not fetched and indexed yet; {MOST_MISSING} means that many or more.",
         ("mailbox",),
     ),
-    MetricFamily("store_size_bytes", "gauge", "Bytes that the store and its log take."),
-    MetricFamily("store_free_bytes", "gauge", "Bytes that are left on the store's disk."),
+    MetricFamily("store_size_bytes", "gauge", "Bytes that the store and its write-ahead log occupy."),
+    MetricFamily("store_free_bytes", "gauge", "Free bytes on the disk of the store."),
     MetricFamily(
         "backup_last_success_timestamp_seconds",
         "gauge",
-        "When the newest of the backups that are there was made; absent: there is none.",
+        "Time when the newest existing backup was made; absent if there is none.",
     ),
-    MetricFamily("backups_total", "counter", "Backups that were made, and daily ones that failed.", ("result",)),
+    MetricFamily(
+        "backups_total", "counter", "Backups that were made, and daily backups that failed, by result.", ("result",)
+    ),
     MetricFamily("members", "gauge", "Members, by status: active or suspended.", ("status",)),
-    MetricFamily("sessions", "gauge", "Sessions that are there; one that has expired goes with the next log-in."),
+    MetricFamily("sessions", "gauge", "Stored sessions; expired ones are deleted at the next sign-in."),
     MetricFamily("api_keys", "gauge", "API keys that are not revoked."),
-    MetricFamily("threads", "gauge", "Threads of the process."),
+    MetricFamily("threads", "gauge", "Threads in the process."),
 )
 
 

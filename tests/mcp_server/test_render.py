@@ -555,8 +555,8 @@ def test_it_is_measured_as_the_sdk_writes_it() -> None:
             QuotaReached(who="This key", most=5, window="an hour", setting="quota.sends", retry_after=60),
             {
                 "code": "too_many_attempts",
-                "message": "This key has reached its limit of 5 messages in an hour. Try again later, or ask the operator "
-                "to raise quota.sends. Wait 60 seconds.",
+                "message": "This key has reached its limit of 5 messages in an hour. Try again later, or ask the "
+                "operator to raise quota.sends. Wait 60 seconds.",
             },
         ),
         (Problem(), {"code": "internal_error", "message": INTERNAL_ERROR_TEXT}),

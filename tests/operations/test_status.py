@@ -67,7 +67,9 @@ def test_a_daily_backup_that_fails_is_told_until_one_is_made(timed: Appliance, c
     timed.daily_backup.run_once()
     assert ada.ask("GET", "/status").warnings == []
     clock.advance(3 * 86_400)
-    assert ada.ask("GET", "/status").warnings == ["The newest daily backup is 3 days old."]
+    assert ada.ask("GET", "/status").warnings == [
+        "The newest daily backup is 3 days old. Create one with `mailbox-appliance backup create`."
+    ]
 
 
 class Listener:
