@@ -1,13 +1,13 @@
-"""Safe access to mail for scripts, apps and assistants, from one encrypted file (docs/architecture.md: the map).
+"""A self-hosted email API for scripts, apps and AI agents, on one encrypted store (docs/architecture.md is the map).
 
-appliance     the one list in which all parts are made, started and stopped
+appliance     the list in which all parts are created, started and stopped
 clock         time, timestamps, retry delays
-concurrency   how many requests may wait for others, or compute, at once
+concurrency   limits on requests that wait for other servers or hash passwords
 errors        every error: its code, its family and its text
-events        what parts tell each other after a commit
+events        events that parts publish after a commit
 logs          log files and their lines
 metrics       counters for `/metrics`
-permissions   who reaches a mailbox, and what a role or a key may do
-settings      the table of settings, their values in force, the public URL
+permissions   access to mailboxes, and what a role or a key allows
+settings      the table of settings, their effective values, the public URL
 version       the release
 """

@@ -4,7 +4,7 @@ import sys
 
 from mailbox_appliance.system import ownership
 
-#: What the command line offers of the floors above it, named here so that nothing is imported before it is used.
+#: Implementations in higher layers that the command line uses, by name, so that each is imported only when needed.
 SERVICES = {
     "serve": "mailbox_appliance.service.main:serve",
     "setup_on_files": "mailbox_appliance.offline.store:setup_on_files",
@@ -38,7 +38,7 @@ SERVICES = {
     "demo": "mailbox_appliance.demo.run:main",
     "demo_servers": "mailbox_appliance.demo.servers:main",
 }
-#: The hidden command that `sync/parsers.py` starts in a bundle; nothing of the command line is loaded for it.
+#: The hidden command that `sync/parsers.py` starts in a bundle; it loads nothing of the command line.
 PARSE_MAIL = "parse-mail"
 
 
@@ -50,10 +50,10 @@ def main() -> None:
             from mailbox_appliance.sync import parse_child
 
             parse_child.main()
-        from mailbox_appliance.cli.main import run  # nothing is imported before it is needed
+        from mailbox_appliance.cli.main import run  # deferred, so that `parse-mail` does not load it
 
         code = run(sys.argv[1:], SERVICES)
-    except KeyboardInterrupt:  # amid imports; `run` tells of all others
+    except KeyboardInterrupt:  # during the imports; `run` handles all others
         code = 130
     sys.exit(code)
 

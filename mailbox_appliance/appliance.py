@@ -1,4 +1,4 @@
-"""The parts, assembled: all that an operation may use, made in one place, started in order, stopped in reverse."""
+"""The list of all parts that an operation can use: created in one place, started in order, stopped in reverse."""
 
 import threading
 import time
@@ -58,29 +58,29 @@ _SYNC_STOP_SECONDS = 2.0
 
 
 class HttpsControl(Protocol):
-    """Who serves offers HTTPS, as the settings and the files of the certificate say."""
+    """Controls the HTTPS listener of the service, by the settings and the certificate files."""
 
     @property
     def url(self) -> str | None:
-        """Where it answers, as this computer reaches it; None where HTTPS is not offered."""
+        """The HTTPS address for clients on this computer; None if HTTPS is off."""
 
     @property
     def trouble(self) -> str | None:
-        """What an operator should see to, as a sentence: it is asked for and not offered, or its files do not fit."""
+        """A warning for operators: HTTPS is enabled but not running, or its certificate files are not valid."""
 
     @property
     def certificate(self) -> "CertificateFacts | None":
-        """The certificate that clients see; None where HTTPS is not offered."""
+        """The certificate that clients see; None if HTTPS is off."""
 
     def apply(self) -> None:
-        """Open, move or close the listener as the settings say now, and take the certificate that is there now.
+        """Open, move or close the listener as the settings require, and load the current certificate.
 
-        What is under way on an old listener is still answered. Raises HttpsNotOffered; then all is as it was.
+        Requests in progress on an old listener are still answered. Raises HttpsNotOffered; then nothing has changed.
         """
 
 
 class Appliance:
-    """An open store and those who work on it."""
+    """An open store and the parts that work on it."""
 
     def __init__(
         self,
@@ -92,40 +92,41 @@ class Appliance:
         passphrase: str | None = None,
         store: Store | None = None,
     ) -> None:
-        """Open the store of a data directory; nothing works yet. The key may lie elsewhere. Raises StoreUnusable.
+        """Open the store of a data directory without starting any work. Raises StoreUnusable.
 
-        `passphrase`: of the key, where it is locked by one. `oauth_apps`: those that the environment gives, which rule
-        over what is stored. `store`: where it is open already.
+        `key_file`: the key, if it is not in the data directory. `passphrase`: of the key, if it is protected by one.
+        `oauth_apps`: applications from the environment, which override stored ones. `store`: the store, if it is
+        already open.
         """
         prepare_types()
         self.folder = folder
         self.environment_oauth_apps: EnvironmentApps = oauth_apps or {}
-        #: Where the appliance answers on its own computer; the one who listens says so.
+        #: The address of the appliance on its own computer; the service sets it when it listens.
         self.local_url = "http://127.0.0.1:8025"
-        #: Shows that somebody on this computer is its operator; new at each start, None where nobody serves.
+        #: Proves that a local caller is the operator. New at each start; None if nothing serves.
         self.operator_secret: str | None = None
-        #: What takes long is done one at a time.
+        #: Runs one maintenance task at a time.
         self.exclusive_job = ExclusiveJob()
-        #: Who serves lets a prepared restore take this one's place, on behalf of somebody; None where nobody serves.
+        #: Replaces this appliance by a prepared restore, on behalf of an actor; None if nothing serves.
         self.start_restore: Callable[[PreparedRestore, Actor], None] | None = None
-        #: The HTTPS listener; None where nobody serves.
+        #: The HTTPS listener; None if nothing serves.
         self.https: HttpsControl | None = None
         self.settings = settings or settings_table.load(environment={})
         self.clock = clock or SystemClock()
         self.events = Events()
         self.counters = Counters(self.events)
         self.store = store or Store.open(folder, self.clock, key_file, passphrase=passphrase)
-        #: Held from storing a change of settings until it has taken effect, or was put back: one at a time.
+        #: Held from storing a change of settings until it has taken effect or was reverted: one change at a time.
         self.settings_lock = threading.RLock()
         self._load_stored_settings()
         self.store.cleaner.get_limits = self._cleanup_limits
-        #: What every connection to a mailbox's servers is opened with.
+        #: Opens every connection to the servers of a mailbox.
         self.logins = Logins(self.store, self.settings, self.clock, self.environment_oauth_apps)
-        #: Sign-ins at providers that somebody has begun.
+        #: Provider sign-ins in progress.
         self.flows = Flows(self.logins, self.clock)
         sending = SendingContext(self.store, self.logins, self.settings, self.events, self.clock)
         self.sender = Sender(sending)
-        #: Calls of other servers that requests wait for.
+        #: Calls to other servers that requests wait for.
         self.calls = RemoteCalls()
         self.connections = Connections(self.logins, self.settings, self.calls)
         self.events.subscribe(AccountRemoved, lambda event: self.connections.drop(event.account_id))
@@ -133,7 +134,7 @@ class Appliance:
         self.events.subscribe(AccountReconnected, lambda event: self.connections.drop(event.account_id))
         self.attachment_fetcher = AttachmentFetcher(self.store, self.connections, self.settings, self.events)
         workers, waiting = (self.settings.number(f"server.{name}") for name in ("workers", "waiting_workers"))
-        #: Reads HTML for requests. Half of the workers may read bodies; of these, one is always quick.
+        #: Reads HTML for requests. At most half of the workers read bodies, and one of these always handles short ones.
         self.html_readers = HtmlReaders(workers // 2 - 1)
         self.body_fetcher = BodyFetcher(
             self.store, self.connections, self.attachment_fetcher, self.html_readers.for_request
@@ -158,11 +159,11 @@ class Appliance:
         )
         self.sync = Supervisor(self.store, self.logins, self.settings, self.events, self.clock)
         self.started_at = self.clock.monotonic()
-        #: Which requests may wait, so that reading is never held up.
+        #: Limits the requests that wait, so that reading is never delayed.
         self.worker_limits = WorkerLimits(workers, waiting)
 
     def apply_stored_settings(self) -> None:
-        """Let what was stored of settings take effect, after it is committed. Raises HttpsNotOffered."""
+        """Apply settings that were stored and committed. Raises HttpsNotOffered."""
         with self.settings_lock:
             before = self.settings.values
             self._load_stored_settings()
@@ -182,7 +183,7 @@ class Appliance:
             self.https.apply()
 
     def apply_configuration(self, loaded: Settings) -> tuple[str, ...]:
-        """Let a config.toml that was read again take effect; answers the settings that wait for the next start.
+        """Apply a config.toml that was read again; return the settings that take effect only at the next start.
 
         Raises HttpsNotOffered.
         """
@@ -200,7 +201,7 @@ class Appliance:
         self.settings.use_stored(self.store.stored_settings.get_all())
 
     def start(self) -> None:
-        """Look after the store, take up interrupted sends and what is due, then bring mail in."""
+        """Start cleanup of the store, interrupted sends, scheduled messages, the periodic jobs, then sync."""
         self.store.cleaner.start()
         self.sender.start()
         self.scheduler.start()
@@ -209,12 +210,12 @@ class Appliance:
         self.sync.start()
 
     def stop_sending(self) -> None:
-        """Begin to send nothing more, and let every request that waits for a send answer with what is known now."""
+        """Start no further sends, and let requests that wait for a send answer with the current status."""
         self.scheduler.release()
         self.sender.release()
 
     def abort_requests(self) -> None:
-        """Have every request that waits for other servers, or works long, answer soon that the appliance is stopped."""
+        """Make requests that wait for other servers or for maintenance answer soon that the appliance is stopping."""
         self.stop_sending()
         self.daily_backup.stop(0)
         self.exclusive_job.cancel()
@@ -222,12 +223,12 @@ class Appliance:
         self.connections.abort_all()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop working and close the store."""
+        """Stop all work and close the store."""
         self.stop_workers(timeout)
         self.store.close()
 
     def stop_workers(self, timeout: float = 5.0) -> None:
-        """Stop working for good, within some such seconds; the store stays open."""
+        """Stop all work permanently, within about `timeout` seconds; the store stays open."""
         self.stop_sending()
         until = time.monotonic() + timeout
         self.html_readers.close()
@@ -240,29 +241,30 @@ class Appliance:
 
     @property
     def public_url(self) -> str:
-        """Where others reach the appliance, for links that are sent to them; never taken from a request.
+        """The base URL for links that are sent to people; never taken from a request.
 
-        As the operator says; else where HTTPS is offered to other computers; else where this one reaches it.
+        It is the setting `server.public_url`, else the HTTPS address if HTTPS serves other computers, else the local
+        address.
         """
         offered = self.https and self.https.url
         by_https = settings.public_https_url(self.settings, urlsplit(offered).port) if offered else None
         return self.settings.text("server.public_url").rstrip("/") or by_https or self.local_url
 
     def url_for(self, *, is_local: bool) -> str:
-        """Where the browser of somebody reaches it who asks from this computer, or from another one."""
+        """Return the base URL for a browser on this computer (`is_local`) or on another one."""
         is_given = self.settings.text("server.public_url")
         return self.local_url if is_local and not is_given else self.public_url
 
     def io_slot(self) -> AbstractContextManager[bool]:
-        """One of the few places for requests that wait for other servers, so that reading is never held up.
+        """Yield whether the caller holds one of the few slots for requests that wait for other servers.
 
-        Gives False where all are taken; the caller must not wait then.
+        If all slots are taken it is False, and the caller must not wait. So reading is never delayed.
         """
         return self.worker_limits.slot_for_io()
 
     @contextmanager
     def require_io_slot(self) -> Iterator[None]:
-        """As `io_slot`, for what cannot be done without waiting. Raises ServersBusy where all are taken."""
+        """Hold a slot as `io_slot` does, for work that cannot avoid waiting. Raises ServersBusy if all are taken."""
         with self.io_slot() as has_place:
             if not has_place:
                 raise ServersBusy(retry_after=_RETRY_AFTER)
@@ -270,9 +272,9 @@ class Appliance:
 
     @contextmanager
     def exclusive_work(self, work: str) -> Iterator[Progress]:
-        """As `ExclusiveJob.run`, for a request that waits for it: the request takes an I/O slot as well.
+        """Run maintenance like `ExclusiveJob.run`, for a request that waits for it and so also holds an I/O slot.
 
-        Raises StoreAtWork, and WorkersBusy where all slots are taken.
+        Raises StoreAtWork, and WorkersBusy if all slots are taken.
         """
         with self.exclusive_job.run(work) as progress, self.io_slot() as has_place:
             if not has_place:
@@ -281,10 +283,10 @@ class Appliance:
 
     @contextmanager
     def hashing_slot(self, *, is_local: bool) -> Iterator[None]:
-        """One of the few places for requests that wait for a password to be hashed, so that reading is never held up.
+        """Hold one of the few slots for requests that hash a password, so that reading is never delayed.
 
-        One of them is for this computer only, whose own wait. From elsewhere a few do, for a second at most.
-        Raises LogInsBusy for the others.
+        One slot is reserved for this computer, whose requests wait as long as needed. A few remote requests wait for at
+        most one second; the others raise LogInsBusy.
         """
         with self.worker_limits.slot_for_hashing(is_local=is_local) as has_place:
             if not has_place:

@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from. It is passed in, so that a test can set it."""
+    """A source of time, passed in so that tests can set it."""
 
     def now(self) -> datetime:
-        """The wall-clock time, aware, in UTC. It may jump."""
+        """Return the wall-clock time in UTC, timezone-aware. It can jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow, for measuring how long something took."""
+        """Return seconds that never decrease, for measuring durations."""
         ...
 
 
@@ -30,16 +30,16 @@ class SystemClock:
 
 
 def to_timestamp(moment: datetime) -> str:
-    """A moment as `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds, so that text order is time order."""
-    # Not strftime: its %Y has no leading zeros on every system, and mail comes with any year.
+    """Return `2026-01-31T12:00:00.000Z` (RFC 3339), cut to milliseconds, so that text order is time order."""
+    # strftime is not used: its %Y has no leading zeros on every system, and mail has dates in any year.
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return utc.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def from_timestamp(text: str) -> datetime:
-    """The moment that an RFC 3339 date-time names, aware, in UTC.
+    """Return the moment of an RFC 3339 date-time, timezone-aware, in UTC.
 
-    Raises ValueError where the text is no date-time or has no offset.
+    Raises ValueError if the text is not a date-time or has no offset.
     """
     moment = datetime.fromisoformat(text.upper())  # RFC 3339 5.6: t and z may be lower case
     if moment.tzinfo is None:
@@ -51,12 +51,12 @@ def from_timestamp(text: str) -> datetime:
 
 
 def to_millis(moment: datetime) -> int:
-    """Milliseconds since 1970-01-01T00:00Z."""
+    """Return milliseconds since 1970-01-01T00:00Z."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def from_millis(millis: int) -> datetime:
-    """The moment that lies so many milliseconds after 1970-01-01T00:00Z."""
+    """Return the moment that is `millis` milliseconds after 1970-01-01T00:00Z."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
 
 
@@ -64,9 +64,10 @@ def from_millis(millis: int) -> datetime:
 
 
 def backoff_delays(first: float, longest: float, *, factor: float = 2.0, jitter: float = 0.2) -> Iterator[float]:
-    """Seconds to wait before each next try: growing from `first` to `longest`, each varied by up to `jitter` of itself.
+    """Yield the seconds to wait before each retry: growing from `first` to `longest`, each varied by up to `jitter` of
+    itself.
 
-    The variation keeps many mailboxes of one server from knocking at the same moment.
+    The variation keeps many mailboxes of one server from connecting at the same moment.
     """
     wait = first
     while True:
@@ -75,5 +76,8 @@ def backoff_delays(first: float, longest: float, *, factor: float = 2.0, jitter:
 
 
 def retry_delay(attempts: int, first: float, longest: float, *, factor: float = 2.0) -> float:
-    """Seconds to wait after so many failed tries (1 is the first), without variation: what a stored schedule needs."""
+    """Return the seconds to wait after this many failed attempts (1 is the first), without variation.
+
+    Stored schedules need the same value each time.
+    """
     return float(min(longest, first * factor ** min(max(0, attempts - 1), 64)))

@@ -1,6 +1,6 @@
 """Limits on requests that hold a worker while they wait, so that at least one worker is left for reading.
 
-of 8 workers   4 wait for other servers; while these are free, remote log-ins wait there for a place to hash
+of 8 workers   4 wait for other servers; while these are free, remote sign-ins wait there for a hashing slot
                3 hash passwords, one of them for this computer only
                1 or more read
 """
@@ -10,34 +10,34 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Log-ins from elsewhere that wait to be hashed, whatever else is free: each waits for some hundredths of a second.
+# Remote sign-ins that may wait to be hashed, even if more workers are free. A hash takes some hundredths of a second.
 _MAX_QUEUED = 4
-#: Seconds for which one of them waits at most.
+#: Seconds for which a remote sign-in waits at most.
 HASHING_WAIT_SECONDS = 1.0
 
 
 class WorkerLimits:
-    """Counts who holds a worker, and says who may."""
+    """Counts the requests that hold a worker while they wait, and limits them."""
 
     def __init__(self, workers: int, waiting: int, patience: float = HASHING_WAIT_SECONDS) -> None:
-        # One at least is left for reading, whatever the settings say.
+        # At least one worker is left for reading, whatever the settings are.
         self._most_waiting = min(waiting, workers - 1)
-        # Beside those that wait for servers there is one left for reading still.
+        # One more is left for reading beside those that wait for servers.
         self._most_hashing = max(1, workers - waiting - 1)
-        # Nor does a crowd from elsewhere keep out who sits at this computer.
+        # A burst of remote sign-ins must not block a sign-in on this computer.
         self._most_remote = max(1, self._most_hashing - 1)
         self.patience = patience
         self._changed = threading.Condition()
-        #: How many requests wait for other servers now.
+        #: The number of requests that wait for other servers now.
         self.waiting = 0
         self._hashing = self._hashing_remote = self._queued_local = 0
         self._queue: deque[object] = deque()
 
     @contextmanager
     def slot_for_io(self) -> Iterator[bool]:
-        """A place of those that wait for other servers; False where all are taken.
+        """Yield whether the caller holds a slot for waiting for other servers; False if all are taken.
 
-        A log-in that waits there for hashing gives way to it.
+        A sign-in that waits for hashing gives its worker up for it.
         """
         with self._changed:
             has_place = self.waiting < self._most_waiting
@@ -51,7 +51,7 @@ class WorkerLimits:
 
     @contextmanager
     def slot_for_hashing(self, *, is_local: bool) -> Iterator[bool]:
-        """A place of those that hash a password; False for one from elsewhere who would wait for too long."""
+        """Yield whether the caller holds a slot for hashing; False for a remote caller who would wait too long."""
         has_place = self._wait_as_local() if is_local else self._wait_as_remote()
         try:
             yield has_place
@@ -63,10 +63,10 @@ class WorkerLimits:
                     self._changed.notify_all()
 
     def _wait_as_local(self) -> bool:
-        # Who knows no password does not come by often from here, and is refused soon.
+        # Local callers without a password are rare and are refused quickly, so they may wait without a limit.
         with self._changed:
             self._queued_local += 1
-            self._changed.notify_all()  # somebody from elsewhere gives way, if it must be
+            self._changed.notify_all()  # a remote caller gives way if needed
             self._changed.wait_for(lambda: self._hashing < self._most_hashing)
             self._queued_local -= 1
             self._hashing += 1
@@ -81,7 +81,7 @@ class WorkerLimits:
             self._queue.remove(ticket)
             self._hashing += has_place
             self._hashing_remote += has_place
-            self._changed.notify_all()  # somebody else is the next one now
+            self._changed.notify_all()  # another caller is next now
         return has_place
 
     def _is_next(self, ticket: object) -> bool:
@@ -89,6 +89,8 @@ class WorkerLimits:
         return is_free and self._queue[0] is ticket
 
     def _must_give_way(self, ticket: object) -> bool:
-        """Those who came last give way: to requests that wait for servers, and to this computer's log-ins."""
+        """Whether this remote caller must stop waiting, for requests to other servers or for local sign-ins; the last
+        comes first.
+        """
         room = min(_MAX_QUEUED, self._most_waiting - self.waiting - self._queued_local)
         return self._queue.index(ticket) >= room

@@ -80,7 +80,7 @@ class MessageTooLarge(Invalid):
 
 
 class AccessRefused(Invalid):
-    """{reason}"""  # by a provider, or by a mailbox's servers; what to do is said
+    """{reason}"""  # from a provider or a mailbox's servers; it names the next step
 
     code = "invalid_request"
 
@@ -485,7 +485,7 @@ class CertificateUnusable(StoreUnusable):
 
     code = "certificate_unusable"
 
-    #: A place outside the data directory that it is about, for the log: members are told the message.
+    #: A path outside the data directory, for the log only: members can read the message.
     where = ""
 
 

@@ -1,4 +1,4 @@
-"""Events: values passed to listeners after the commit that made them true."""
+"""Events: values that are passed to listeners after the commit that made them true."""
 
 import logging
 import threading
@@ -13,12 +13,12 @@ E = TypeVar("E", bound="Event")
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is already so; listeners cannot undo it."""
+    """Something that has already happened; listeners cannot undo it."""
 
 
 @dataclass(frozen=True)
 class DeliveryPhaseEntered(Event):
-    """A delivery operation entered a phase; the next act has not been taken yet."""
+    """A delivery operation entered a phase; the step that follows has not been taken yet."""
 
     operation_id: str
     phase: str
@@ -26,7 +26,7 @@ class DeliveryPhaseEntered(Event):
 
 @dataclass(frozen=True)
 class DeliveryScheduled(Event):
-    """A scheduled send was accepted, and waits for its time."""
+    """A scheduled message was accepted and waits for its time."""
 
     operation_id: str
     account_id: str
@@ -34,7 +34,7 @@ class DeliveryScheduled(Event):
 
 @dataclass(frozen=True)
 class DeliverySettled(Event):
-    """A delivery operation was given a new status, or was withdrawn (status `withdrawn`)."""
+    """A delivery operation got a new status, or was withdrawn (status `withdrawn`)."""
 
     operation_id: str
     account_id: str
@@ -50,21 +50,21 @@ class AccountAdded(Event):
 
 @dataclass(frozen=True)
 class AccountReconnected(Event):
-    """A mailbox's servers are reached in another way from now on, or a login that had failed is good again."""
+    """The servers or credentials of a mailbox changed, or a login that had failed works again."""
 
     account_id: str
 
 
 @dataclass(frozen=True)
 class AccountRemoved(Event):
-    """A mailbox was removed, with all that was mirrored of it."""
+    """A mailbox was removed, with everything that was mirrored of it."""
 
     account_id: str
 
 
 @dataclass(frozen=True)
 class FolderWritten(Event):
-    """We wrote to a folder on the server, so its mirror should be caught up now."""
+    """The appliance wrote to a folder on the server, so the folder should be synced now."""
 
     account_id: str
     path: str
@@ -80,41 +80,41 @@ class MessageArrived(Event):
 
 @dataclass(frozen=True)
 class BackupFinished(Event):
-    """A backup was made, read back and found good."""
+    """A backup was made and verified by reading it back."""
 
     backup_id: str
 
 
 @dataclass(frozen=True)
 class BackupFailed(Event):
-    """A daily backup could not be made."""
+    """A daily backup failed."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class LargeWorkEnded(Event):
-    """Something that needed much memory is over: a large message or file went through."""
+    """Work that needed much memory ended: a large message or file was processed."""
 
 
 class Events:
-    """A switchboard: listeners are called in the publisher's thread, in the order in which they subscribed."""
+    """Passes events to listeners, in the publisher's thread and in the order of subscription."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[type[Event], list[Callable[[Any], None]]] = defaultdict(list)
 
     def subscribe(self, kind: type[E], listener: Callable[[E], None]) -> None:
-        """Call the listener with every event of exactly this kind from now on."""
+        """Call the listener with every later event of exactly this kind."""
         with self._lock:
             self._listeners[kind].append(listener)
 
     def publish(self, event: Event) -> None:
-        """Tell every listener; one that fails is logged and keeps nobody else from hearing."""
+        """Call every listener. A listener that fails is logged, and the others are still called."""
         with self._lock:
             listeners = tuple(self._listeners[type(event)])
         for listener in listeners:
             try:
                 listener(event)
-            except Exception:  # a listener's fault must not become the publisher's
+            except Exception:  # a listener's failure must not become the publisher's
                 log.exception("listener_failed", extra={"kind": type(event).__name__})

@@ -5,16 +5,16 @@ from collections import defaultdict
 
 from mailbox_appliance.events import BackupFailed, BackupFinished, DeliverySettled, Events
 
-#: The ends of a delivery operation that are counted; one that waits again has none yet.
+#: The outcomes of a delivery operation that are counted; one that is queued again has none yet.
 COUNTED_OUTCOMES = frozenset({"succeeded", "failed", "uncertain", "withdrawn"})
 
 Labels = tuple[tuple[str, str], ...]
 
 
 class Counters:
-    """Counters that begin at 0 with each appliance. Labels come from us alone: no address, no name, nothing typed in.
+    """Counters that start at 0 with each appliance. May be used from any thread.
 
-    May be used from any thread.
+    Labels never hold an address, a name or other input.
     """
 
     def __init__(self, events: Events) -> None:
@@ -25,13 +25,13 @@ class Counters:
         events.subscribe(BackupFailed, lambda _: self.increment("backups", result="failed"))
 
     def increment(self, name: str, **labels: str) -> None:
-        """One more of these."""
+        """Add one to the counter with these labels."""
         key = name, tuple(labels.items())
         with self._lock:
             self._counts[key] += 1
 
     def values(self, name: str) -> dict[Labels, int]:
-        """How many there were of these, by their labels; those that never were are left out."""
+        """Return the counts of a counter by its labels, without those that are 0."""
         with self._lock:
             return {labels: count for (known, labels), count in self._counts.items() if known == name}
 

@@ -1,4 +1,4 @@
-"""Who may do what: worked out anew for every request, from the credential, its owner's role and mailboxes."""
+"""Permissions, computed for every request from the credential, its owner's role and the owner's mailboxes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,20 +12,21 @@ from mailbox_appliance.store.credentials import FoundCredential
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
-#: What a key's limit to mailboxes bounds: mail, and the settings of mailboxes.
+#: The capabilities that a key's limit to mailboxes restricts: mail, and the settings of mailboxes.
 _IN_MAILBOXES = MAIL_CAPABILITIES | {Capability.ADMIN_ACCOUNTS}
 
 
 def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
-    """What a credential may do now: what its member may, and of that what a key stores."""
+    """Return what a credential allows now: all that its member may do, for a key limited to its stored capabilities."""
     members = MAIL_CAPABILITIES | (ADMIN_CAPABILITIES if found.member.role == "admin" else frozenset())
     return members if found.kind == "session" else members.intersection(found.capabilities)
 
 
 def require_account(store: "Store", found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
-    """The mailbox, if this credential reaches it. Raises NotFound, so that nobody learns what others have.
+    """Return the mailbox if this credential has access to it. Raises NotFound, which does not reveal that it exists.
 
-    `everywhere`: whoever has the mailbox, as administrators do who look after its settings. A key's own limit holds.
+    `everywhere`: return it whoever owns it, for administrators who manage its settings. A key's own limit still
+    applies.
     """
     if found.account_ids is not None and account_id not in found.account_ids:
         raise NotFound(what="mailbox")
@@ -38,13 +39,13 @@ def require_account(store: "Store", found: FoundCredential, account_id: str, *, 
 
 
 def reachable_accounts(store: "Store", found: FoundCredential) -> tuple[Account, ...]:
-    """Every mailbox that this credential reaches."""
+    """Return every mailbox that this credential has access to."""
     accounts = store.accounts.list_reachable(found.member.id)
     return tuple(a for a in accounts if found.account_ids is None or a.id in found.account_ids)
 
 
 def may_send_now(store: "Store", account_id: str, credential_id: str, member_id: str) -> bool:
-    """Whether the one who asked for a send earlier may still send from this mailbox."""
+    """Whether the caller of an earlier send may still send from this mailbox."""
     found = store.credentials.find_by_id(credential_id, member_id)
     if found is None or found.member.status != "active":
         return False
@@ -54,20 +55,22 @@ def may_send_now(store: "Store", account_id: str, credential_id: str, member_id:
 
 
 def require_capability(held: frozenset[Capability], needed: tuple[Capability, ...]) -> None:
-    """Raises Denied, naming the capability, unless one of the needed ones is held."""
+    """Raise Denied, naming the capabilities, unless one of the needed ones is held."""
     if needed and not held.intersection(needed):
         names = " or ".join(needed)
         raise Denied(reason=f"{names} is required.", details=(Detail("capability", names),))
 
 
 def require_role(member: Member, role: Role) -> None:
-    """Raises Denied unless the member has this role now."""
+    """Raise Denied unless the member has this role now."""
     if member.role != role:
         raise Denied(reason=f"only an {role} can do this.", details=(Detail("role", role),))
 
 
 def require_unlimited(found: FoundCredential) -> None:
-    """Raises Denied for an API key with a limit to mailboxes: what is no mailbox, or not there yet, lies beyond it."""
+    """Raise Denied for an API key with a limit to mailboxes, since OAuth applications and new mailboxes are outside the
+    limit.
+    """
     if found.account_ids is not None:
         reason = (
             "an API key that is limited to some mailboxes can neither create mailboxes nor manage OAuth applications."
@@ -76,9 +79,9 @@ def require_unlimited(found: FoundCredential) -> None:
 
 
 def require_may_change_admins(found: FoundCredential, *roles: Role) -> None:
-    """Raises Denied where an API key is about to touch an admin, or to make one: `roles` are those concerned.
+    """Raise Denied if an API key would change or create an administrator. `roles`: the roles concerned.
 
-    Whatever a key holds, nobody comes by an administrator's rights through it.
+    No capability of a key is an exception, so nobody can become an administrator through a key.
     """
     if found.kind == "api_key" and "admin" in roles:
         reason = "an API key can neither create nor change an administrator. Use a session instead."
@@ -87,9 +90,9 @@ def require_may_change_admins(found: FoundCredential, *roles: Role) -> None:
 
 @dataclass(frozen=True)
 class KeyRights:
-    """What a key allows: its capabilities, in which mailboxes (None: in all that its owner reaches).
+    """The rights of a key: its capabilities, and its mailboxes (None: all that its owner has access to).
 
-    `is_made_by_owner`: nobody but the owner was ever shown its token.
+    `is_made_by_owner`: nobody but the owner has been shown its token.
     """
 
     capabilities: frozenset[Capability]
@@ -97,7 +100,7 @@ class KeyRights:
     is_made_by_owner: bool = True
 
     def holds(self, capability: Capability, account_ids: frozenset[str] | None) -> bool:
-        """Whether it allows this in all of these mailboxes."""
+        """Whether the key allows this in all of these mailboxes."""
         if capability not in self.capabilities:
             return False
         return self.account_ids is None or (account_ids is not None and account_ids <= self.account_ids)
@@ -106,11 +109,11 @@ class KeyRights:
 def require_grantable(
     found: FoundCredential, held: frozenset[Capability], *, owner_id: str, before: KeyRights | None, after: KeyRights
 ) -> None:
-    """Raises Denied where a key would be given more than the one who asks holds: `held`, as a request may do now.
+    """Raise Denied if a key would get more rights than the caller holds now (`held`).
 
-    What the key has `before` may stay. Mail rights are a member's own: nobody else adds any to their keys, not an
-    administrator either, and a key whose token somebody else was shown never gets them. Whatever an API key gives holds
-    in no mailbox beyond its own.
+    Rights that the key has `before` may stay. Only a member adds mail capabilities to their own keys, not even an
+    administrator can, and a key whose token another person was shown never gets them. An API key grants rights only in
+    its own mailboxes.
     """
     had, scope = before or KeyRights(frozenset(), frozenset()), after.account_ids
     _require_all(after.capabilities - had.capabilities, held)
@@ -141,7 +144,7 @@ def _capability_denied(capabilities: Iterable[Capability], reason: str) -> None:
 
 
 def require_owner(account: Account, member_id: str) -> None:
-    """Raises Denied unless the member owns the mailbox."""
+    """Raise Denied unless the member owns the mailbox."""
     if account.owner_member_id != member_id:
         raise Denied(
             reason="only the owner of the mailbox can do this.", details=(Detail("owner", account.owner_member_id),)

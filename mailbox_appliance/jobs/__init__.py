@@ -1,8 +1,8 @@
-"""Periodic work while the service runs, each job on a thread of its own. No request waits for any of it.
+"""Periodic work while the service runs, each job on a thread of its own. Requests never wait for it.
 
 daily_backup       the daily backup, and a warning about low disk space
-licence_check      asks the issuer whether the licence is still valid
-memory_trim        gives memory back to the system after large work
-periodic           the thread that runs a task again and again
-sender_addresses   asks providers what their mailboxes may send as
+licence_check      confirms the license with its issuer
+memory_trim        returns memory to the system after large work
+periodic           the thread that runs a task repeatedly
+sender_addresses   fetches the addresses that mailboxes may send from
 """

@@ -1,7 +1,7 @@
 """The daily backup (retried each hour; old ones are removed), and a warning about low disk space.
 
-The backups themselves tell when the last one was made. One from the future does not count: the clock was wrong then, or
-is wrong now. The first look is a minute after the start, so that the start is not held up.
+The existing backups show when the last one was made. A backup from the future does not count: the clock was wrong then
+or is wrong now. The first check comes a minute after the start, so that it does not slow the start down.
 """
 
 import logging
@@ -22,13 +22,13 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-_EVERY = 60.0  # seconds between two looks at the clock
+_EVERY = 60.0  # seconds between two checks of the clock
 _RETRY_SECONDS = 3600.0
 _DAY, _STALE = timedelta(hours=24), timedelta(hours=48)
 
 
 class DailyBackup:
-    """Works on a thread of its own."""
+    """Makes the daily backup on a thread of its own."""
 
     def __init__(self, store: Store, settings: Settings, events: Events, clock: Clock, job: ExclusiveJob) -> None:
         self._store, self._settings, self._events, self._clock = store, settings, events, clock
@@ -39,15 +39,15 @@ class DailyBackup:
         self._newest: datetime | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Stop making backups, and give up one that is under way."""
+        """Stop making backups, and abort one that is in progress."""
         self._task.stop(timeout)
 
     def warning(self) -> str | None:
-        """What an operator should be told, as a sentence: the last one failed, or is too old. None: nothing."""
+        """Return a warning for operators if the last daily backup failed or is too old, otherwise None."""
         if not self._settings.flag("backup.daily"):
             return None
         if (failed := self._failed) is not None:
@@ -61,8 +61,9 @@ class DailyBackup:
         )
 
     def run_once(self) -> None:
-        """Make a backup, if it is time to."""
-        if not self._settings.flag("backup.daily") or not self._store.members.has_any():  # there is nothing to lose yet
+        """Make a backup if one is due."""
+        # a new appliance has no data to lose
+        if not self._settings.flag("backup.daily") or not self._store.members.has_any():
             self._failed = None
             return
         self._newest = self._last_daily_backup()
@@ -122,7 +123,7 @@ class DailyBackup:
 
 
 class DiskSpaceWatch:
-    """Watches on a thread of its own."""
+    """Checks the free disk space on a thread of its own."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
@@ -130,15 +131,17 @@ class DiskSpaceWatch:
         self._is_low = False
 
     def start(self) -> None:
-        """Begin with a look at once."""
+        """Start the thread; the first check is immediate."""
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Look once. What has begun ends only when there is a tenth more room, so that it is not told over and over."""
+        """Check once. A warning ends only when free space exceeds the limit by a tenth, so that it is not logged
+        repeatedly.
+        """
         low = self._settings.number("store.low_space_mib")
         file, facts = self._store.folder / DATABASE_FILE, {"free_bytes": self._store.free_bytes}
         if not self._is_low and (warning := files.low_room_warning(file, low)):

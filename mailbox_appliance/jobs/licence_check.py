@@ -1,7 +1,7 @@
-"""Has the licence confirmed by its issuer every day, and again after an hour where that fails.
+"""Confirms the license with its issuer every day, and again after an hour if that fails.
 
-The result is stored with the licence, so that a restart changes nothing. A licence that was replaced while the issuer
-was asked is left as it is. If the issuer says no, that counts as no answer: people get the same days to mend it.
+The result is stored with the license, so a restart changes nothing. A license that was replaced during the request is
+left unchanged. A denial by the issuer counts as no confirmation: the same grace period applies.
 """
 
 import logging
@@ -19,27 +19,27 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-_EVERY = 60.0  # seconds between two looks at the clock
+_EVERY = 60.0  # seconds between two checks of the clock
 
 
 class LicenceCheck:
-    """Asks on a thread of its own; there is none where licences are not confirmed online."""
+    """Asks the issuer on a thread of its own; there is no thread if licenses are not confirmed online."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store, self._settings, self._clock = store, settings, clock
         self._task = PeriodicTask("licence", self.run_once, _EVERY)
 
     def start(self) -> None:
-        """Begin, where there is somebody to ask."""
+        """Start the thread if an address for confirmations is set."""
         if licence.verify_url(self._settings):
             self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Ask no more; an answer that is awaited is given up after so many seconds."""
+        """Stop asking; a request in progress is abandoned after `timeout` seconds."""
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Ask the issuer, if it is time to, and note what came of it."""
+        """Ask the issuer if it is time to, and record the result."""
         found = licence.load_installed(self._store.stored_settings.find(licence.STORED_AS))
         if found is None or not self._is_due(found):
             return

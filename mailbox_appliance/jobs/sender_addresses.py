@@ -1,7 +1,7 @@
-"""Asks providers what their mailboxes may send as: when one is connected, at the start, and every day.
+"""Asks providers which addresses their mailboxes may send from: on connecting, at the start, and every day.
 
-A provider that does not tell, or cannot now, changes nothing: what it told before holds, and it is asked again in an
-hour. Nobody waits for it, and nothing of a mailbox depends on it but the addresses that its mail may be from.
+If a provider does not answer, the earlier addresses stay valid, and it is asked again in an hour. No request waits for
+it, and nothing but the allowed sender addresses of a mailbox depends on it.
 """
 
 import logging
@@ -17,13 +17,13 @@ from mailbox_appliance.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which a provider is asked again: after an answer, and without one.
+#: Seconds until a provider is asked again: after an answer, and after a failure.
 EVERY, AGAIN = 24 * 3600.0, 3600.0
 _LOOK = 60.0
 
 
 class SenderAddressRefresher:
-    """Asks on a thread of its own."""
+    """Asks providers on a thread of its own."""
 
     def __init__(self, store: Store, logins: Logins, events: Events, clock: Clock) -> None:
         self._store, self._logins, self._clock = store, logins, clock
@@ -35,15 +35,15 @@ class SenderAddressRefresher:
         events.subscribe(AccountRemoved, lambda event: self._forget(event.account_id))
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._task.start()
 
     def stop(self, timeout: float) -> None:
-        """Ask no more; an answer that is awaited is given up after so many seconds."""
+        """Stop asking; a request in progress is abandoned after `timeout` seconds."""
         self._task.stop(timeout)
 
     def run_once(self) -> None:
-        """Ask for those mailboxes whose time has come; one look at a time."""
+        """Ask for the mailboxes that are due; only one run at a time."""
         with self._running:
             for account_id in self._store.sender_addresses.list_accounts():
                 if self._task.is_stopping:
@@ -54,7 +54,7 @@ class SenderAddressRefresher:
                     self._reschedule(account_id, expected, seconds)
 
     def _ask_provider(self, account_id: str) -> bool:
-        """Whether the provider has told."""
+        """Store the addresses that the provider reports; return whether it answered."""
         try:
             told = self._logins.fetch_sender_addresses(account_id)
         except NotFound:
@@ -72,7 +72,7 @@ class SenderAddressRefresher:
             return self._next_at.setdefault(account_id, 0.0)
 
     def _reschedule(self, account_id: str, expected: float, seconds: float) -> None:
-        """Ask again later, unless something has come up while the answer was awaited."""
+        """Ask again later, unless the schedule changed while the answer was awaited."""
         with self._lock:
             if self._next_at.get(account_id) == expected:
                 self._next_at[account_id] = self._clock.monotonic() + seconds

@@ -1,11 +1,11 @@
-"""What a licence says, and whether it holds: rules from values to values. No network, no store.
+"""License terms and their validity: rules from values to values, without network or store.
 
-A licence token is a JWS in compact form (RFC 7515 7.1), signed with Ed25519 (`EdDSA`, RFC 8037 3.1), whose payload is
-`{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. Nothing but that algorithm is ever looked for, whatever the
-token's own header names, so none can be talked down to another.
+A license token is a JWS in compact form (RFC 7515 7.1), signed with Ed25519 (`EdDSA`, RFC 8037 3.1), whose payload is
+`{plan, maxMembers, maxAccounts, expiresAt, issuedTo}`. No other algorithm is ever tried, whatever the token's header
+names, so a token cannot choose a weaker one.
 
-An unknown field in the payload is refused, unlike one in the header (RFC 7515 4): a limit with a mistyped name would
-otherwise be no limit.
+An unknown field in the payload is rejected, unlike one in the header (RFC 7515 4): a limit with a mistyped name would
+otherwise be ignored.
 """
 
 import base64
@@ -28,11 +28,11 @@ from mailbox_appliance.model.decoding import convert, decode_json
 from mailbox_appliance.model.members import License
 from mailbox_appliance.settings import BadSetting, Settings
 
-#: The name under which the store keeps the licence among what belongs to the instance.
+#: The key under which the store keeps the license among the values of the instance.
 STORED_AS = "license"
-#: How long a licence holds that its issuer could not be asked about.
+#: The time for which a license stays valid if its issuer cannot confirm it.
 GRACE = timedelta(days=7)
-#: How often its issuer is asked about it, and how soon again after that failed.
+#: The interval between confirmations by the issuer, and the interval after a failure.
 CONFIRMED_EVERY, ASKED_AGAIN_AFTER = timedelta(days=1), timedelta(hours=1)
 COMMUNITY = License(
     plan="community", status="none", issued_to=None, expires_at=None, max_members=None, max_accounts=None
@@ -46,17 +46,17 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class BadLicence(ValueError):
-    """A licence token is of no use; the text says why, and quotes nothing of it."""
+    """A license token is not valid; the text gives the reason and quotes nothing of the token."""
 
 
 class _Header(msgspec.Struct, frozen=True):
     alg: Literal["EdDSA"]
-    # RFC 7515 4.1.11: what must be understood, and is not.
+    # RFC 7515 4.1.11: extensions that must be understood; none is supported.
     crit: msgspec.UnsetType = msgspec.UNSET
 
 
 class _Payload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What may stand in it, and nothing else: a bound whose name is mistyped would be none."""
+    """The fields of the payload. Others are rejected: a limit with a mistyped name would otherwise be ignored."""
 
     plan: Text
     max_members: Limit = None
@@ -67,7 +67,9 @@ class _Payload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
 @dataclass(frozen=True)
 class LicenceTerms:
-    """What an issuer grants. A limit of None is no limit; `expires_at` None is for good."""
+    """The terms that an issuer grants. A limit of None means no limit; `expires_at` None means that it never
+    expires.
+    """
 
     plan: str
     issued_to: str | None
@@ -76,45 +78,47 @@ class LicenceTerms:
     max_accounts: int | None
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether its time is over."""
+        """Whether the license has expired."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 class InstalledLicence(msgspec.Struct, frozen=True):
-    """A licence as the store keeps it: its token, when its issuer was asked about it, and since when that fails."""
+    """A license as the store keeps it: its token, the last confirmation, and since when confirmations fail."""
 
     token: str
     checked_at: str | None = None
     failing_since: str | None = None
 
     def with_confirmation(self, now: datetime) -> "InstalledLicence":
-        """After its issuer said that it is good."""
+        """Return the license after its issuer confirmed it."""
         return InstalledLicence(self.token, to_timestamp(now))
 
     def with_failed_confirmation(self, now: datetime) -> "InstalledLicence":
-        """After its issuer said otherwise, or nothing."""
+        """Return the license after its issuer denied it or did not answer."""
         at = to_timestamp(now)
         return InstalledLicence(self.token, at, self.failing_since or at)
 
     def needs_confirmation(self, now: datetime) -> bool:
-        """Whether it is time to ask its issuer again."""
+        """Whether the issuer is due to be asked again."""
         if self.checked_at is None:
             return True
         asked = from_timestamp(self.checked_at)
-        # A clock that was turned back must not put it off for years.
+        # A clock that was set back must not postpone the next confirmation for years.
         return not asked <= now < asked + (CONFIRMED_EVERY if self.failing_since is None else ASKED_AGAIN_AFTER)
 
     def is_unverified(self, now: datetime) -> bool:
-        """Whether it could not be confirmed for so long that it does not count as confirmed any more."""
+        """Whether confirmations have failed for so long that the license no longer counts as confirmed."""
         return self.failing_since is not None and now - from_timestamp(self.failing_since) >= GRACE
 
     def confirmed_until(self) -> str | None:
-        """Until when it counts as confirmed though that fails; None while it does not fail."""
+        """The end of the grace period while confirmations fail; None if they do not fail."""
         return None if self.failing_since is None else to_timestamp(from_timestamp(self.failing_since) + GRACE)
 
 
 def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
-    """The key of whoever issues licences here; None where nobody does. Raises BadSetting for what is no key."""
+    """Return the public key of the license issuer, or None if none is set. Raises BadSetting if it is not a valid
+    key.
+    """
     text = settings.text("license.issuer_public_key")
     try:
         return parse_issuer_key(text) if text else None
@@ -123,7 +127,7 @@ def issuer_key(settings: Settings) -> Ed25519PublicKey | None:
 
 
 def verify_url(settings: Settings) -> str:
-    """Where licences are confirmed online; empty: nowhere. HTTPS, or this computer. Raises BadSetting."""
+    """Return the address for online confirmation, or an empty string: HTTPS, or this computer. Raises BadSetting."""
     url = settings.text("license.verify_url")
     if url and not _is_safe_url(url):
         raise BadSetting(
@@ -133,12 +137,14 @@ def verify_url(settings: Settings) -> str:
 
 
 def load_installed(value: object) -> InstalledLicence | None:
-    """The licence that the store keeps, from what it kept it as."""
+    """Return the installed license from its stored form, or None."""
     return None if value is None else convert(value, InstalledLicence)
 
 
 def parse_issuer_key(text: str) -> Ed25519PublicKey:
-    """An issuer's key: PEM, or its 32 bytes (RFC 8032 5.1.5) as base64 or base64url. Raises ValueError."""
+    """Return an issuer's key from PEM, or from its 32 bytes (RFC 8032 5.1.5) as base64 or base64url. Raises
+    ValueError.
+    """
     if "-----BEGIN" in text:
         try:
             key = load_pem_public_key(text.strip().encode())
@@ -155,13 +161,13 @@ def parse_issuer_key(text: str) -> Ed25519PublicKey:
 
 
 def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
-    """What a token grants that this issuer signed; it may have expired. Raises BadLicence."""
+    """Return the terms of a token that this issuer signed; they may have expired. Raises BadLicence."""
     parts = token.strip().split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise BadLicence("it is not a license token, which has three base64url parts separated by dots")
     header, payload, signature = parts
     try:
-        # RFC 7515 5.2: over the text as it came.
+        # RFC 7515 5.2: the signature covers the text as it was received.
         key.verify(_decode_base64url(signature), f"{header}.{payload}".encode("ascii"))
         _decode_part(header, _Header)
         return _terms_from_payload(_decode_part(payload, _Payload))
@@ -172,7 +178,7 @@ def parse_token(token: str, key: Ed25519PublicKey) -> LicenceTerms:
 
 
 def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms | None:
-    """What the licence that is installed grants; None where this issuer did not sign it."""
+    """Return the terms of the installed license, or None if this issuer did not sign it."""
     try:
         return parse_token(installed.token, key)
     except BadLicence:
@@ -182,7 +188,7 @@ def terms_of(installed: InstalledLicence, key: Ed25519PublicKey) -> LicenceTerms
 def evaluate(
     installed: InstalledLicence, terms: LicenceTerms | None, now: datetime, *, is_confirmed_online: bool
 ) -> License:
-    """How an appliance with this licence is licensed now. `terms` None: its issuer did not sign it."""
+    """Return the license state of the appliance. `terms` None: the issuer did not sign the installed license."""
     if terms is None:
         return msgspec.structs.replace(COMMUNITY, status="unverified")
     status: Literal["valid", "expired", "unverified"] = "valid"
@@ -206,7 +212,9 @@ def _terms_from_payload(payload: _Payload) -> LicenceTerms:
 
 
 def _decode_part(part: str, as_type: type[_T]) -> _T:
-    """The JSON of a part of a token. Raises ValueError or MsgspecError, also where a name stands twice (RFC 7515 4)."""
+    """Decode the JSON of one part of a token. Raises ValueError or MsgspecError, also for duplicate names (RFC
+    7515 4).
+    """
     content = _decode_base64url(part)
     found = decode_json(content, as_type)
     json.loads(content, object_pairs_hook=_require_unique)
@@ -219,7 +227,7 @@ def _require_unique(members: list[tuple[str, object]]) -> None:
 
 
 def _decode_base64url(part: str) -> bytes:
-    """RFC 7515 2: base64url without padding. Nothing else stands for the same bytes (RFC 4648 3.5)."""
+    """Decode base64url without padding (RFC 7515 2) in its only canonical form (RFC 4648 3.5). Raises ValueError."""
     try:
         found = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:

@@ -1,7 +1,7 @@
 """Hashing of passwords with Argon2id (RFC 9106), written as PHC strings; release 0.10 used scrypt (RFC 7914).
 
-While anybody has a hash of release 0.10, each sign-in computes both kinds: the time would otherwise tell whose email is
-known. The last such member who signs in ends it.
+While any member has a hash of release 0.10, each sign-in computes both kinds; otherwise its duration would reveal which
+emails are known. This ends when the last such member signs in.
 """
 
 import base64
@@ -20,29 +20,29 @@ MIN_LENGTH, MAX_LENGTH = 12, 1024
 _ITERATIONS, _LANES, _MEMORY_KIB = 2, 1, 19456
 _PARAMETERS = re.compile(r"\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$[A-Za-z0-9+/]{10,100}\$[A-Za-z0-9+/]{20,100}")
 
-#: How a hash of release 0.10 begins.
+#: The start of a hash of release 0.10.
 LEGACY = "scrypt$"
 _SCRYPT = re.compile(
     r"scrypt\$(\d{1,8})\$(\d{1,3})\$(\d{1,3})\$([A-Za-z0-9+/=]{1,100})\$([A-Za-z0-9+/=]{1,100})", re.ASCII
 )
-# Release 0.10 took 16 MiB.
+# Release 0.10 used 16 MiB.
 _LEGACY_MEMORY, _LEGACY_MOST_LANES = 64 * 1024 * 1024, 4
-# A hash takes 19 MiB and a core for some 30 ms. A core is left for other work, and two at once are enough.
+# A hash needs 19 MiB and a core for some 30 ms. One core is left for other work, and two hashes at once are enough.
 _at_once = threading.BoundedSemaphore(max(1, min(2, usable_processors() - 1)))
 
 
 def hash_password(password: str) -> str:
-    """The PHC string to store for a password."""
+    """Return the PHC string to store for a password."""
     kdf = Argon2id(salt=os.urandom(16), length=32, iterations=_ITERATIONS, lanes=_LANES, memory_cost=_MEMORY_KIB)
     with _at_once:
         return kdf.derive_phc_encoded(_bytes(password))
 
 
 def verify_password(password: str, stored: str | None, *, hides_legacy: bool) -> bool:
-    """Whether the password is the one that was hashed. Without a stored hash it takes the same time and says no.
+    """Whether the password matches the stored hash. Without a stored hash it takes the same time and returns False.
 
-    `hides_legacy`: takes the same time also whether the hash is one of release 0.10 or not: that of both. Say so
-    where somebody in the store has such a hash and nobody may learn who.
+    `hides_legacy`: take the time of both kinds of hash, so that the duration does not reveal who has one of release
+    0.10. Set it if any member in the store has such a hash.
     """
     is_legacy = stored is not None and stored.startswith(LEGACY)
     with _at_once:
@@ -54,7 +54,7 @@ def verify_password(password: str, stored: str | None, *, hides_legacy: bool) ->
 
 
 def needs_rehash(stored: str) -> bool:
-    """Whether a hash was made with weaker parameters than those of today."""
+    """Whether a hash was made with weaker parameters than today's."""
     match = _PARAMETERS.fullmatch(stored)
     if match is None:
         return True
@@ -63,7 +63,7 @@ def needs_rehash(stored: str) -> bool:
 
 
 def weakness(password: str, *, name: str, email: str) -> str | None:
-    """Why a password cannot be taken, in a sentence, or None."""
+    """Return the reason why a password is not acceptable, or None."""
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
         return f"The password must have {MIN_LENGTH} to {MAX_LENGTH} characters."
     if password.casefold() in (name.casefold(), email.casefold()):
@@ -80,11 +80,14 @@ def _is_of_argon2(password: str, stored: str | None) -> bool:
 
 
 def _is_of_scrypt(password: str, stored: str | None) -> bool:
-    """As release 0.10 did it: `scrypt$N$r$p$salt$hash`, the last two in base64. Odd parameters let nobody in."""
+    """Whether the password matches a hash of release 0.10: `scrypt$N$r$p$salt$hash`, the last two in base64.
+
+    Unusual parameters never match.
+    """
     n, r, p, salt, known = _read_scrypt(stored or "") or _NOBODYS_LEGACY
     try:
         made = hashlib.scrypt(_bytes(password), salt=salt, n=n, r=r, p=p, maxmem=2 * _LEGACY_MEMORY, dklen=len(known))
-    except (ValueError, MemoryError):  # what the library will not work with is no hash that it made
+    except (ValueError, MemoryError):  # a text that the library rejects is not a hash that it made
         return False
     return hmac.compare_digest(made, known) and known != _NOBODYS_LEGACY[4]
 
@@ -98,7 +101,7 @@ def _read_scrypt(stored: str) -> tuple[int, int, int, bytes, bytes] | None:
         salt, known = (base64.b64decode(text, validate=True) for text in match.groups()[3:])
     except ValueError:
         return None
-    # RFC 7914 2: N is a power of two, and below 2^(16 r). The rest is what a hash may cost us.
+    # RFC 7914 2: N is a power of two below 2^(16 r). The other limits bound the cost of a hash.
     is_sound = n > 1 and n & (n - 1) == 0 and n < 1 << 16 * r
     is_sound = is_sound and 128 * n * r <= _LEGACY_MEMORY and 0 < p <= _LEGACY_MOST_LANES
     return (n, r, p, salt, known) if is_sound and 8 <= len(salt) <= 64 and 16 <= len(known) <= 64 else None
@@ -108,6 +111,6 @@ def _bytes(password: str) -> bytes:
     return password.encode("utf-8", "surrogatepass")
 
 
-# A hash that no password has: it makes an unknown email cost what a known one costs.
+# A hash that no password matches: it makes an unknown email cost as much as a known one.
 _NOBODYS = "$argon2id$v=19$m=19456,t=2,p=1$M0WC1gVYDuRS/w+hqPsSsw$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 _NOBODYS_LEGACY = (16384, 8, 1, b"nobody has this.", bytes(32))

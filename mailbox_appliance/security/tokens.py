@@ -1,4 +1,4 @@
-"""Bearer tokens (with a prefix and a checksum, so that leaks can be found) and opaque ids.
+"""Bearer tokens (with a prefix and a checksum, so that leaks can be detected) and opaque IDs.
 
     mbxs_ session   mbxk_ API key   mbxi_ invitation   mbxr_ password reset   mbxc_ console link
     `mbxs_` + 43 characters of 0-9A-Za-z + CRC-32 of all that precedes as 6 base62 digits, zero-padded
@@ -23,13 +23,13 @@ LENGTH = 5 + _ENTROPY + _CHECKSUM
 
 
 def new_token(kind: Kind) -> str:
-    """A new secret token of this kind (256 bits of entropy)."""
+    """Return a new secret token of this kind (256 bits of entropy)."""
     body = f"{kind}_" + "".join(secrets.choice(_BASE62) for _ in range(_ENTROPY))
     return body + _checksum(body)
 
 
 def is_well_formed(token: str) -> bool:
-    """Whether a text has the form and the checksum of a token of this release; says nothing about its being valid."""
+    """Whether a text has the form and the checksum of a token of this release; it need not be a valid token."""
     return (
         len(token) == LENGTH
         and token[:4] in KINDS
@@ -41,7 +41,7 @@ def is_well_formed(token: str) -> bool:
 
 
 def hash_token(token: str) -> str:
-    """What is stored of a token: the SHA-256 of the whole of it, in hex."""
+    """Return the stored form of a token: the SHA-256 of all of it, in hex."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -66,7 +66,7 @@ _last = 0
 
 
 def new_id(prefix: Prefix) -> str:
-    """A new id, e.g. `msg_01k...`. Ids of one process sort by the order in which they were made."""
+    """Return a new ID such as `msg_01k...`. IDs of one process sort in the order of creation."""
     global _last
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     with _lock:

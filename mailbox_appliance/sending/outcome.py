@@ -116,9 +116,9 @@ log = logging.getLogger(__name__)
 #: What is wrong with a mailbox whose server says in the middle of a message that it wants a login.
 _LOGIN_REFUSED = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
 MAYBE_DELIVERED = (
-    "The mail server did not confirm this message, so it may have been delivered. It is never resent"
-    " automatically. For 24 hours the appliance looks for it in Sent, where it files no copy meanwhile, and in"
-    " the inbox. If it finds nothing, ask a recipient, then run `mailbox-appliance emails resolve`."
+    "The mail server did not confirm this message, so it may have been delivered. It is never resent automatically."
+    " For 24 hours the appliance looks for it in Sent, where it files no copy of its own, and in the inbox. If it finds"
+    " nothing, ask a recipient, then run `mailbox-appliance emails resolve`."
 )
 _RETRY_AFTER = 30
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
