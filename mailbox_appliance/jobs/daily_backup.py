@@ -12,6 +12,7 @@ from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
 from mailbox_appliance.events import BackupFailed, BackupFinished, Events
 from mailbox_appliance.jobs.periodic import PeriodicTask
 from mailbox_appliance.model.backups import Backup, Progress
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import files
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
@@ -55,9 +56,9 @@ class DailyBackup:
         newest, now = self._newest, self._clock.now()
         if newest is None or now - newest <= _STALE:
             return None
-        return (
-            f"The newest daily backup is {(now - newest).days} days old. Create one with `mailbox-appliance backup"
-            " create`."
+        return own_text(
+            "The newest daily backup is {days} days old. Create one with `mailbox-appliance backup create`.",
+            days=(now - newest).days,
         )
 
     def run_once(self) -> None:

@@ -12,8 +12,10 @@ import re
 from functools import cache
 from itertools import islice
 
+from mailbox_appliance.model.base import own_text
+
 #: Told with a plain text that does not say what is shown.
-DIFFERENCE_WARNING = (
+DIFFERENCE_WARNING = own_text(
     "The plain text of this message says other things than its HTML, which is what mail programs show; ask for"
     " `markdown` to read that."
 )

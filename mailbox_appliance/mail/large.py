@@ -198,7 +198,7 @@ _MESSAGES = frozenset({"message/rfc822", "message/global"})
 #: What means nothing but where it stands (RFC 8551 3, RFC 3156), or as it stands there (RFC 6047 2.4: its method).
 _INSEPARABLE_TYPES = ("application/pkcs7-", "application/x-pkcs7-", "application/pgp-", "text/calendar")
 _ENCODINGS = frozenset({"", "7bit", "8bit", "binary", "base64", "quoted-printable"})
-_BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, "A boundary between parts is missing."})
+_BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, mime.NO_BOUNDARY})
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mailbox_appliance.mail import encoded_words, headers, mime, search, threads
 from mailbox_appliance.mail.headers import Fields
 from mailbox_appliance.mail.html.analysis import TAG_READER, UNANALYZED_PART, UNANALYZED_PREVIEW, HtmlReader
 from mailbox_appliance.mail.mime import MimePart
+from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMessage
 
 # --- Which parts are the text, and that text as a person reads it (RFC 8621 4.1.4, RFC 3676) ---
@@ -22,7 +23,8 @@ from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMe
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
 MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
-TEXT_TOO_LONG = "The text is very long; its end is left out."
+TEXT_TOO_LONG = own_text("The text is very long; its end is left out.")
+_UNREADABLE = "This message could not be read; its source is shown."
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
 _QUOTE = re.compile(r">*")
@@ -165,13 +167,13 @@ def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
     """The text of a part with line feeds, and without NUL."""
     raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
-        warn("The encoding of a text is broken; what could be read is shown.")
+        warn(own_text("The encoding of a text is broken; what could be read is shown."))
     charset = part.parameters.get("charset") or None
     if charset is None and part.mime_type == "text/html":
         charset = _meta_charset(raw[:2048])
     text, sure = encoded_words.decode_charset(raw, charset)
     if not sure:
-        warn("The character set of a text is missing or wrong; some characters may be wrong.")
+        warn(own_text("The character set of a text is missing or wrong; some characters may be wrong."))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "").removeprefix("\ufeff")  # a byte order mark that was no part of the character set
@@ -247,8 +249,13 @@ def assemble(
         html=markup,
         snippet=search.snippet(text if text and text.strip() else _preview_html(markup, reader, warnings.setdefault)),
         attachments=tuple(_to_parsed_attachment(part) for part in chosen.attachments),
-        warnings=tuple(warnings)[:_MAX_SHOWN_WARNINGS],
+        warnings=_own_warnings(warnings),
     )
+
+
+def _own_warnings(found: Iterable[str]) -> tuple[str, ...]:
+    """The warnings that go with the message. One without a mark is dropped, as it may hold words of the message."""
+    return tuple(str(one) for one in found if isinstance(one, OwnText))[:_MAX_SHOWN_WARNINGS]
 
 
 def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], object]) -> str:
@@ -264,7 +271,7 @@ def _preview_html(markup: str | None, reader: HtmlReader, warn: Callable[[str], 
 def parse_unreadable(source: bytes) -> ParsedMessage:
     """The beginning of a message as it is, with a warning: for one that `parse_message` fails on all the same."""
     text = source[:_SHOWN_OF_UNREADABLE].decode("ascii", "replace").replace("\0", "")
-    return replace(parse_message(b""), text=text, warnings=("This message could not be read; its source is shown.",))
+    return replace(parse_message(b""), text=text, warnings=(_UNREADABLE,))
 
 
 def attachment_bytes(source: bytes, part: str) -> bytes | None:

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}")
 _VALUE = re.compile(r"[!-~]{1,200}")
 _LINE_ORIENTED = frozenset({"", "7bit", "8bit"})
 _ENCODED = frozenset({"base64", "quoted-printable"})
-_BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, "A boundary between parts is missing."})
+_BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, mime.NO_BOUNDARY})
 _SIGNED_REASON = (
     "a signed part is not 7-bit, as RFC 1847 wants it, and would lose its signature: sign it again as 7-bit"
 )

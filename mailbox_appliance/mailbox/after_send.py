@@ -27,6 +27,7 @@ from mailbox_appliance.mailbox.bulk import FlagEdit, match_on_server
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.drafts import Drafts, DraftVersion
 from mailbox_appliance.mailbox.locks import KeyedLocks
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.deliveries import PostSendTask, PostSendTaskKind
 from mailbox_appliance.model.sync import FlagChange, LocatedMessage
 from mailbox_appliance.remote.errors import RemoteFault
@@ -41,8 +42,10 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
 MAX_ATTEMPTS = 52  # take 24 hours
 _GIVEN_UP = {
-    "remove_draft": "The message was sent, but its draft could not be removed. It may still be in the drafts folder.",
-    "flag_parent": "The message was sent, but the original could not be marked as answered or forwarded.",
+    "remove_draft": own_text(
+        "The message was sent, but its draft could not be removed. It may still be in the drafts folder."
+    ),
+    "flag_parent": own_text("The message was sent, but the original could not be marked as answered or forwarded."),
 }
 
 

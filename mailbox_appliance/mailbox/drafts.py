@@ -21,6 +21,7 @@ from mailbox_appliance.mailbox import bulk
 from mailbox_appliance.mailbox.bulk import match_on_server
 from mailbox_appliance.mailbox.connections import Connections
 from mailbox_appliance.mailbox.locks import KeyedLocks
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import FoundCopy
 from mailbox_appliance.model.messages import ParsedMessage
@@ -37,11 +38,15 @@ if TYPE_CHECKING:
 _FLAGS = frozenset({"\\Draft", "\\Seen"})
 #: Flags that a new version does not take over from the one it replaces.
 _NOT_KEPT = frozenset({"\\recent", "\\deleted"})
-_LEFT_BEHIND = "The previous version could not be removed from the server. It may still be listed beside the new one."
-_CHANGED = (
+_LEFT_BEHIND = own_text(
+    "The previous version could not be removed from the server. It may still be listed beside the new one."
+)
+_CHANGED = own_text(
     "The draft was changed after it was submitted. The current version was not sent and stays in the drafts folder."
 )
-_NOT_REMOVED = "The draft could not be deleted permanently on the server. Other mail programs may still show it."
+_NOT_REMOVED = own_text(
+    "The draft could not be deleted permanently on the server. Other mail programs may still show it."
+)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ import msgspec
 
 from mailbox_appliance.mail.html.analysis import HiddenText, visible_line, visible_text
 from mailbox_appliance.mcp_server.tool import ToolResult
+from mailbox_appliance.model.base import OwnText, encode_own_text
 from mailbox_appliance.model.decoding import decode_untyped_json
-from mailbox_appliance.operations.prepare import LEFT_OUT_WARNING
 
 # --- Sizes: how large a response may be, and how it is measured and cut ---
 #
@@ -248,6 +248,8 @@ UNTRUSTED_MESSAGE = (
 UNTRUSTED_MESSAGES = UNTRUSTED_MESSAGE.with_prefix("items/*")
 UNTRUSTED_THREAD = UntrustedFields(("subject",)) + UNTRUSTED_MESSAGES.with_prefix("messages")
 UNTRUSTED_SCHEDULED = _fields("to/*", *_ADDRESS_FIELDS) + UntrustedFields(("subject",))
+#: Warnings in the result of a delivery that are not marked as the appliance's own words.
+UNTRUSTED_RESULT = UntrustedFields(("result/warnings", "warnings"))
 UNTRUSTED_PREVIEW = UNTRUSTED_RECIPIENTS + UntrustedFields(("subject",)) + UNTRUSTED_ATTACHMENTS
 #: A link to an attachment.
 UNTRUSTED_LINK = UntrustedFields(("filename", "mimeType"))
@@ -256,7 +258,7 @@ UNTRUSTED_LINK = UntrustedFields(("filename", "mimeType"))
 # --- The response of an operation, before it is shown ---
 
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def to_json_data(data: Any) -> Any:
@@ -270,9 +272,9 @@ def drop_headers(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_warnings(warnings: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Warnings in our words alone, and those that may quote a sender: the address that an answer goes to is theirs."""
-    quoting = [one for one in warnings if "@" in one or one.startswith(LEFT_OUT_WARNING)]
-    return [one for one in warnings if one not in quoting], quoting
+    """Split warnings: those marked as the appliance's own words, and all others, which may quote anybody."""
+    own: list[str] = [one for one in warnings if isinstance(one, OwnText)]
+    return own, [one for one in warnings if not isinstance(one, OwnText)]
 
 
 # --- Truncation: a bounded copy of the data, without invisible characters, with pointers to senders' words ---

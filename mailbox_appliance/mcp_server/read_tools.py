@@ -23,6 +23,7 @@ from mailbox_appliance.mcp_server.limits import (
     to_json_data,
 )
 from mailbox_appliance.mcp_server.tool import CallContext, FileLink, ToolResult
+from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.messages import BodyFormat, BodyPart, Download
 from mailbox_appliance.operations import accounts, contents, deliveries, drafts, messages, status
 from mailbox_appliance.operations.decoding import Parameter
@@ -104,9 +105,9 @@ def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> T
 def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
     """How the appliance and the caller's mailboxes are."""
     answer = STATUS_INPUT.read(arguments).call(asked)
-    data, warnings = _keep_fitting_mailboxes(to_json_data(answer.data))
+    data, notes = _keep_fitting_mailboxes(to_json_data(answer.data))
     about = "How the appliance is, and the mailboxes that you reach. Warnings are for its operator."
-    return render.present(data, tool="get_status", about=about, warnings=[*warnings, *answer.warnings])
+    return render.present(data, tool="get_status", about=about, warnings=answer.warnings, notes=notes)
 
 
 def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -272,7 +273,7 @@ class _ThreadReader:
         for number, item in enumerate(items if self.request.own_arguments["bodyFormat"] != "none" else (), 1):
             body, told = self._read_body(item["id"])
             item["body"] = to_json_data(body)
-            warnings += [f"{item['id']}: {one}" for one in told]
+            warnings += [own_text("{id}: {warning}", id=OwnText(item["id"]), warning=one) for one in told]
             room -= len(body.content)
             if room < 0 and number < len(items):
                 return self.read_page(number)
@@ -295,11 +296,11 @@ def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> Too
     given = ATTACHMENT_INPUT.read(arguments)
     answer = given.call(asked)
     link = to_json_data(answer.data)
-    content, warnings = None, list(answer.warnings)
+    content, notes = None, list[str]()
     if given.own_arguments["inline"]:
         content = _read_inline(asked, given) if link["sizeBytes"] <= 2 * _MAX_INLINE_FILE else None
         if content is None:
-            warnings.append(
+            notes.append(
                 f"The file has more than {_MAX_INLINE_FILE:,} bytes, so it is not given inline: fetch it by the link."
             )
     attachment_id = given.request.values["attachmentId"]
@@ -308,7 +309,8 @@ def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> Too
         tool="download_attachment",
         about="A link to the file: whoever has it may fetch it with GET, without a token, until `expiresAt`.",
         senders=UNTRUSTED_LINK,
-        warnings=warnings,
+        warnings=answer.warnings,
+        notes=notes,
         links=(FileLink(link["url"], attachment_id, _safe_media_type(link["mimeType"]), link.get("sizeBytes")),),
         content=content,
     )

@@ -37,6 +37,7 @@ from mailbox_appliance.mcp_server.limits import (
     json_size,
     limit_texts,
     shorten,
+    split_warnings,
     subtree,
     truncate,
     wire_size,
@@ -74,7 +75,7 @@ def render_text(
 ) -> str:
     """The whole text: a first line, notes (warnings; `quoted` may hold a sender's words), the items, how to go on."""
     told = (
-        [ItemBlock(own_lines=["Note, with addresses that others may have chosen:"], lines=list(quoted))]
+        [ItemBlock(own_lines=["Warnings, which may quote words of other people:"], lines=list(quoted))]
         if quoted
         else []
     )
@@ -449,11 +450,11 @@ class _PresentedAnswer:
     about: FirstLine
     senders: UntrustedFields = NO_UNTRUSTED
     warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
     next_cursor: str | None = None
     links: Sequence[FileLink] = ()
     content: str | None = None
     list_offset: int | None = None
-    quoting: Sequence[str] = ()
 
 
 def present(
@@ -463,16 +464,16 @@ def present(
     about: FirstLine,
     senders: UntrustedFields = NO_UNTRUSTED,
     warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
     links: Sequence[FileLink] = (),
     content: str | None = None,
     list_offset: int | None = None,
-    quoting: Sequence[str] = (),
 ) -> ToolResult:
     """Data within the bound, whatever it is: recipients and attachments from `list_offset` on, long strings cut.
 
     `tool` is named in the notes on how to continue. `content`: a small file as base64, which is added to the data (an
-    object) as `content`. `list_offset` is None if the tool has no such argument. `quoting`: warnings that may quote
-    a sender, such as a refused address.
+    object) as `content`. `list_offset` is None if the tool has no such argument. `warnings`: of the operation; one that
+    is not marked as `OwnText` is shown in a fence. `notes`: the tool's own sentences, shown without one.
     """
     answer = _PresentedAnswer(
         data,
@@ -480,10 +481,10 @@ def present(
         about,
         senders,
         warnings,
+        notes,
         links=links,
         content=content,
         list_offset=list_offset,
-        quoting=quoting,
     )
     return _present_fitting(_drop_large_file(answer))
 
@@ -528,8 +529,14 @@ def present_list(
     number = max(most, 0)
     while True:
         cursor = f"from-{first + number}-{seal}" if first + number < len(items) else None
-        told = [*warnings, fewer_note(number, most)] if number < most else warnings
-        answer = _PresentedAnswer(list(items[first : first + number]), tool, about, warnings=told, next_cursor=cursor)
+        answer = _PresentedAnswer(
+            list(items[first : first + number]),
+            tool,
+            about,
+            warnings=warnings,
+            notes=[fewer_note(number, most)] if number < most else (),
+            next_cursor=cursor,
+        )
         made = _truncate_answer(answer, LIMIT_STEPS[0])
         result = _render_answer(answer, made, LIMIT_STEPS[0])
         if wire_size(result) <= MAX_RESULT_SIZE:
@@ -548,7 +555,7 @@ def _read_page(ask: PageReader, limit: int, asked_for: int, answer: _PresentedAn
     data, told = ask(limit)
     is_cut = limit < asked_for and _has_next_page(data)
     fewer = [fewer_note(len(_list_items(data)), asked_for)] if is_cut else []
-    return replace(answer, data=data, warnings=[*told, *fewer])
+    return replace(answer, data=data, warnings=told, notes=fewer)
 
 
 def _read_cursor(cursor: str | None, seal: str) -> int:
@@ -596,7 +603,8 @@ def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits
     """A prepared copy with its text and all that is said about it, whether that fits or not."""
     going_on = body_notes(made)
     cuts = cut_notes(made, answer.tool, answer.list_offset)
-    warnings = [*answer.warnings[: limits.warnings], *cuts, *going_on]
+    own, quoting = split_warnings(answer.warnings)
+    warnings = [*[*own, *answer.notes][: limits.warnings], *cuts, *going_on]
     warnings = [shorten(as_unicode(note), _MAX_NOTE_LENGTH) for note in warnings]
     first = answer.about if isinstance(answer.about, str) else answer.about(made.data)
     more = cursor_note(made, answer.tool, answer.next_cursor)
@@ -604,7 +612,7 @@ def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits
     first = shorten(as_unicode(first), _MAX_NOTE_LENGTH) + (_MORE_NOTE if more else "")
     quoted = [
         shorten(visible_line(as_unicode(one[:_MAX_QUOTE_READ]))[0], _MAX_NOTE_LENGTH)
-        for one in answer.quoting[: limits.warnings]
+        for one in quoting[: limits.warnings]
     ]
     text = render_text(first, warnings, made.data, build_field_tree(answer.senders), last, quoted)
     return ToolResult(text, _structured_content(made, warnings, quoted, answer), tuple(answer.links), answer.content)
@@ -630,7 +638,7 @@ def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
     if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
         return answer
     told = "The file is too large to be given inline; the link gives it."
-    return replace(answer, content=None, warnings=[*answer.warnings, told])
+    return replace(answer, content=None, notes=[*answer.notes, told])
 
 
 def _list_items(data: Any) -> Sequence[Any]:

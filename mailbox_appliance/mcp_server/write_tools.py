@@ -3,17 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UnsetType
+
 from mailbox_appliance.mcp_server import render
 from mailbox_appliance.mcp_server.arguments import LIST_OFFSET, ToolInput, ToolRequest
 from mailbox_appliance.mcp_server.limits import (
+    NO_UNTRUSTED,
     UNTRUSTED_MESSAGE,
     UNTRUSTED_PREVIEW,
+    UNTRUSTED_RESULT,
     drop_headers,
     json_size,
     split_warnings,
     to_json_data,
 )
 from mailbox_appliance.mcp_server.tool import CallContext, ToolResult
+from mailbox_appliance.model.deliveries import Delivery, LegacySendResult
 from mailbox_appliance.operations import actions, deliveries, drafts, sending
 
 CREATE_DRAFT_INPUT = ToolInput(drafts.create_draft, "POST /accounts/{accountId}/drafts")
@@ -45,14 +50,12 @@ def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
     """The message that a send would submit, and its recipients."""
     given = PREVIEW_INPUT.read(arguments)
     answer = given.call(asked)
-    ours, quoting = split_warnings(answer.warnings)
     return render.present(
         to_json_data(answer.data),
         tool="preview_send",
         about="This is what a send of the same arguments would hand over. Nothing was sent or kept.",
         senders=UNTRUSTED_PREVIEW,
-        warnings=ours,
-        quoting=quoting,
+        warnings=answer.warnings,
         list_offset=given.own_arguments["listOffset"],
     )
 
@@ -60,11 +63,8 @@ def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
 def _present_draft(asked: CallContext, given: ToolRequest, about: str) -> ToolResult:
     answer = given.call(asked)
     data = drop_headers(to_json_data(answer.data))
-    ours, quoting = split_warnings(answer.warnings)
     # get_draft reads what is cut here.
-    return render.present(
-        data, tool="get_draft", about=about, senders=UNTRUSTED_MESSAGE, warnings=ours, quoting=quoting
-    )
+    return render.present(data, tool="get_draft", about=about, senders=UNTRUSTED_MESSAGE, warnings=answer.warnings)
 
 
 # --- Status: the state of a send or a bulk action and the next step, in one line ---
@@ -199,7 +199,7 @@ def modify_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResul
     whole = to_json_data(answer.data)
     data, cuts = _keep_fitting_ids(whole)
     about = action_status_text(whole)  # of all, whatever is shown
-    return render.present(data, tool="modify_emails", about=about, warnings=[*cuts, *answer.warnings])
+    return render.present(data, tool="modify_emails", about=about, warnings=answer.warnings, notes=cuts)
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -220,7 +220,16 @@ def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _present_delivery(asked: CallContext, given: ToolRequest, tool: str) -> ToolResult:
     answer = given.call(asked)
-    ours, quoting = split_warnings(answer.warnings)
     return render.present(
-        to_json_data(answer.data), tool=tool, about=delivery_status_text, warnings=ours, quoting=quoting
+        to_json_data(answer.data),
+        tool=tool,
+        about=delivery_status_text,
+        senders=UNTRUSTED_RESULT if split_warnings(_result_warnings(answer.data))[1] else NO_UNTRUSTED,
+        warnings=answer.warnings,
     )
+
+
+def _result_warnings(data: Delivery | LegacySendResult) -> tuple[str, ...]:
+    """The warnings about a message that was sent."""
+    holder = data if isinstance(data, LegacySendResult) else data.result
+    return () if isinstance(holder, UnsetType) or isinstance(holder.warnings, UnsetType) else holder.warnings

@@ -307,7 +307,8 @@ class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`.
+    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`, which
+    hold no word of the message.
 
     `searched` is the body for the full-text index, where that has been made already (`mail/search.py`).
     """

@@ -12,6 +12,7 @@ from mailbox_appliance import settings
 from mailbox_appliance.appliance import SETUP_CODE, Appliance
 from mailbox_appliance.errors import KeyUnusable, KeyWrong, StoreForeign, StoreNewer, StoreUnusable
 from mailbox_appliance.model.backups import Progress
+from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.operations.audit import verify_audit_log
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.enrolment import CreateFirstAdminRequest, add_first_admin
@@ -59,7 +60,10 @@ def upgrade_warnings(upgraded: UpgradeResult | None) -> tuple[str, ...]:
 
 def to_envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """An answer as the API gives it."""
-    return {"data": msgspec.to_builtins(data), **({"warnings": list(warnings)} if warnings else {})}
+    return {
+        "data": msgspec.to_builtins(data, enc_hook=encode_own_text),
+        **({"warnings": list(warnings)} if warnings else {}),
+    }
 
 
 def require_store(data_dir: Path) -> None:

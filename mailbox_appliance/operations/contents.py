@@ -23,6 +23,7 @@ from mailbox_appliance.mail.html.analysis import UNANALYZED, UNANALYZED_PLAIN, U
 from mailbox_appliance.mail.parse import TEXT_TOO_LONG
 from mailbox_appliance.mailbox.attachments import PartRequest
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.decoding import decode_msgpack
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
@@ -104,7 +105,9 @@ VisibleOnly = Annotated[
         " Of `text` and `markdown` it is always left out."
     ),
 ]
-_NOT_YET = "The body of this message is not here yet, and the mail server cannot be asked now. Try again later."
+_NOT_YET = own_text(
+    "The body of this message is not here yet, and the mail server cannot be asked now. Try again later."
+)
 
 
 @operation(needs=Capability.MAIL_READ)

@@ -10,7 +10,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import AllMailHidden, Denied, Detail, NotFound
 from mailbox_appliance.events import DeliverySettled
 from mailbox_appliance.model.accounts import Account
-from mailbox_appliance.model.base import Deletion, Input, Page
+from mailbox_appliance.model.base import Deletion, Input, Page, own_text
 from mailbox_appliance.model.deliveries import (
     Delivery,
     DeliveryEntry,
@@ -143,7 +143,7 @@ def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None
 
 
 _SCHEDULED_LIST = "scheduled"
-_DRAFT_LATER_WARNING = (
+_DRAFT_LATER_WARNING = own_text(
     "The mail server could not be asked yet whether the message lies among the drafts. This is tried again by itself;"
     " where it does not, it is put there."
 )

@@ -10,7 +10,7 @@ from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.errors import Invalid, NotFound
 from mailbox_appliance.mail import search
 from mailbox_appliance.model.accounts import Account
-from mailbox_appliance.model.base import Page
+from mailbox_appliance.model.base import OwnText, Page, own_text
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import (
@@ -32,6 +32,7 @@ from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operat
 
 T = TypeVar("T")
 
+_FIRST_SYNCS = "The first sync of {incomplete} of these mailboxes is not through yet."
 #: Words of a query that a warning names.
 _MAX_NAMED = 10
 
@@ -105,7 +106,9 @@ def read_filter(
 def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
     """Warnings about the filter."""
     if wanted.is_impossible:
-        yield "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
+        yield own_text(
+            "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
+        )
 
 
 def query_warnings(q: str | None) -> Iterator[str]:
@@ -233,7 +236,7 @@ def list_all_messages(
     )
     accounts = permissions.reachable_accounts(appliance.store, caller.required_credential)
     incomplete = sum(account.last_sync_at is None for account in accounts)
-    first = (f"The first sync of {incomplete} of these mailboxes is not through yet.",) if incomplete else ()
+    first = ((own_text(_FIRST_SYNCS, incomplete=incomplete)),) if incomplete else ()
     warnings = (*first, *query_warnings(q))
     # Not bound to the mailboxes: connecting one does not invalidate the cursors of those who are paging.
     return _list_page(appliance, accounts, wanted, folder, cursor, limit, warnings, "every mailbox")
@@ -300,12 +303,17 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
         return
     backlog = sum(map(appliance.store.mailbox_writer.count_without_body, account_ids))
     if backlog:
-        yield f"Of {backlog} messages the body is still coming; until then they are found by subject and people only."
+        yield own_text(
+            "Of {backlog} messages the body is still coming; until then they are found by subject and people only.",
+            backlog=backlog,
+        )
 
 
 def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ...]:
     """Warnings for readers while the first sync of a mailbox runs: headers come first, then bodies."""
     progress = appliance.sync.progress(account.id)
     if account.last_sync_at is None:
-        return (f"The first sync of this mailbox is not through yet{f' ({progress})' if progress else ''}.",)
-    return (f"Mail of this mailbox is still being brought in ({progress}).",) if progress else ()
+        so_far = OwnText(f" ({progress})" if progress else "")
+        return (own_text("The first sync of this mailbox is not through yet{so_far}.", so_far=so_far),)
+    so_far = OwnText(progress or "")
+    return (own_text("Mail of this mailbox is still being brought in ({so_far}).", so_far=so_far),) if progress else ()

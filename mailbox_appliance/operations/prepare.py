@@ -28,6 +28,7 @@ from mailbox_appliance.mail.threads import canonical_message_id, reply_subject
 from mailbox_appliance.mailbox.attachments import MAX_PARSED_BYTES
 from mailbox_appliance.mailbox.drafts import version_of
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.deliveries import DeliveryKind, Quota
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.messages import (
@@ -61,10 +62,8 @@ MAX_ATTACHMENT_BYTES = 25 * MIB
 MAX_RECIPIENTS = 500
 
 _CONTENT_ID = re.compile(r"[!-;=?-~]{1,250}")
-#: The start of a warning that names addresses chosen by the sender of a mail.
-LEFT_OUT_WARNING = "This reply does not go to"
 #: Shown to the sender of a message that has a subject or files, but no text.
-NO_TEXT_WARNING = "The message has no text."
+NO_TEXT_WARNING = own_text("The message has no text.")
 _MAX_NAMED = 10
 _FEWER_FILES_ADVICE = "Send fewer or smaller files."
 
@@ -209,12 +208,12 @@ def _get_parent(store: Store, account: Account, message_id: str) -> Message:
 
 
 def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
-    """Warn about reply recipients whose addresses cannot be used."""
+    """Warn about reply recipients whose addresses cannot be used. Without a mark: the sender of a mail chose them."""
     if not found.left_out:
         return ()
     more = len(found.left_out) - _MAX_NAMED
     names = ", ".join(found.left_out[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return (f"{LEFT_OUT_WARNING} {names}: these addresses of the original cannot be written to.",)
+    return (f"This reply does not go to {names}: these addresses of the original cannot be written to.",)
 
 
 def _to_attachment(given: NewAttachment) -> OutgoingAttachment:

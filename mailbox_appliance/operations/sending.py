@@ -11,6 +11,7 @@ from mailbox_appliance.errors import Problem, QuotaReached, Unavailable
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliveryScheduled
 from mailbox_appliance.mail.preview import preview_of
 from mailbox_appliance.model.accounts import Account
+from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
     Delivery,
@@ -213,14 +214,17 @@ def _preview_warnings(
 ) -> Iterator[str]:
     """What would keep this caller from sending it, beside the message itself."""
     if Capability.MAIL_SEND not in caller.capabilities:
-        yield f"{Capability.MAIL_SEND} is missing: this credential may preview this message and not send it."
+        text = "{needed} is missing: this credential may preview this message and not send it."
+        yield own_text(text, needed=Capability.MAIL_SEND)
     if account.status == "reauth_required":
         why = f" {account.error.message}" if account.error else ""
-        yield f"This mailbox must be logged in to again before you send.{why}"
+        yield f"This mailbox must be logged in to again before you send.{why}"  # no mark: `why` was stored by sync
     if prepared.message.envelope.smtputf8:
-        yield "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
+        yield own_text(
+            "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
+        )
     try:
         lists = appliance.store.delivery_lists
         lists.require_quotas(account.id, caller.required_credential.id, sending_quotas(appliance.settings))
     except QuotaReached as reached:
-        yield reached.message
+        yield OwnText(reached.message)  # of numbers and names of settings

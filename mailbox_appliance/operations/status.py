@@ -12,7 +12,7 @@ from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
 from mailbox_appliance.model.accounts import AccountStatus
-from mailbox_appliance.model.base import Count, Timestamp, Wire
+from mailbox_appliance.model.base import Count, OwnText, Timestamp, Wire, own_text
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.operations.operation import Access, Caller, operation
@@ -54,17 +54,17 @@ class StoreStatus(Wire, frozen=True, kw_only=True):
     progress: StoreProgress | UnsetType = UNSET
 
 
-HELD_WARNING = (
+HELD_WARNING = own_text(
     "Scheduled sends are held until an administrator lets them go: `scheduled release`, or PATCH /admin/settings with"
     " `sending.hold_scheduled` false. What waits for more than 24 hours ends as `expired`."
 )
-UNFIT_CONFIG_WARNING = (
+UNFIT_CONFIG_WARNING = own_text(
     "config.toml could not be taken up when it was last read, and the next start would fail: the log says why. Mend it,"
     " and reload (`systemctl reload`, or SIGHUP)."
 )
 
 Trace = Annotated[str, Meta(description="The `file` of `lastCrash` in `GET /status`.")]
-SUPERSEDED_WARNING = (
+SUPERSEDED_WARNING = own_text(
     "The program was replaced while it ran, as by the package of another release, or removed: end the appliance and"
     " start it anew, since parts of it that it has not needed so far may be missing."
 )
@@ -160,7 +160,7 @@ def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str
         appliance.daily_backup.warning(),
         trouble,
     )
-    yield from (one.replace(f"{appliance.folder}/", "") for one in found if one)
+    yield from (one if isinstance(one, OwnText) else one.replace(f"{appliance.folder}/", "") for one in found if one)
     if processes.is_bundle_replaced():
         yield SUPERSEDED_WARNING
     if appliance.settings.is_file_invalid:

@@ -19,6 +19,7 @@ from mailbox_appliance.mail.address import same_mailbox, to_envelope_address
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.large import SplitAttachment, split_attachments
 from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import DeliveryWork, Phase
 from mailbox_appliance.model.messages import Envelope
@@ -99,7 +100,7 @@ _BROKEN_OFF = RemoteFault(
     "refused",
     "Microsoft Graph ended the upload of an attachment early. The next attempt starts it again.",
 )
-_TOO_LARGE = (
+_TOO_LARGE = own_text(
     "The message with its attachments exceeds the size limit of this Exchange mailbox (35 MB unless an"
     " administrator has changed it)."
 )

@@ -32,6 +32,7 @@ from mailbox_appliance.errors import (
 from mailbox_appliance.events import DeliveryPhaseEntered, DeliverySettled
 from mailbox_appliance.mail.address import same_mailbox
 from mailbox_appliance.model.accounts import AccountError
+from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.model.deliveries import DeliveryWork, Phase
 from mailbox_appliance.remote.errors import Reply, ServerName, named_fault
 from mailbox_appliance.sending.context import SendingContext
@@ -115,7 +116,7 @@ log = logging.getLogger(__name__)
 
 #: What is wrong with a mailbox whose server says in the middle of a message that it wants a login.
 _LOGIN_REFUSED = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
-MAYBE_DELIVERED = (
+MAYBE_DELIVERED = own_text(
     "The mail server did not confirm this message, so it may have been delivered. It is never resent automatically."
     " For 24 hours the appliance looks for it in Sent, where it files no copy of its own, and in the inbox. If it finds"
     " nothing, ask a recipient, then run `mailbox-appliance emails resolve`."
@@ -130,9 +131,9 @@ _CAUSES: dict[Cause, str] = {  # the problem of `internal` says it itself
 }
 #: What is stored with a failure if neither its code nor a reply says what it was.
 _WARNINGS: dict[str | None, tuple[str, ...]] = {
-    "internal": ("The journal could not be written, so nobody received the message. Check free disk space.",),
+    "internal": (own_text("The journal could not be written, so nobody received the message. Check free disk space."),),
     "smtputf8": (
-        (
+        own_text(
             "The mail server does not support addresses with non-ASCII characters (RFC 6531). Nobody received the"
             " message."
         ),
@@ -198,7 +199,7 @@ class Recorder:
                     f"The mail server rejected {each}, so the message was not sent to anyone." for each in named
                 ]
                 if reply is not None and reply.name is not None:
-                    warnings.append(named_fault(reply.name, "smtp").reason)
+                    warnings.append(OwnText(named_fault(reply.name, "smtp").reason))
                 if why is not None:
                     warnings.append(why)
                 self._fail(work, code, warnings, reply)

@@ -20,6 +20,7 @@ from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.folder_roles import SENT_LABEL
 from mailbox_appliance.mail.outline import parse_content
 from mailbox_appliance.mail.search import with_searched_words
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.model.content import LARGE
 from mailbox_appliance.model.deliveries import DeliveryWork, FoundCopy
 from mailbox_appliance.model.sync import FetchedMessage, MirroredFolder
@@ -59,8 +60,12 @@ _FIRST_GLANCE = 5  # seconds: a provider is quick to file its copy
 #: How long a copy is waited for that the provider is to file.
 WAITED_FOR = timedelta(hours=24)
 _DEFAULT_FOLDER = "Sent"
-_LATER = "The message was sent, but its copy could not be saved in the Sent folder yet. The appliance tries again."
-_NEVER = "The message was sent, but its copy was not found in the Sent folder, where the provider should have saved it."
+_LATER = own_text(
+    "The message was sent, but its copy could not be saved in the Sent folder yet. The appliance tries again."
+)
+_NEVER = own_text(
+    "The message was sent, but its copy was not found in the Sent folder, where the provider should have saved it."
+)
 
 
 class SentMailFiler:

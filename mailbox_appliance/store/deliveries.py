@@ -15,6 +15,7 @@ from datetime import datetime
 
 from mailbox_appliance.clock import Clock, to_millis, to_timestamp
 from mailbox_appliance.errors import IdempotencyConflict, NotFound, NotUncertain, NotWaiting
+from mailbox_appliance.model.base import own_text, to_stored_text
 from mailbox_appliance.model.deliveries import (
     AcceptedDelivery,
     Delivery,
@@ -58,7 +59,7 @@ from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 
 FIRST_EVIDENCE_DELAY = 5_000  # milliseconds after which evidence is looked for
 #: What is told where a message is given to nobody. A saved draft that it was made from stays where it lies.
-DRAFT_NOT_KEPT = (
+DRAFT_NOT_KEPT = own_text(
     "The message was not put among the drafts, since whoever scheduled it does not reach this mailbox any more."
 )
 
@@ -106,7 +107,7 @@ def end_delivery(database: Database, operation_id: str, ending: DeliveryOutcome,
         {
             "status": ending.status,
             "code": ending.code,
-            "warnings": json.dumps(ending.warnings),
+            "warnings": json.dumps([to_stored_text(one) for one in ending.warnings]),
             "reply": ending.reply_code,
             "enhanced": ending.reply_enhanced,
             "at": at,
@@ -133,7 +134,7 @@ def _add_chores(database: Database, operation_id: str, ending: DeliveryOutcome, 
         _add_chore(database, operation_id, "flag_parent", "d.parent_id IS NOT NULL", now)
     elif ending.code == "permission_revoked":
         _add_chore(database, operation_id, "keep_draft", f"d.schedule_id IS NOT NULL AND {_SENDER_HAS_ACCESS}", now)
-        database.change(_WARN_OF_LOSS, (DRAFT_NOT_KEPT, operation_id))
+        database.change(_WARN_OF_LOSS, (to_stored_text(DRAFT_NOT_KEPT), operation_id))
     elif ending.status == "failed" and ending.code != "account_removed":  # else there is nowhere to keep it
         _add_chore(database, operation_id, "keep_draft", "d.schedule_id IS NOT NULL", now)
 

@@ -15,6 +15,7 @@ from mailbox_appliance.clock import Clock, from_millis, from_timestamp, to_milli
 from mailbox_appliance.errors import DraftInUse, DraftSent, IdempotencyConflict, NotFound, QuotaReached
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse_message
+from mailbox_appliance.model.base import from_stored_text, to_stored_text
 from mailbox_appliance.model.content import LARGE, Content
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.deliveries import (
@@ -75,12 +76,12 @@ class ScheduledSummary(msgspec.Struct, frozen=True):
 
 def warnings_of(row: Row) -> tuple[str, ...]:
     """What a client is told beside the operation: what was so from the beginning, then what its status brings."""
-    return (*json.loads(row[12]), *json.loads(row[9]))
+    return tuple(map(from_stored_text, (*json.loads(row[12]), *json.loads(row[9]))))
 
 
 def to_delivery(row: Row) -> Delivery:
     """A row of DELIVERY_COLUMNS as clients see it."""
-    result_warnings = tuple(json.loads(row[6]).values())
+    result_warnings = tuple(map(from_stored_text, json.loads(row[6]).values()))
     succeeded = row[3] == "succeeded"
     return Delivery(
         operation_id=row[0],
@@ -171,7 +172,7 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
             None if new.send_at is None else to_timestamp(new.send_at),
             summary,
             None if new.send_at is None else to_millis(new.send_at),
-            json.dumps(new.warnings),
+            json.dumps([to_stored_text(one) for one in new.warnings]),
             at,
             at,
         ),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from mailbox_appliance.errors import NotEnoughRoom
+from mailbox_appliance.model.base import OwnText, own_text
 from mailbox_appliance.system.files import BINARY, replace_file, sync_folder
 from mailbox_appliance.system.files import free_bytes as free_bytes
 
@@ -114,15 +115,14 @@ def low_room_warning(database: Path, low_mib: int) -> str | None:
     """
     free = free_bytes(database.parent)
     needed = room_for_backup(database)
-    has_no_backup = f"the next backup takes {format_size(needed)} and will not fit" if free < needed else ""
+    left = OwnText(format_size(free))
+    no_backup = OwnText(f"the next backup takes {format_size(needed)} and will not fit" if free < needed else "")
     if free < low_mib * MIB:
-        tail = f", and {has_no_backup}" if has_no_backup else ""
-        return f"The disk of the store is almost full: {format_size(free)} are left{tail}. Make room on it."
-    return (
-        f"The disk of the store has {format_size(free)} left: {has_no_backup}. Make room on it."
-        if has_no_backup
-        else None
-    )
+        tail = OwnText(f", and {no_backup}" if no_backup else "")
+        text = "The disk of the store is almost full: {left} are left{tail}. Make room on it."
+        return own_text(text, left=left, tail=tail)
+    text = "The disk of the store has {left} left: {no_backup}. Make room on it."
+    return own_text(text, left=left, no_backup=no_backup) if no_backup else None
 
 
 def format_size(size: int) -> str:

@@ -16,6 +16,7 @@ from mailbox_appliance.mail.folder_roles import is_user_label, is_valid_label_na
 from mailbox_appliance.mail.html.analysis import TAG_READER, HtmlReader
 from mailbox_appliance.mail.search import ExcerptFinder
 from mailbox_appliance.mail.threads import subject_key
+from mailbox_appliance.model.base import OwnText
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.messages import (
     Address,
@@ -266,7 +267,7 @@ class Messages:
         row = self._database.row(f"{SELECT_WHOLE_MESSAGES} WHERE m.id = ? AND a.id = ?", (message_id, account_id))
         if row is None:
             raise NotFound(what="message")
-        return to_whole_message(row), tuple(json.loads(row[-1] or "[]"))
+        return to_whole_message(row), tuple(map(OwnText, json.loads(row[-1] or "[]")))
 
     def get_body(self, account_id: str, message_id: str) -> StoredBody:
         """The body of a message. Raises NotFound."""

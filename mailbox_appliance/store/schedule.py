@@ -7,6 +7,7 @@ ahead was planned before the clock was set back, and `pull_forward` brings it ne
 from datetime import datetime, timedelta
 
 from mailbox_appliance.clock import Clock, from_millis, to_millis, to_timestamp
+from mailbox_appliance.model.base import to_stored_text
 from mailbox_appliance.model.decoding import decode_json
 from mailbox_appliance.model.deliveries import OpenDelivery, PostSendTask, UncertainDelivery
 from mailbox_appliance.model.messages import Envelope
@@ -141,7 +142,7 @@ class DeliverySchedule:
             self._database.change(sql, (chore.operation_id, chore.kind))
             if warning is not None:
                 sql = "UPDATE delivery_operations SET result_warnings = json_set(result_warnings, '$.' || ?, ?)"
-                self._database.change(f"{sql} WHERE id = ?", (chore.kind, warning, chore.operation_id))
+                self._database.change(f"{sql} WHERE id = ?", (chore.kind, to_stored_text(warning), chore.operation_id))
             deliveries.delete_message_bytes(self._database, chore.operation_id)
 
     def postpone_chore(self, chore: PostSendTask, next_at: datetime) -> None:
@@ -201,7 +202,7 @@ class SentCopies:
         """There will be no copy; the result says so."""
         with self._database.transaction():
             sql = f"UPDATE delivery_operations SET copy = 'none', result_warnings = {_WITH_COPY_WARNING} WHERE id = ?"
-            self._database.change(sql, (warning, operation_id))
+            self._database.change(sql, (to_stored_text(warning), operation_id))
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def postpone(self, operation_id: str, seconds: float, warning: str) -> None:
@@ -210,7 +211,7 @@ class SentCopies:
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
                 f" result_warnings = {_WITH_COPY_WARNING} WHERE id = ?",
-                (to_millis(self._clock.now()) + int(seconds * 1000), warning, operation_id),
+                (to_millis(self._clock.now()) + int(seconds * 1000), to_stored_text(warning), operation_id),
             )
 
     def await_provider(self, operation_id: str, seconds: float) -> None:

@@ -27,6 +27,7 @@ from mailbox_appliance.errors import (
     Unverified,
     WrongMedia,
 )
+from mailbox_appliance.model.base import encode_own_text
 from mailbox_appliance.model.content import Content
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.messages import Download
@@ -207,7 +208,7 @@ class _SuccessEnvelope(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _NOSNIFF, _NO_STORE = ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def success(status: int, answer: OperationResult[Any]) -> Response:

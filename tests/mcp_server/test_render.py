@@ -32,6 +32,7 @@ from mailbox_appliance.mcp_server.limits import (
 )
 from mailbox_appliance.mcp_server.render import INTERNAL_ERROR_TEXT
 from mailbox_appliance.mcp_server.tool import FileLink, ToolResult
+from mailbox_appliance.model.base import own_text
 
 #: Stands in each string of a sender's, and in nothing else.
 MARK = "Qz7"
@@ -307,7 +308,7 @@ def test_a_page_is_asked_for_again_until_it_fits_and_goes_on_behind_its_last_ite
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
         asked.append(limit)
         items = [message(number, snippet="ä" * 200) for number in range(limit)]
-        return {"items": items, "nextCursor": f"behind {limit}"}, ["told"]
+        return {"items": items, "nextCursor": f"behind {limit}"}, [own_text("told")]
 
     shown = render.present_page(
         ask, 100, tool="list_emails", about=lambda data: f"{len(data['items'])} messages.", senders=UNTRUSTED_MESSAGES

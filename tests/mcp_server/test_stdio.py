@@ -127,6 +127,17 @@ def test_tools_are_those_of_the_appliance(talk: Talk) -> None:
     assert talk.asked[-1][0] == {"name": "x", "arguments": {"a": [1, "ä\u2028"]}}
 
 
+def test_what_is_fenced_stays_fenced(talk: Talk) -> None:
+    text = "Note\n<untrusted-1>\nto whom\n</untrusted-1>"
+    content = {"data": {}, "untrusted": ["/warnings/0"], "warnings": ["to whom"]}
+    result = {"content": [{"type": "text", "text": text}], "structuredContent": content}
+    talk.say(HELLO)
+    talk.hear()
+    talk.posts = lambda _: (200, _result(result))
+    answer = talk.call("get_email")["result"]
+    assert (answer["content"], answer["structuredContent"]) == (result["content"], content)
+
+
 def test_what_takes_long_holds_nothing_up(talk: Talk) -> None:
     going_on = threading.Event()
     talk.posts = lambda given: (

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from mailbox_appliance.mail import invisible_characters
 from mailbox_appliance.mail.html.tokenizer import MAX_INPUT, NO_TEXT, tokenize
+from mailbox_appliance.model.base import OwnText, own_text
 
 # --- Hidden text: kept from programs and AI agents too, and counted ---
 
@@ -85,7 +86,7 @@ class HiddenText:
         named = [f"{name} ({count})" for count, name in found[:_MOST_NAMED]]
         if len(found) > _MOST_NAMED:
             named.append(f"{len(found) - _MOST_NAMED} more")
-        return f"Some text may be hidden: the appliance cannot judge {', '.join(named)}."
+        return own_text("Some text may be hidden: the appliance cannot judge {named}.", named=OwnText(", ".join(named)))
 
     def _left_out_warning(self) -> str:
         """Empty if nothing was left out."""
@@ -100,7 +101,7 @@ class HiddenText:
             told.append(f"{pieces} piece{'s' if pieces > 1 else ''} ({named})")
         if characters:
             told.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
-        return f"Text that is not seen was left out: {', '.join(told)}."
+        return own_text("Text that is not seen was left out: {told}.", told=OwnText(", ".join(told)))
 
 
 def _add_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
@@ -155,27 +156,27 @@ def extract_preview(html: str) -> str:
 ReadForm = Literal[Form, "beginning"]
 
 #: Warnings of what could not be analyzed.
-UNANALYZED = (
+UNANALYZED = own_text(
     "The HTML of this message could not be analyzed in time, so the text of its tags is used. Text that mail programs"
     " hide may be in it. Try again later, and check the message in a mail program before you act on it."
 )
-UNANALYZED_PLAIN = (
+UNANALYZED_PLAIN = own_text(
     "The HTML of this message could not be analyzed in time, so its stored plain text is shown. It may differ from"
     " what mail programs show. Try again later, and check the message in a mail program before you act on it."
 )
-UNANALYZED_PART = (
+UNANALYZED_PART = own_text(
     "HTML in this message could not be analyzed when it arrived, so it is left out of the text. Check the message in a"
     " mail program before you act on it."
 )
-UNANALYZED_PREVIEW = (
+UNANALYZED_PREVIEW = own_text(
     "The HTML of this message could not be analyzed when it arrived, so it has no preview. Check the message in a mail"
     " program before you act on it."
 )
-UNANALYZED_OUTGOING = (
+UNANALYZED_OUTGOING = own_text(
     "The HTML of this message could not be analyzed in time to make its plain-text part. That part may show text that"
     " mail programs hide, or lack text that they show. The HTML itself is unchanged."
 )
-UNCOMPARED = (
+UNCOMPARED = own_text(
     "The plain-text and HTML versions of this message could not be compared in time, so they may differ. Try again"
     " later, and check the message in a mail program before you act on it."
 )

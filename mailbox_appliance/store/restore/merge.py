@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from mailbox_appliance.clock import to_millis, to_timestamp
+from mailbox_appliance.model.base import own_text
 from mailbox_appliance.store import deliveries, moves
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database, Row
@@ -48,7 +49,7 @@ from mailbox_appliance.store.schema import TRIGGERS
 HOLD_SETTING = "sending.hold_scheduled"
 _SENDS_AT_ONCE = 2000
 #: The warning of a send that a restore cannot know the end of.
-OUTCOME_UNKNOWN = (
+OUTCOME_UNKNOWN = own_text(
     "The appliance was restored from a backup that was made before this was sent, or while it was: nobody knows whether"
     " it has been sent. Look into the Sent folder, or ask a recipient, then decide it."
 )
@@ -87,7 +88,7 @@ _ENDED_BY_RESTORE = f"""
   AND r.account_id NOT IN (SELECT target_id FROM present.audit_events WHERE number > :common
     AND action = 'account.delete' AND outcome = 'success' AND target_id IS NOT NULL)
  OR (p.status = 'uncertain' AND r.{_IS_OPEN} AND p.updated_at BETWEEN :began AND :ended
-  AND EXISTS (SELECT 1 FROM json_each(p.warnings) WHERE value = :not_known)))"""
+  AND EXISTS (SELECT 1 FROM json_each(p.warnings) WHERE ltrim(value, char(1)) = :not_known)))"""
 # The same operation here and there: by its id, that of its schedule, or the key that it was asked for with.
 _PAIRS_IN_BOTH = " UNION ".join(
     f"SELECT r.id, p.id FROM main.delivery_operations r JOIN present.delivery_operations p ON {same} WHERE {{0}}"
