@@ -11,7 +11,7 @@ from mailbox_appliance.clock import Clock, from_timestamp
 from mailbox_appliance.errors import BackupNotMade, Problem, StoreAtWork
 from mailbox_appliance.events import BackupFailed, BackupFinished, Events
 from mailbox_appliance.jobs.periodic import PeriodicTask
-from mailbox_appliance.model.backups import Backup, Progress
+from mailbox_appliance.model.backups import Backup, BackupTrouble, Progress
 from mailbox_appliance.model.base import own_text
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store import files
@@ -47,19 +47,29 @@ class DailyBackup:
         """Stop making backups, and abort one that is in progress."""
         self._task.stop(timeout)
 
-    def warning(self) -> str | None:
-        """Return a warning for operators if the last daily backup failed or is too old, otherwise None."""
+    @property
+    def trouble(self) -> BackupTrouble | None:
+        """Whether the last backup failed, or is too old; None if backups are well, or off."""
         if not self._settings.flag("backup.daily"):
             return None
-        if (failed := self._failed) is not None:
+        if self._failed is not None:
+            return "failed"
+        return "overdue" if self._age() > _STALE else None
+
+    def warning(self) -> str | None:
+        """Return a warning for operators if the last daily backup failed or is too old, otherwise None."""
+        trouble, failed = self.trouble, self._failed
+        if trouble == "failed":
             return f"The daily backup could not be made, and is tried again every hour. {failed}"
-        newest, now = self._newest, self._clock.now()
-        if newest is None or now - newest <= _STALE:
+        days = self._age().days
+        if trouble is None:
             return None
         return own_text(
-            "The newest daily backup is {days} days old. Create one with `mailbox-appliance backup create`.",
-            days=(now - newest).days,
+            "The newest daily backup is {days} days old. Create one with `mailbox-appliance backup create`.", days=days
         )
+
+    def _age(self) -> timedelta:
+        return timedelta() if self._newest is None else self._clock.now() - self._newest
 
     def run_once(self) -> None:
         """Make a backup if one is due."""

@@ -8,6 +8,8 @@ from mailbox_appliance.model.base import Timestamp, Wire
 #: Told while long work goes on: what is being done, how much of it, out of how much.
 Progress = Callable[[str, int, int], None]
 BackupReason = Literal["manual", "daily", "migration", "pre-restore"]
+#: What is wrong with daily backups: the last attempt failed, or the newest is older than two days.
+BackupTrouble = Literal["failed", "overdue"]
 
 
 class Backup(Wire, frozen=True, kw_only=True):

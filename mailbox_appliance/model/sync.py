@@ -8,6 +8,14 @@ from mailbox_appliance.model.accounts import FolderRole, RoleSource
 
 
 @dataclass(frozen=True)
+class SyncProgress:
+    """The progress of a large sync: a text for people, and how many of how many messages, while those are counted."""
+
+    text: str
+    count: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
 class ListedFolder:
     """A folder as LIST tells it (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash.
 

@@ -313,7 +313,7 @@ def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ..
     """Warnings for readers while the first sync of a mailbox runs: headers come first, then bodies."""
     progress = appliance.sync.progress(account.id)
     if account.last_sync_at is None:
-        so_far = OwnText(f" ({progress})" if progress else "")
+        so_far = OwnText(f" ({progress.text})" if progress else "")
         return (own_text("The first sync of this mailbox is not through yet{so_far}.", so_far=so_far),)
-    so_far = OwnText(progress or "")
+    so_far = OwnText(progress.text if progress else "")
     return (own_text("Mail of this mailbox is still being brought in ({so_far}).", so_far=so_far),) if progress else ()

@@ -11,10 +11,12 @@ from msgspec import UNSET, Meta, UnsetType
 from mailbox_appliance import permissions
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.clock import to_timestamp
-from mailbox_appliance.model.accounts import AccountStatus
+from mailbox_appliance.model.accounts import Account, AccountStatus
+from mailbox_appliance.model.backups import BackupTrouble
 from mailbox_appliance.model.base import Count, OwnText, Timestamp, Wire, own_text
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.members import Capability
+from mailbox_appliance.model.sync import SyncProgress
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.store import files
 from mailbox_appliance.store.exclusive_job import ExclusiveJob
@@ -70,13 +72,21 @@ SUPERSEDED_WARNING = own_text(
 )
 
 
+class MessageCount(Wire, frozen=True, kw_only=True):
+    """How many of how many messages have been fetched."""
+
+    done: Count
+    total: Count
+
+
 class AccountProgress(Wire, frozen=True, kw_only=True):
-    """How the mirror of a mailbox is."""
+    """The sync of a mailbox. `progress`: for people; `progressCount`: its numbers, while messages are counted."""
 
     id: str
     status: AccountStatus
     last_sync_at: Timestamp | None
     progress: str | None
+    progress_count: MessageCount | UnsetType = UNSET
 
 
 class DeliveryCounts(Wire, frozen=True, kw_only=True):
@@ -89,7 +99,7 @@ class DeliveryCounts(Wire, frozen=True, kw_only=True):
 
 class Status(Wire, frozen=True, kw_only=True):
     """How the appliance is doing; of the mailboxes those that you reach. `lastCrash`: for administrators, until one of
-    them dismisses it.
+    them dismisses it. `dailyBackup`: while the last daily backup `failed`, or is `overdue`.
     """
 
     version: str
@@ -98,6 +108,7 @@ class Status(Wire, frozen=True, kw_only=True):
     accounts: tuple[AccountProgress, ...]
     deliveries: DeliveryCounts
     last_crash: Crash | UnsetType = UNSET
+    daily_backup: BackupTrouble | UnsetType = UNSET
 
 
 @operation(access=Access.ANYBODY)
@@ -123,14 +134,10 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
         version=__version__,
         uptime_seconds=int(appliance.clock.monotonic() - appliance.started_at),
         store=_store_status(appliance),
-        accounts=tuple(
-            AccountProgress(
-                id=a.id, status=a.status, last_sync_at=a.last_sync_at, progress=appliance.sync.progress(a.id)
-            )
-            for a in accounts
-        ),
+        accounts=tuple(_account_progress(account, appliance.sync.progress(account.id)) for account in accounts),
         deliveries=DeliveryCounts(**store.delivery_lists.count_open({a.id for a in accounts})),
         last_crash=UNSET if crash is None else crash,
+        daily_backup=appliance.daily_backup.trouble or UNSET,
     )
     return OperationResult(status, tuple(operator_warnings(appliance, crash)))
 
@@ -142,6 +149,17 @@ def dismiss_crash(appliance: Appliance, caller: Caller, trace: Trace) -> None:  
     The trace stays in the log folder. Nothing changes if the crash is already dismissed, or is not the last one.
     """
     crashes.dismiss(appliance.folder, trace)
+
+
+def _account_progress(account: Account, progress: SyncProgress | None) -> AccountProgress:
+    count = None if progress is None else progress.count
+    return AccountProgress(
+        id=account.id,
+        status=account.status,
+        last_sync_at=account.last_sync_at,
+        progress=None if progress is None else progress.text,
+        progress_count=UNSET if count is None else MessageCount(done=count[0], total=count[1]),
+    )
 
 
 def _is_administrator(caller: Caller) -> bool:

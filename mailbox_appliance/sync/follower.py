@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Literal
 
 from mailbox_appliance.mail import folder_roles
-from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder
+from mailbox_appliance.model.sync import FolderState, ListedFolder, MirroredFolder, SyncProgress
 from mailbox_appliance.remote import errors
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.store.folders import Folders
@@ -292,12 +292,13 @@ class Follower:
         return found.position if found else None
 
     @property
-    def progress(self) -> str | None:
-        """The progress of a large piece of work, as a text for people; None if there is nothing to report."""
+    def progress(self) -> SyncProgress | None:
+        """The progress of a large piece of work; None if there is none."""
         counts = [folder.count_messages() for folder in self.folders.values()]
         total, left = sum(there for there, _ in counts), sum(left for _, left in counts)
         if left > 0:
-            return f"{max(0, total - left):,} of {total:,} messages"
+            done = max(0, total - left)
+            return SyncProgress(f"{done:,} of {total:,} messages", (done, total))
         return describe_bodies_left(self._backlog.remaining) if self._backlog.remaining else None
 
     # --- folders ---
@@ -457,6 +458,6 @@ class Follower:
             self._backlog.add(self.folders.values())
 
 
-def describe_bodies_left(count: int) -> str:
-    """Describe how many bodies are missing, for `Follower.progress`."""
-    return f"{count:,} messages still without their text"
+def describe_bodies_left(count: int) -> SyncProgress:
+    """Return `Follower.progress` while only bodies are left to fetch."""
+    return SyncProgress(f"{count:,} messages still without their text")

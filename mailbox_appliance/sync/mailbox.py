@@ -13,6 +13,7 @@ import threading
 from mailbox_appliance.clock import backoff_delays
 from mailbox_appliance.errors import NotFound, Unsupported
 from mailbox_appliance.model.accounts import AccountError, AccountStatus
+from mailbox_appliance.model.sync import SyncProgress
 from mailbox_appliance.remote.errors import RemoteFault, account_error_of
 from mailbox_appliance.sync.context import FetchBackoff, Stopped, StopSignal, SyncServices, SyncSession
 from mailbox_appliance.sync.follower import Follower, StepResult, describe_bodies_left
@@ -38,8 +39,8 @@ class MailboxSync:
 
     def __init__(self, account_id: str, services: SyncServices) -> None:
         self.account_id = account_id
-        #: The progress as a text for people; None if there is nothing to report.
-        self.progress: str | None = None
+        #: None when there is nothing to report.
+        self.progress: SyncProgress | None = None
         self.server = ""
         self.ended = threading.Event()
         self._services, self._store = services, services.store

@@ -6,6 +6,7 @@ import time
 
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.events import Events, FolderWritten
+from mailbox_appliance.model.sync import SyncProgress
 from mailbox_appliance.oauth.logins import Logins
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
@@ -70,8 +71,8 @@ class Supervisor:
         for account_id in account_ids:
             self.wake(account_id, None)
 
-    def progress(self, account_id: str) -> str | None:
-        """Return the sync progress of a mailbox as a text for people; None if there is nothing to report."""
+    def progress(self, account_id: str) -> SyncProgress | None:
+        """Return the progress of the sync of a mailbox; None when there is nothing to report."""
         with self._lock:
             mailbox = self._mailboxes.get(account_id)
         return None if mailbox is None else mailbox.progress

@@ -92,7 +92,7 @@ def _title_when_well(state: TrayState) -> str:
 
 
 def _fetching(busy: list[MailboxState]) -> str:
-    percent = percent_done(busy[0].progress) if len(busy) == 1 else None
+    percent = percent_done(busy[0]) if len(busy) == 1 else None
     return "Mail is being fetched…" if percent is None else f"Mail is being fetched: {percent} %"
 
 

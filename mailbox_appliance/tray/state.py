@@ -1,6 +1,5 @@
 """What the tray knows of the appliance, the words for it, and when it polls again."""
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -35,12 +34,16 @@ class AccessLevel(Enum):
 
 @dataclass(frozen=True)
 class MailboxState:
-    """One mailbox: its address, the status of the API, and why it is not well (an error code), if so."""
+    """A mailbox: its address, its status in the API, the code of its error if it has one, and its sync.
+
+    `count`: how many of how many messages have been fetched, while they are counted.
+    """
 
     email: str
     status: str
     error: str | None = None
-    progress: str | None = None
+    is_fetching: bool = False
+    count: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class TrayState:
     uncertain: int = 0
     queued: int = 0
     warnings: tuple[str, ...] = ()
+    #: Whether the last daily backup failed; one of the warnings tells why.
+    has_failed_daily_backup: bool = False
     #: Whether a backup is being made, by anybody.
     is_backing_up: bool = False
     #: When the newest backup was made (RFC 3339, UTC); None: there is none, or this member may not see it.
@@ -95,8 +100,6 @@ class TrayState:
 # --- Texts that the menu and the notices share: what needs attention, mailboxes, times and numbers. Pure ---
 
 
-#: How the warning of the API begins that a daily backup has failed.
-_FAILED_BACKUP = "The daily backup could not be made"
 _STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs you to sign in again"}
 #: Why a mailbox is in error, by the code of it.
 _ERROR = {
@@ -115,10 +118,13 @@ def attention_texts(state: TrayState) -> tuple[str, ...]:
     found += ["A send is uncertain"] * state.uncertain
     if state.access is not AccessLevel.ADMINISTRATOR:
         return tuple(found)  # everybody sees the rest, and others must act on it
-    found += [_warning_text(warning) for warning in state.warnings]
-    if has_failed_backup(state) and not any(_is_about_backup(warning) for warning in state.warnings):
+    others = len(state.warnings)
+    if state.has_failed_daily_backup:
+        found.append("The daily backup failed")
+        others -= 1
+    elif has_failed_backup(state):
         found.append("The last backup failed")
-    return tuple(found)
+    return (*found, *["A warning needs you"] * others)
 
 
 def has_lost_access(mailbox: MailboxState) -> bool:
@@ -128,12 +134,12 @@ def has_lost_access(mailbox: MailboxState) -> bool:
 
 def is_busy(mailbox: MailboxState) -> bool:
     """Whether not all of its mail is here yet, and that is being seen to."""
-    return mailbox.status in ("connecting", "syncing") or (mailbox.status == "ready" and mailbox.progress is not None)
+    return mailbox.status in ("connecting", "syncing") or (mailbox.status == "ready" and mailbox.is_fetching)
 
 
 def has_failed_backup(state: TrayState) -> bool:
     """Whether the newest attempt to make a backup failed."""
-    return any(map(_is_about_backup, state.warnings)) or (state.backup is not None and not state.backup.succeeded)
+    return state.has_failed_daily_backup or (state.backup is not None and not state.backup.succeeded)
 
 
 def mailbox_status_text(mailbox: MailboxState) -> str:
@@ -141,17 +147,14 @@ def mailbox_status_text(mailbox: MailboxState) -> str:
     if mailbox.status == "error":
         return f"offline: {_ERROR.get(mailbox.error or '', 'its mail server cannot be reached')}"
     if mailbox.status != "connecting" and is_busy(mailbox):
-        percent = percent_done(mailbox.progress)
+        percent = percent_done(mailbox)
         return "fetching…" if percent is None else f"fetching {percent} %"
     return _STATUS.get(mailbox.status, mailbox.status)
 
 
-def percent_done(progress: str | None) -> int | None:
-    """The percentage of `1,200 of 5,000 messages`; at most 99, since the text goes away at the end."""
-    match = re.match(r"([0-9,]+) of ([0-9,]+) ", progress or "")
-    if match is None:
-        return None
-    done, total = (int(digits.replace(",", "")) for digits in match.groups())
+def percent_done(mailbox: MailboxState) -> int | None:
+    """The percentage of messages fetched, at most 99, since the row changes at the end; None if it is unknown."""
+    done, total = mailbox.count or (0, 0)
     return min(99, done * 100 // total) if total else None
 
 
@@ -181,14 +184,6 @@ def shorten(text: str, longest: int) -> str:
     """A text in one row of at most so many characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
-
-
-def _warning_text(warning: str) -> str:
-    return "The daily backup failed" if _is_about_backup(warning) else "A warning needs you"
-
-
-def _is_about_backup(warning: str) -> bool:
-    return warning.startswith(_FAILED_BACKUP)
 
 
 # --- When the tray polls: often while something changes or somebody is present, else rarely ---

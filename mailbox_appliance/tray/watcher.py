@@ -30,13 +30,14 @@ Json = Mapping[str, Any]
 def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
     """With the responses of `GET /status` and `GET /accounts`."""
     data = answer["data"]
-    progress = {one["id"]: one.get("progress") for one in data["accounts"]}
+    synced = {one["id"]: one for one in data["accounts"]}
     return replace(
         state,
-        mailboxes=tuple(_mailbox_state(one, progress.get(one["id"])) for one in accounts["data"]),
+        mailboxes=tuple(_mailbox_state(one, synced.get(one["id"], {})) for one in accounts["data"]),
         uncertain=int(data["deliveries"]["uncertain"]),
         queued=int(data["deliveries"]["queued"]),
         warnings=tuple(str(warning) for warning in answer.get("warnings") or ()),
+        has_failed_daily_backup=data.get("dailyBackup") == "failed",
         is_backing_up=_is_backup_progress(data["store"].get("progress")),
     )
 
@@ -77,14 +78,20 @@ def outcome_of(answer: Json) -> AuditOutcome | None:
     return None if newest is None else AuditOutcome(str(newest["id"]), newest["outcome"] == "success")
 
 
-def _mailbox_state(account: Json, progress: str | None) -> MailboxState:
-    error = account.get("error")
-    return MailboxState(account["email"], account["status"], None if error is None else error["code"], progress)
+def _mailbox_state(account: Json, sync: Json) -> MailboxState:
+    error, count = account.get("error"), sync.get("progressCount")
+    return MailboxState(
+        account["email"],
+        account["status"],
+        None if error is None else error["code"],
+        sync.get("progress") is not None,
+        None if count is None else (int(count["done"]), int(count["total"])),
+    )
 
 
 def _is_backup_progress(progress: Json | None) -> bool:
-    """Whether the long work on the store is the making of a backup: `A backup`, `The daily backup`."""
-    return progress is not None and str(progress["work"]).endswith(" backup") and " of " not in progress["work"]
+    """Whether the job that runs on the store makes a backup."""
+    return progress is not None and progress.get("kind") in ("backup", "daily_backup")
 
 
 # --- Polling ---

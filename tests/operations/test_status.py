@@ -2,8 +2,11 @@
 
 from datetime import timedelta
 
+import pytest
+
 from mailbox_appliance import settings
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.model.sync import SyncProgress
 from mailbox_appliance.system import crashes
 from mailbox_appliance.tls.inspect import CertificateFacts
 from mailbox_appliance.version import __version__
@@ -62,14 +65,33 @@ def test_a_daily_backup_that_fails_is_told_until_one_is_made(timed: Appliance, c
     (warning,) = ada.ask("GET", "/status").warnings
     assert warning.startswith("The daily backup could not be made")
     assert str(timed.folder) not in warning
+    assert ada.ask("GET", "/status").data["dailyBackup"] == "failed"
     backups.unlink()
     clock.advance(3601)
     timed.daily_backup.run_once()
     assert ada.ask("GET", "/status").warnings == []
+    assert "dailyBackup" not in ada.ask("GET", "/status").data
     clock.advance(3 * 86_400)
     assert ada.ask("GET", "/status").warnings == [
         "The newest daily backup is 3 days old. Create one with `mailbox-appliance backup create`."
     ]
+    assert ada.ask("GET", "/status").data["dailyBackup"] == "overdue"
+
+
+def test_the_progress_of_a_mailbox_has_numbers_while_messages_are_counted(
+    checked_client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appliance = checked_client.appliance
+    FilledMailbox(appliance, checked_client.member["id"])
+    for progress, shown in (
+        (SyncProgress("1,200 of 5,000 messages", (1200, 5000)), {"done": 1200, "total": 5000}),
+        (SyncProgress("7 messages still without their text"), None),
+        (None, None),
+    ):
+        monkeypatch.setattr(appliance.sync, "progress", lambda _, progress=progress: progress)
+        (account,) = checked_client.ask("GET", "/status").data["accounts"]
+        assert account["progress"] == (None if progress is None else progress.text)
+        assert account.get("progressCount") == shown
 
 
 class Listener:

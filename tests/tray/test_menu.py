@@ -1,6 +1,7 @@
 """What the menu shows of each state, how the icon looks, and what pointing at it tells."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,14 +28,17 @@ LOST = MailboxState("cy@example.org", "reauth_required", "authentication_failed"
 OFFLINE = MailboxState("di@example.org", "error", "provider_unavailable")
 STARTING, LOCKED = TrayState(ServiceState.STARTING), replace(NOBODY, access=AccessLevel.LOCKED)
 TO_SET_UP = replace(NOBODY, setup_code="ab-cd")
+FAILED: dict[str, Any] = {"warnings": ("The disk is full.",), "has_failed_daily_backup": True}
 RESTS, STOPPING, SILENT = (
     replace(ADMIN, service=one) for one in (ServiceState.RESTS, ServiceState.STOPPING, ServiceState.SILENT)
 )
-FAILED = "The daily backup could not be made, and is tried again every hour. The disk is full."
 
 
-def mailbox(status: str, progress: str | None = None, error: str | None = None) -> TrayState:
-    return replace(ADMIN, mailboxes=(MailboxState("ada@example.org", status, error, progress),))
+def mailbox(
+    status: str, count: tuple[int, int] | None = None, error: str | None = None, *, fetches: bool = False
+) -> TrayState:
+    state = MailboxState("ada@example.org", status, error, fetches or count is not None, count)
+    return replace(ADMIN, mailboxes=(state,))
 
 
 def drawn(state: TrayState) -> list[str]:
@@ -67,8 +71,8 @@ TITLES: list[tuple[TrayState, str, IconLook]] = [
     (replace(ADMIN, mailboxes=()),                                 "No mailbox is connected yet",   IconLook.WELL),
     (replace(ADMIN, is_backing_up=True),                           "A backup is being made…",       IconLook.WELL),
     (mailbox("connecting"),                                        "Mail is being fetched…",        IconLook.WELL),
-    (mailbox("syncing", "400 of 1,000 messages"),                  "Mail is being fetched: 40 %",   IconLook.WELL),
-    (mailbox("ready", "7 messages still without their text"),      "Mail is being fetched…",        IconLook.WELL),
+    (mailbox("syncing", (400, 1_000)),                  "Mail is being fetched: 40 %",   IconLook.WELL),
+    (mailbox("ready", fetches=True),      "Mail is being fetched…",        IconLook.WELL),
     (replace(ADMIN, mailboxes=(ADA, OFFLINE)),                     "1 mailbox is offline",          IconLook.WELL),
     (replace(ADMIN, mailboxes=(OFFLINE, OFFLINE)),                 "2 mailboxes are offline",       IconLook.WELL),
     (replace(ADMIN, mailboxes=(ADA, LOST)),               "A mailbox needs you to sign in again", IconLook.ATTENTION),
@@ -77,24 +81,24 @@ TITLES: list[tuple[TrayState, str, IconLook]] = [
     (replace(MEMBER, uncertain=3),                                 "3 things need you",             IconLook.ATTENTION),
     (replace(ADMIN, warnings=("Little room.",)),                   "A warning needs you",           IconLook.ATTENTION),
     (replace(MEMBER, warnings=("Little room.",)),                  "Everything is up to date",      IconLook.WELL),
-    (replace(ADMIN, warnings=(FAILED,)),                           "The daily backup failed",       IconLook.ATTENTION),
+    (replace(ADMIN, **FAILED),                           "The daily backup failed",       IconLook.ATTENTION),
     (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=False)), "The last backup failed",       IconLook.ATTENTION),
     (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=True)),  "Everything is up to date",      IconLook.WELL),
-    (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=False), warnings=(FAILED,)),
+    (replace(ADMIN, backup=AuditOutcome("aud_1", succeeded=False), **FAILED),
                                                                    "The daily backup failed",       IconLook.ATTENTION),
 ]
 
 #: a mailbox, how its row ends
 MAILBOXES: list[tuple[TrayState, str]] = [
     (mailbox("ready"),                                              "up to date"),
-    (mailbox("ready", "7 messages still without their text"),       "fetching…"),
+    (mailbox("ready", fetches=True),       "fetching…"),
     (mailbox("connecting"),                                         "connecting…"),
     (mailbox("syncing"),                                            "fetching…"),
-    (mailbox("syncing", "1,200 of 5,000 messages"),                 "fetching 24 %"),
-    (mailbox("syncing", "0 of 5 messages"),                         "fetching 0 %"),
-    (mailbox("syncing", "4,999 of 5,000 messages"),                 "fetching 99 %"),
-    (mailbox("syncing", "5 of 5 messages"),                         "fetching 99 %"),
-    (mailbox("syncing", "0 of 0 messages"),                         "fetching…"),
+    (mailbox("syncing", (1_200, 5_000)),                 "fetching 24 %"),
+    (mailbox("syncing", (0, 5)),                         "fetching 0 %"),
+    (mailbox("syncing", (4_999, 5_000)),                 "fetching 99 %"),
+    (mailbox("syncing", (5, 5)),                         "fetching 99 %"),
+    (mailbox("syncing", (0, 0)),                         "fetching…"),
     (mailbox("reauth_required", error="authentication_failed"),     "needs you to sign in again"),
     (mailbox("error", error="provider_unavailable"),                "offline: its mail server cannot be reached"),
     (mailbox("error", error="provider_rate_limited"),               "offline: its mail server asks us to wait"),
@@ -124,7 +128,7 @@ ROWS: list[tuple[TrayState, tuple[str, ...], tuple[str, ...]]] = [
     (MEMBER,                                  ("([ ] Allow remote access (HTTPS): for administrators)",), ()),
     (ADMIN,                                   ("Back up now", "Restore…", "(No backup yet)"), ("Log in…",)),
     (replace(ADMIN, is_backing_up=True),      ("(Back up now: one is being made)", "Restore…"), ("Back up now",)),
-    (replace(ADMIN, warnings=(FAILED,)),      ("(The last backup failed)",),               ("(No backup yet)",)),
+    (replace(ADMIN, **FAILED),      ("(The last backup failed)",),               ("(No backup yet)",)),
     (replace(ADMIN, https=None),              ("([ ] Allow remote access (HTTPS))",),      ()),
     (ADMIN,                                   ("[ ] Allow remote access (HTTPS)",),        ()),
     (replace(ADMIN, mailboxes=()),            ("Connect a mailbox…",),                     ()),

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.system.crashes import Crash
 from mailbox_appliance.tray import display, notifications
 from mailbox_appliance.tray.state import AccessLevel, AuditOutcome, MailboxState, ServiceState, TrayState
 from mailbox_appliance.tray.view import Action
+from mailbox_appliance.tray.watcher import with_status
+from tests.checked_client import CheckedClient
 
 STARTING = TrayState(ServiceState.STARTING)
 NOBODY = TrayState(ServiceState.ANSWERS, "http://127.0.0.1:8025")
@@ -19,7 +20,6 @@ STOPPED = replace(ADMIN, service=ServiceState.STOPPED, url=None)
 RESTS, SILENT, STOPPING = (
     replace(ADMIN, service=service) for service in (ServiceState.RESTS, ServiceState.SILENT, ServiceState.STOPPING)
 )
-WARNING = "The daily backup could not be made, and is tried again every hour. The disk is full."
 
 
 def lost(state: TrayState, *emails: str) -> TrayState:
@@ -40,8 +40,8 @@ def crashed(state: TrayState, minute: int) -> TrayState:
 
 UNCERTAIN = replace(ADMIN, uncertain=1)
 OFFLINE = replace(ADMIN, mailboxes=(MailboxState("ada@example.org", "error", "provider_unavailable"),))
-FAILED = replace(ADMIN, warnings=(WARNING,))
-FAILED_AGAIN = replace(ADMIN, warnings=(WARNING.replace("full", "gone"),))
+FAILED = replace(ADMIN, warnings=("The disk is full.",), has_failed_daily_backup=True)
+FAILED_AGAIN = replace(FAILED, warnings=("The disk is gone.",))
 
 # fmt: off
 #: before, after, the titles of what is told
@@ -84,7 +84,7 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (FAILED,                     FAILED,                                ()),
     (FAILED,                     FAILED_AGAIN,                          ()),
     (FAILED,                     ADMIN,                                 ()),
-    (MEMBER,                     replace(MEMBER, warnings=(WARNING,)),  ()),
+    (MEMBER,                     replace(FAILED, access=AccessLevel.MEMBER),  ()),
     (ADMIN,                      ended(ADMIN, 1, well=True),            ()),
     (ADMIN,                      ended(ADMIN, 1, well=False),           ("A backup failed",)),
     (ended(ADMIN, 1, well=False), ended(ADMIN, 1, well=False),          ()),
@@ -133,11 +133,13 @@ def test_the_first_summary_has_all_of_it() -> None:
     assert notice.text == "1 send is uncertain. 1 mailbox needs you to sign in again."
 
 
-def test_the_api_says_so_when_a_daily_backup_fails(appliance: Appliance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appliance.daily_backup, "_failed", "The disk is full.")
-    warning = appliance.daily_backup.warning()
-    assert warning is not None
-    assert notifications.notices_between(ADMIN, replace(ADMIN, warnings=(warning,)))
+def test_the_api_says_so_when_a_daily_backup_fails(
+    checked_client: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checked_client.appliance.daily_backup, "_failed", "The disk is full.")
+    answer = checked_client.ask("GET", "/status")
+    state = with_status(ADMIN, {"data": answer.data, "warnings": answer.warnings}, {"data": []})
+    assert [one.title for one in notifications.notices_between(ADMIN, state)] == ["A backup failed"]
 
 
 def test_a_backup_that_was_asked_for_here() -> None:

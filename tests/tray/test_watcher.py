@@ -228,22 +228,37 @@ def test_an_administrator_who_is_none_any_more(scene: Scene) -> None:
         assert (known.access, known.https, known.last_backup, known.backup) == (AccessLevel.MEMBER, None, None, None)
 
 
-# fmt: off
-#: what is done with the store, whether that is the making of a backup
-LONG_WORK: list[tuple[str, bool]] = [
-    ("A backup",                     True),
-    ("The daily backup",             True),
-    ("The verification of a backup", False),
-    ("A check of the store",         False),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize(("work", "is_backup"), LONG_WORK)
-def test_whether_a_backup_is_being_made(work: str, is_backup: bool, scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("kind", "is_backup"),
+    [("backup", True), ("daily_backup", True), ("backup_verification", False), ("store_check", False), (None, False)],
+)
+def test_whether_a_backup_is_being_made(kind: str | None, is_backup: bool, scene: Scene) -> None:
+    """By the kind of the work; its name may be worded in any way."""
     scene.answers(role="member")
-    progress = {"work": work, "step": "copying", "done": 1, "total": 2}
+    progress = {"work": "A backup", "step": "copying", "done": 1, "total": 2} | ({"kind": kind} if kind else {})
     scene.server.data("GET", "/status", {**STATUS, "store": {"format": 5, "progress": progress}})
     scene.log_in()
     with scene.owned():
         assert scene.watcher.poll().is_backing_up is is_backup
+
+
+@pytest.mark.parametrize(("trouble", "has_failed"), [(None, False), ("overdue", False), ("failed", True)])
+def test_a_failed_backup_is_known_by_its_field(trouble: str | None, has_failed: bool, scene: Scene) -> None:
+    scene.answers(role="member")
+    field = {} if trouble is None else {"dailyBackup": trouble}
+    envelope = {"data": {**STATUS, **field}, "warnings": ["The daily backup could not be made."]}
+    scene.server.answer("GET", "/status", Canned(200, envelope))
+    scene.log_in()
+    with scene.owned():
+        known = scene.watcher.poll()
+        assert (known.has_failed_daily_backup, len(known.warnings)) == (has_failed, 1)
+
+
+def test_progress_without_numbers_has_no_percentage(scene: Scene) -> None:
+    scene.answers(role="member")
+    accounts = [{"id": "acc_1", "status": "syncing", "progress": "1,200 of 5,000 messages"}]
+    scene.server.data("GET", "/status", {**STATUS, "accounts": accounts})
+    scene.log_in()
+    with scene.owned():
+        (mailbox,) = scene.watcher.poll().mailboxes
+        assert (mailbox.is_fetching, mailbox.count) == (True, None)

@@ -21,7 +21,7 @@ PID = os.getpid()
 ACCOUNT = {"id": "acc_1", "email": "ada@example.org", "status": "syncing", "error": None}
 UPTIME = 5
 STATUS = {
-    "accounts": [{"id": "acc_1", "status": "syncing", "progress": "1 of 2 messages"}],
+    "accounts": [{"id": "acc_1", "status": "syncing", "progress": "Some", "progressCount": {"done": 1, "total": 2}}],
     "deliveries": {"queued": 1, "sending": 0, "uncertain": 2},
     "store": {"format": 5},
     "uptimeSeconds": UPTIME,
@@ -37,7 +37,7 @@ CHEAP, DEAR = ["/accounts", "/status"], ["/me", BACKUPS, "/admin/https", CREATED
 KNOWN = TrayState(
     ServiceState.ANSWERS,
     access=AccessLevel.ADMINISTRATOR,
-    mailboxes=(MailboxState("ada@example.org", "syncing", None, "1 of 2 messages"),),
+    mailboxes=(MailboxState("ada@example.org", "syncing", None, is_fetching=True, count=(1, 2)),),
     uncertain=2,
     queued=1,
     last_backup="2026-11-22T05:46:01.000Z",
