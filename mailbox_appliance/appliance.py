@@ -38,7 +38,7 @@ from mailbox_appliance.sending.sent_copies import SentMailTask
 from mailbox_appliance.sending.worker import Sender
 from mailbox_appliance.settings import Settings, Value
 from mailbox_appliance.store.audit import Actor
-from mailbox_appliance.store.exclusive_job import ExclusiveJob
+from mailbox_appliance.store.exclusive_job import ExclusiveJob, JobKind
 from mailbox_appliance.store.maintenance.cleanup import CleanupLimits
 from mailbox_appliance.store.restore.restore import PreparedRestore
 from mailbox_appliance.store.store import Store
@@ -271,12 +271,12 @@ class Appliance:
             yield
 
     @contextmanager
-    def exclusive_work(self, work: str) -> Iterator[Progress]:
+    def exclusive_work(self, kind: JobKind) -> Iterator[Progress]:
         """Run maintenance like `ExclusiveJob.run`, for a request that waits for it and so also holds an I/O slot.
 
         Raises StoreAtWork, and WorkersBusy if all slots are taken.
         """
-        with self.exclusive_job.run(work) as progress, self.io_slot() as has_place:
+        with self.exclusive_job.run(kind) as progress, self.io_slot() as has_place:
             if not has_place:
                 raise WorkersBusy(retry_after=_RETRY_AFTER)
             yield progress

@@ -92,7 +92,7 @@ class DailyBackup:
 
     def _make_backup(self) -> None:
         try:
-            with self._exclusive_job.run("The daily backup") as progress:
+            with self._exclusive_job.run("daily_backup") as progress:
                 made = self._store.backups.create("daily", None, self._abort_when_stopping(progress))
                 self._record_and_thin(made)
         except StoreAtWork:  # looked for again in a minute

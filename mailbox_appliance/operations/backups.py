@@ -92,7 +92,7 @@ def create_backup(
     plain, a warning says so, and such a backup cannot be downloaded. One long thing is done at a time: 409 else.
     """
     store = appliance.store
-    with appliance.exclusive_work("A backup") as progress:
+    with appliance.exclusive_work("backup") as progress:
         made = store.backups.create("manual", request.passphrase, progress)
     with store.database.transaction(durable=True):
         store.audit.record(caller.actor, "backup.create", ("backup", made.id))
@@ -132,7 +132,7 @@ def verify_backup(
     What is wrong with it is one of `backup_wrong_passphrase` (also for a missing one), `backup_truncated`,
     `backup_altered`, `backup_newer_format` and `not_a_backup`. One long thing is done at a time: 409 else.
     """
-    with appliance.exclusive_work("The verification of a backup") as progress:
+    with appliance.exclusive_work("backup_verification") as progress:
         return appliance.store.backups.verify(backup_id, request.passphrase, progress)
 
 
@@ -217,7 +217,7 @@ def restore(appliance: Appliance, caller: Caller, request: RestoreBackupRequest)
     there is not enough room, or the configuration in the backup cannot be used.
     """
     file = appliance.store.backups.find(request.backup_id)
-    with appliance.exclusive_work("A restore") as progress:
+    with appliance.exclusive_work("restore") as progress:
         if request.dry_run:
             return OperationResult(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
         if appliance.start_restore is None:

@@ -19,7 +19,7 @@ from mailbox_appliance.model.members import Capability
 from mailbox_appliance.model.sync import SyncProgress
 from mailbox_appliance.operations.operation import Access, Caller, operation
 from mailbox_appliance.store import files
-from mailbox_appliance.store.exclusive_job import ExclusiveJob
+from mailbox_appliance.store.exclusive_job import ExclusiveJob, JobKind
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.formats import format_5
 from mailbox_appliance.system import crashes, processes
@@ -37,8 +37,12 @@ class ServerInfo(Wire, frozen=True, kw_only=True):
 
 
 class StoreProgress(Wire, frozen=True, kw_only=True):
-    """Long work on the store: what it is, and of its present step so much out of so much; 0 of 0 where that is open."""
+    """The long job that works on the store now, and the progress of its current step; 0 of 0 if that is unknown.
 
+    `kind`: for programs; `work`: the same in words.
+    """
+
+    kind: JobKind
     work: str
     step: str
     done: Count
@@ -204,7 +208,9 @@ def _store_status(appliance: Appliance) -> StoreStatus:
 def store_progress(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
     """The progress of long work on the store, while there is some."""
     now = long_work.current
-    return UNSET if now is None else StoreProgress(work=now.work, step=now.step, done=now.done, total=now.total)
+    if now is None:
+        return UNSET
+    return StoreProgress(kind=now.kind, work=now.work, step=now.step, done=now.done, total=now.total)
 
 
 # --- The numbers of the charts: how much was sent and how much arrived over the last hours ---

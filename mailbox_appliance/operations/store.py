@@ -103,7 +103,7 @@ def check_store(appliance: Appliance, caller: Caller, request: CheckStoreRequest
     thing is done at a time: 409 else.
     """
     store = appliance.store
-    with appliance.exclusive_work("A check of the store") as progress:
+    with appliance.exclusive_work("store_check") as progress:
         subject = CheckedStore(store.database, store.key, store.key_file, store.audit)
         return check_open_store(subject, full=request.full, progress=progress, serving=True)
 

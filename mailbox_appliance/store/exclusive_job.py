@@ -7,19 +7,36 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from mailbox_appliance.errors import BrokenOff, StoreAtWork
 from mailbox_appliance.model.backups import Progress
 
+JobKind = Literal["backup", "daily_backup", "backup_verification", "restore", "store_check"]
+
+#: The name of each kind in messages, as the beginning of a sentence.
+_NAMES: dict[JobKind, str] = {
+    "backup": "A backup",
+    "daily_backup": "The daily backup",
+    "backup_verification": "The verification of a backup",
+    "restore": "A restore",
+    "store_check": "A check of the store",
+}
+
 
 @dataclass(frozen=True)
 class JobProgress:
-    """What is being done: the whole, as `A backup`, and of its present step so much out of so much; 0 of 0: unknown."""
+    """The kind of a running job, its current step, and the progress of that step; 0 of 0 means unknown."""
 
-    work: str
+    kind: JobKind
     step: str = ""
     done: int = 0
     total: int = 0
+
+    @property
+    def work(self) -> str:
+        """The name of the job in messages. Programs compare `kind` instead."""
+        return _NAMES[self.kind]
 
 
 class ExclusiveJob:
@@ -36,17 +53,17 @@ class ExclusiveJob:
         return self._now
 
     @contextmanager
-    def run(self, work: str) -> Iterator[Progress]:
-        """Take the place for some work; gives what is to be told of its progress. Raises StoreAtWork where it is taken.
+    def run(self, kind: JobKind) -> Iterator[Progress]:
+        """Hold the place for one job and yield its progress callback. Raises StoreAtWork if another job holds it.
 
-        `work` begins a sentence: `A backup`. Telling of progress raises BrokenOff once all work is broken off.
+        The callback raises BrokenOff once `cancel` was called.
         """
         with self._guard:
             if self._now is not None:
                 raise StoreAtWork(what=self._now.work)
-            self._now = JobProgress(work)
+            self._now = JobProgress(kind)
         try:
-            yield lambda step, done, total: self._report(JobProgress(work, step, done, total))
+            yield lambda step, done, total: self._report(JobProgress(kind, step, done, total))
         finally:
             if not self._stays:
                 self._now = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.console.house import House, a_mail
 from tests.console.walker import Walker
@@ -179,6 +179,21 @@ def test_what_is_damaged_is_not_restored_and_the_page_says_that_all_is_as_it_was
     expect(page.get_by_role("alert")).to_contain_text("is damaged or was altered")
     expect(page.get_by_role("button", name="Restore this backup")).to_have_count(0)
     file.unlink()
+
+
+def test_a_running_restore_is_recognized_by_its_kind_whatever_its_name(walker: Walker) -> None:
+    progress = {"kind": "restore", "work": "Reworded", "step": "reading", "done": 3, "total": 4}
+    missing = f"/backups?restore={_made(walker.house)['id']}&after=-"
+
+    def reword(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["data"]["store"]["progress"] = progress
+        route.fulfill(response=answer, json=body)
+
+    walker.page.route("**/api/v1/status", reword)
+    page = walker.open(missing, walker.house.ada)
+    expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
 
 
 def _made(house: House, passphrase: str | None = None) -> dict[str, str]:

@@ -220,7 +220,7 @@ def test_a_damaged_one_says_what_is_wrong(ada: CheckedClient, damage: Any, code:
 
 def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
     made = make(ada)
-    with ada.appliance.exclusive_job.run("A check of the store"):
+    with ada.appliance.exclusive_job.run("store_check"):
         for path in (PATH, f"{PATH}/{made['id']}/verify"):
             answer = ada.ask("POST", path)
             assert answer.refusal == (409, "conflict")

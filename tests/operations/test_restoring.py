@@ -104,7 +104,7 @@ def test_a_configuration_that_cannot_be_used_here_is_told(served: Served) -> Non
 
 def test_while_something_long_is_done(served: Served) -> None:
     made = served.back_up()
-    with served.appliance.exclusive_job.run("A backup"):
+    with served.appliance.exclusive_job.run("backup"):
         answer = served.client.ask("POST", PATH, {"backupId": made["id"], "dryRun": True})
     assert (answer.status, answer.body["error"]["code"]) == (409, "conflict")
     assert answer.body["error"]["message"].startswith(StoreAtWork(what="A backup").message[:20])

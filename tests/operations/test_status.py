@@ -161,10 +161,10 @@ def test_a_crash_is_shown_to_sessions_of_administrators_alone(
 
 
 def test_long_work_is_shown_while_it_lasts(checked_client: CheckedClient, appliance: Appliance) -> None:
-    with appliance.exclusive_job.run("A backup") as progress:
+    with appliance.exclusive_job.run("backup") as progress:
         progress("copying", 3, 10)
         shown = checked_client.ask("GET", "/status").data["store"]["progress"]
-        assert shown == {"work": "A backup", "step": "copying", "done": 3, "total": 10}
+        assert shown == {"kind": "backup", "work": "A backup", "step": "copying", "done": 3, "total": 10}
         assert checked_client.ask("GET", "/admin/store").data["progress"] == shown
     assert "progress" not in checked_client.ask("GET", "/status").data["store"]
     assert "progress" not in checked_client.ask("GET", "/admin/store").data

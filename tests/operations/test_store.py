@@ -92,7 +92,7 @@ def test_what_cannot_be_asked(ada: CheckedClient, body: object) -> None:
 
 
 def test_one_long_thing_at_a_time(ada: CheckedClient) -> None:
-    with ada.appliance.exclusive_job.run("A backup"):
+    with ada.appliance.exclusive_job.run("backup"):
         answer = ada.ask("POST", CHECK)
     assert answer.refusal == (409, "conflict")
     assert answer.message.startswith("A backup is already running")

@@ -9,25 +9,25 @@ from mailbox_appliance.store.exclusive_job import ExclusiveJob, JobProgress
 def test_it_tells_how_far_it_is_while_it_lasts() -> None:
     work = ExclusiveJob()
     seen = [work.current]
-    with work.run("A backup") as progress:
+    with work.run("backup") as progress:
         seen.append(work.current)
         progress("copying", 3, 10)
         seen.append(work.current)
     seen.append(work.current)
-    assert seen == [None, JobProgress("A backup"), JobProgress("A backup", "copying", 3, 10), None]
+    assert seen == [None, JobProgress("backup"), JobProgress("backup", "copying", 3, 10), None]
 
 
 def test_a_second_one_is_refused_and_the_first_goes_on() -> None:
     work = ExclusiveJob()
-    with work.run("A check"):
-        with pytest.raises(StoreAtWork, match=r"^A check is already running"), work.run("A backup"):
+    with work.run("store_check"):
+        with pytest.raises(StoreAtWork, match=r"^A check of the store is already running"), work.run("backup"):
             pass
-        assert work.current == JobProgress("A check")
+        assert work.current == JobProgress("store_check")
 
 
 def test_what_fails_gives_the_place_back() -> None:
     work = ExclusiveJob()
-    with pytest.raises(Problem), work.run("A backup"):
+    with pytest.raises(Problem), work.run("backup"):
         raise Problem
-    with work.run("A check"):
-        assert work.current == JobProgress("A check")
+    with work.run("store_check"):
+        assert work.current == JobProgress("store_check")

@@ -48,7 +48,7 @@ async function follow(look, tell, signal) {
 /** @param {string} backupId @param {string} after @returns {Promise<Going | null>} null: it answers, and says nothing of it */
 async function look(backupId, after) {
   const now = (await asked("/status")).store.progress;
-  if (now?.work === "A restore") return { phase: "preparing", now };
+  if (now?.kind === "restore") return { phase: "preparing", now };
   const row = await newestRow(backupId, asked);
   return row === undefined || row.id === after ? null : { phase: row.outcome === "success" ? "success" : "failure" };
 }

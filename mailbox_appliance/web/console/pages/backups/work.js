@@ -7,7 +7,7 @@ import { Progress } from "../../ui/values.js";
 
 const EVERY = 700; // milliseconds
 
-/** @typedef {{work: string, step: string, done: number, total: number}} Underway */
+/** @typedef {{kind: string, work: string, step: string, done: number, total: number}} Underway */
 
 /** While something is waited for that takes long. @param {{label: string}} props what is done: "Making the backup" */
 export function Working({ label }) {
