@@ -80,12 +80,14 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
 
     `looks`: how often evidence of an uncertain one was looked for; `nextLookAt`: when it is again. `sentCopy`: of ours,
     in Sent; `none` also where there is none to file yet. `replyCode`, `replyEnhanced`: what the SMTP server answered.
+    `outcomeWarnings`: those of the answer's `warnings` that belong to the current status.
     """
 
     message_id_header: str
     attempts: Count
     next_attempt_at: Timestamp | None
     sent_copy: SentCopy
+    outcome_warnings: tuple[str, ...] = ()
     looks: Count
     next_look_at: Timestamp | None
     reply_code: int | None

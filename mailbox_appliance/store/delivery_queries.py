@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from mailbox_appliance.clock import Clock, from_millis, from_timestamp, to_millis, to_timestamp
-from mailbox_appliance.errors import DraftInUse, DraftSent, IdempotencyConflict, NotFound, QuotaReached
+from mailbox_appliance.errors import Detail, DraftInUse, DraftSent, IdempotencyConflict, NotFound, QuotaReached
 from mailbox_appliance.mail.compose import with_bcc
 from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.base import from_stored_text, to_stored_text
@@ -353,7 +353,8 @@ class DeliveryLists:
         row = self._database.row(_DRAFT_IN_USE, (draft_id, account_id))
         if row is not None:
             operation_id, status = row
-            raise (DraftSent if status == "succeeded" else DraftInUse)(operation=operation_id)
+            problem = DraftSent if status == "succeeded" else DraftInUse
+            raise problem(operation=operation_id, details=(Detail("operation", operation_id),))
 
     def require_quotas(self, account_id: str, credential_id: str, quotas: Iterable[Quota]) -> None:
         """Raises QuotaReached where one of these quotas is used up; `retry_after` says when it has room again."""
@@ -500,6 +501,7 @@ def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimelin
         attempts=more.attempts,
         next_attempt_at=_to_moment(more.next_attempt_at),
         sent_copy=more.copy,
+        outcome_warnings=tuple(json.loads(row[9])),
         looks=more.looks,
         next_look_at=_to_moment(more.next_look_at),
         reply_code=more.reply_code,

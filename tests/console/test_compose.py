@@ -409,6 +409,24 @@ def test_who_leaves_while_it_is_saved_is_not_fetched_back(walker: Walker, box: B
     expect(page.get_by_role("heading", name="Profile", level=1)).to_be_visible()
 
 
+@pytest.mark.parametrize("names_operation", [False, True])
+def test_a_conflict_is_final_only_if_it_names_the_operation(
+    walker: Walker, scripted: Box, smtp: ScriptedSmtp, names_operation: bool
+) -> None:
+    walker.expects(409)
+    page = walker.open("/compose", scripted.owner)
+    write(page)
+    details = [{"path": "operation", "message": "dlv_1"}] if names_operation else []
+    error = {"code": "conflict", "message": "Reworded.", "requestId": "req_1", "details": details}
+    page.route("**/send", lambda route: route.fulfill(status=409, json={"error": error}))
+    button(page, "Send")
+    told = "It is not sent a second time" if names_operation else "It is not known yet whether this was sent"
+    expect(page.get_by_text(told)).to_be_visible()
+    expect(page.locator('a[href$="/dlv_1"]')).to_have_count(int(names_operation))
+    assert not smtp.handed
+    page.once("dialog", lambda dialog: dialog.accept())
+
+
 PEOPLE = [
     ("a@x.org", [{"email": "a@x.org"}]),
     (

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.console.house import Box, House, Person
 from tests.console.walker import Walker
@@ -152,6 +152,21 @@ def test_who_may_not_decide_is_told_who_may(walker: Walker, sender: Sender) -> N
     expect(page.get_by_text("Only who sent it, or the owner of the mailbox")).to_be_visible()
     expect(page.get_by_role("button", name="Nobody got it …")).to_be_hidden()
     expect(page.get_by_text("Another member")).to_be_visible()
+
+
+def test_the_warning_of_an_uncertain_outcome_is_left_out_whatever_it_says(walker: Walker, sender: Sender) -> None:
+    operation = sender.uncertain("Reworded")
+
+    def reword(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["data"]["outcomeWarnings"] = ["Reworded."]
+        body["warnings"] = ["About the message.", "Reworded."]
+        route.fulfill(response=answer, json=body)
+
+    walker.page.route("**/timeline", reword)
+    page = walker.open(sender.path(operation), sender.person)
+    expect(page.locator("p.warning")).to_have_text(["About the message."])
 
 
 def test_what_is_being_sent_is_followed(walker: Walker, sender: Sender) -> None:

@@ -127,7 +127,10 @@ def test_a_draft_that_is_being_sent_stays_as_it_is(box: Drafts) -> None:
 
 def check_in_use(box: Drafts, draft: str) -> None:
     before = box.operations()
-    assert box.send(draft).refusal == (409, "conflict")
+    refused = box.send(draft)
+    assert (refused.refusal, refused.places) == ((409, "conflict"), ["operation"])
+    (detail,) = refused.body["error"]["details"]
+    assert detail["message"].startswith("dlv_"), "clients read the operation's ID here, and not in the sentence"
     assert box.ask("POST", "/send/preview", {"draftId": draft}).refusal == (409, "conflict")
     assert box.ask("PUT", f"/drafts/{draft}", {"body": {}}).refusal == (409, "conflict")
     assert box.ask("DELETE", f"/drafts/{draft}").refusal == (409, "conflict")

@@ -67,6 +67,7 @@ def test_doubt_is_a_step_and_so_is_its_end(asking: CheckedClient, mailbox: Mailb
     assert steps(found) == [*HANDED_OVER, "uncertain"]
     assert (found["subject"], found["isOwn"], found["sentCopy"]) == ("Doubt", True, "none")
     assert found["nextLookAt"] > found["updatedAt"]
+    assert timeline(asking, operation).warnings == found["outcomeWarnings"] != []
     (listed,) = asking.ask("GET", f"{ALL}?status=uncertain&accountId={mailbox.id}&limit=1").data["items"]
     assert listed["operationId"] == operation["operationId"]
     path = f"/accounts/{mailbox.id}/delivery-operations/{operation['operationId']}/resolve"

@@ -157,10 +157,10 @@ export class Saving {
   }
 }
 
-/** Whether a delivery has the draft; then its message names the operation. @param {unknown} error @returns {string | null} */
+/** The delivery operation that uses or has sent the draft, if the error names one. @param {unknown} error @returns {string | null} */
 export function isInUse(error) {
   if (!(error instanceof api.ApiError) || error.status !== 409) return null;
-  return /\bdlv_\w+/.exec(error.message)?.[0] ?? null;
+  return error.details.find((one) => one.path === "operation")?.message ?? null;
 }
 
 /** What is no address, so that no draft has it. @param {Values} values */

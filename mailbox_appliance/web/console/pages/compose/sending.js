@@ -12,6 +12,7 @@
 import * as api from "../../api.js";
 import { member } from "../../session.js";
 import { Shared } from "../../shared.js";
+import { isInUse } from "./saving.js";
 
 const KEPT = "mailbox-appliance.sending";
 
@@ -146,7 +147,7 @@ function isDoubtful(error, isRetry) {
 
 /** @param {api.ApiError} error */
 function isBeingDecided(error) {
-  return error.status === 409 && error.code === "conflict" && !/\bdlv_/.test(error.message);
+  return error.status === 409 && error.code === "conflict" && isInUse(error) === null;
 }
 
 /** An attempt of which this tab knows no outcome. @param {string} subject @returns {Attempt | null} */

@@ -76,10 +76,10 @@ function Shown({ found, reload }) {
     </section>`;
 }
 
-/** The warnings; of a doubt the page says more than they do. @param {Timeline} found */
-function told({ warnings, result, status }) {
-  const isSaid = (/** @type {string} */ one) => status === "uncertain" && one.includes("emails resolve");
-  return [...warnings, ...(result?.warnings ?? [])].filter((one) => !isSaid(one));
+/** The warnings to show; those of an uncertain outcome are left out, since the page explains it. @param {Timeline} found */
+function told({ warnings, outcomeWarnings, result, status }) {
+  const isExplained = (/** @type {string} */ one) => status === "uncertain" && outcomeWarnings.includes(one);
+  return [...warnings, ...(result?.warnings ?? [])].filter((one) => !isExplained(one));
 }
 
 /** Where one goes from here. @param {Timeline} found */

@@ -30,6 +30,7 @@ import { longTime } from "../../words.js";
  * @property {string | null} replyEnhanced
  * @property {{at: string, attempt: number, step: string}[]} steps
  * @property {string[]} warnings
+ * @property {string[]} outcomeWarnings those that belong to the current status
  */
 /** @typedef {Entry & Steps} Timeline */
 
