@@ -159,6 +159,7 @@ def _schema(option: Option) -> dict[str, Any]:
     return {
         "type": [kind, "null"],
         "description": f"{option.help} null: as config.toml has it.",
+        "x-help": option.help,
         **bounds,
         **choices,
         **items,

@@ -1,5 +1,7 @@
 """Members: invited, let in again, changed, suspended, removed."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -44,6 +46,20 @@ def test_somebody_is_invited_with_a_link_that_is_shown_once(walker: Walker, admi
     walker.look("members")
     body = {"token": token, "password": PASSWORD, "deviceName": "test"}
     assert walker.house.running.ask("POST", "/auth/enroll", body).status == 200
+
+
+def test_an_error_is_shown_beside_its_field_whatever_it_says(walker: Walker, admin: Person) -> None:
+    walker.expects(400)
+    page = walker.open("/members", admin)
+    page.get_by_role("button", name="Invite somebody").click()
+    page.get_by_label("Name").fill("Mia")
+    page.get_by_label("Email").fill("mia@example.org")
+    details = [{"path": "/email", "message": "Reworded."}]
+    error = {"code": "invalid_request", "message": "Invalid: reworded.", "requestId": "req_1", "details": details}
+    page.route("**/admin/members", lambda route: route.fulfill(status=400, json={"error": error}))
+    page.get_by_role("button", name="Make an invitation").click()
+    expect(page.get_by_label("Email")).to_have_accessible_description(re.compile(r"Reworded\.$"))
+    expect(page.get_by_text("Invalid: reworded.")).to_have_count(0)
 
 
 def test_a_new_invitation_ends_the_one_before(walker: Walker, admin: Person) -> None:

@@ -61,7 +61,7 @@ def test_a_formatted_message_is_read(walker: Walker) -> None:
     expect(frame.get_by_role("table")).to_have_css("width", "560px")
     expect(frame.get_by_alt_text("A flower")).to_have_js_property("naturalWidth", 1)
     expect(page.get_by_text("1 picture was not loaded from other servers")).to_be_visible()
-    expect(page.get_by_text("Text that is not seen is in this message")).to_be_visible()
+    expect(page.get_by_text("In the text that AI agents get:")).to_be_visible()
     expect(page.get_by_text("Monday, 1 June 2026 at 10:00:00 UTC")).to_be_visible()
     expect(page.get_by_role("heading", name="2 attachments")).to_be_visible()
     expect(page.get_by_role("button", name="Mark unread")).to_be_visible()

@@ -34,7 +34,7 @@ export default function Page() {
 function Told() {
   const { data: warnings } = useLoad(async (signal) => (await api.ask("GET", "/me", { signal })).warnings, []);
   if (!warnings?.length) return null;
-  return html`<div role="status"><${Warnings} of=${warnings.map((text) => text.replace(/: see `audit list.*$/, "."))} /></div>`;
+  return html`<div role="status"><${Warnings} of=${warnings} /></div>`;
 }
 
 /** @param {{me: session.Member}} props */

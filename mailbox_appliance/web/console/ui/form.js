@@ -18,7 +18,7 @@ export function useForm(start, send) {
   const [error, setError] = useState(/** @type {unknown} */ (undefined));
   const [isBusy, setBusy] = useState(false);
   const errors =
-    error instanceof ApiError ? Object.fromEntries(error.details.map((one) => [one.path, plain(one.message)])) : {};
+    error instanceof ApiError ? Object.fromEntries(error.details.map((one) => [one.path, one.message])) : {};
   const submit = async (/** @type {Values} */ given = values) => {
     if (isBusy) return;
     setBusy(true);
@@ -90,11 +90,6 @@ function withoutShown(error, form) {
   const told = details.length ? "This cannot be taken as it is:" : "Please see what is said beside the fields.";
   const message = error.code === "invalid_request" && error.details.length ? told : error.message;
   return new ApiError(error.status, { code: error.code, message, requestId: error.requestId, details });
-}
-
-/** What a program is told, as a person reads it beside the field. @param {string} message */
-function plain(message) {
-  return /^The field `\w+` is missing/.test(message) ? NEEDED : message;
 }
 
 /**

@@ -85,8 +85,8 @@ function Formatted({ message, onLink, onPicture }) {
   useEffect(() => {
     const query = { format: "markdown", limit: 1 };
     api.ask("GET", `${path}/body`, { query }).then(
-      ({ warnings }) => setHidden(warnings),
-      () => setHidden(["Whether this message has hidden text could not be found out."]),
+      ({ warnings }) => setHidden(warnings.map((one) => `In the text that AI agents get: ${one}`)),
+      () => setHidden(["This message could not be checked for hidden text."]),
     );
   }, [path]);
   const pictures = (/** @type {string} */ id) => {
@@ -98,7 +98,7 @@ function Formatted({ message, onLink, onPicture }) {
         `${count(remote, "picture was", "pictures were")} not loaded from other servers: that would tell the sender that you read this.`,
       ]
     : [];
-  const told = [...hidden.map((one) => one.replace("was left out", "is in this message")), ...elsewhere];
+  const told = [...hidden, ...elsewhere];
   return html`<${Warnings} of=${told} />
     <${MailFrame} source=${message.body.html} name=${`Message: ${straight(message.subject) || "no subject"}`} pictures=${pictures}
       onLink=${onLink} onPicture=${onPicture} onRemote=${setRemote} />`;

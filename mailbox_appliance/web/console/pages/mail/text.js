@@ -27,7 +27,7 @@ export function PlainText({ accountId, messageId, onLink }) {
     loading.set({ ...loading.data, content: loading.data.content + content, nextOffset });
   });
   return html`<${Loaded} of=${loading} what="the text">${(/** @type {any} */ text) => html`
-    <${Warnings} of=${text.warnings.map((/** @type {string} */ one) => one.replace(/; ask for.*/, "."))} />
+    <${Warnings} of=${text.warnings} />
     <div class="mail-text">${text.content ? linked(text.content, onLink) : html`<span class="muted">This message has no text.</span>`}</div>
     ${
       text.nextOffset !== null &&

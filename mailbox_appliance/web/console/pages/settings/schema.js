@@ -15,7 +15,7 @@ export async function described(signal) {
   return Object.entries(schema.properties).map(([name, one]) => ({
     name,
     type: one.type[0],
-    help: one.description.replace(/\.? null: as .*/, ""),
+    help: one["x-help"],
     choices: (one.enum ?? []).filter(Boolean),
     bounds: boundsOf(one),
   }));
