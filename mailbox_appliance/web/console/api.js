@@ -95,7 +95,7 @@ export async function logOut(token) {
     await ask("POST", "/auth/logout", { headers: { Authorization: `Bearer ${token}` }, isAnonymous: true });
   } catch (problem) {
     if (problem instanceof ApiError && problem.status === 401) return;
-    throw new Error("The session could not be ended at the appliance. End it under Profile, Sessions, when you can.");
+    throw new Error("The appliance could not end this session. End it later under Profile, Sessions.");
   }
 }
 
@@ -150,7 +150,7 @@ function signalOf(method, asked) {
 }
 
 function unreachable() {
-  const message = "The appliance does not answer. It may be stopped or starting again; try again in a moment.";
+  const message = "The appliance does not respond. It may be stopped or restarting. Try again in a moment.";
   return new ApiError(0, { code: "unreachable", message });
 }
 
@@ -170,7 +170,7 @@ async function errorOf(response) {
   try {
     return new ApiError(response.status, (await response.json()).error, wait);
   } catch {
-    const message = `Whoever stands between this page and the appliance answered ${response.status}.`;
+    const message = `A proxy between this page and the appliance returned ${response.status}.`;
     return new ApiError(response.status, { code: "foreign_answer", message }, wait);
   }
 }

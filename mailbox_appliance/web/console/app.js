@@ -16,8 +16,8 @@ const LINKS = {
   reset: (token) => go("/enroll", { kind: "reset", token }, { replace: true }),
   console: async (token, path) => {
     const before = session.member.value;
-    const text = `You are signed in as ${before?.name}. The link signs you in as whoever made it; use it only if that was you.`;
-    if (before && !(await sure({ title: "Sign in by a link?", text, action: "Use the link" }))) return;
+    const text = `You are signed in as ${before?.name}. This link signs you in as the person who created it, so use it only if that was you.`;
+    if (before && !(await sure({ title: "Sign in with this link?", text, action: "Sign in" }))) return;
     if (!mayLeave()) return;
     const old = session.token();
     const { data } = await api.ask("POST", "/auth/console-links/redeem", { body: { token }, isAnonymous: true });
@@ -48,7 +48,7 @@ async function begin() {
 /** @param {ReturnType<typeof takeLink>} link */
 async function use(link) {
   try {
-    if (link && !link.token) throw new Error("This link is not whole. Open it once more, or have it sent again.");
+    if (link && !link.token) throw new Error("This link is incomplete. Open it again, or ask for a new one.");
     if (link) await LINKS[link.kind]?.(link.token, link.path);
   } catch (problem) {
     failed(problem);

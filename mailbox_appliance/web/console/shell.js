@@ -20,7 +20,7 @@ import { Badge } from "./ui/values.js";
 export function Shell() {
   const member = useShared(session.member);
   return html`
-    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
     ${member && html`<${Navigation} member=${member} />`}
     <main id="main" tabindex="-1">${member?.role === "admin" && html`<${CrashNotice} />`}<${Here} member=${member} /></main>
     <${Notices} />
@@ -88,16 +88,16 @@ function Here({ member }) {
   const { path, query } = useShared(place);
   const asked = path === "/" ? HOME : path;
   const page = PAGES.find((one) => match(one.path, asked) !== null);
-  if (!page) return html`<${Closed} title="There is no such page">The address may be mistyped or old.<//>`;
+  if (!page) return html`<${Closed} title="Page not found">The address may be wrong or out of date.<//>`;
   if (page.who !== "anybody" && member === null) return html`<${Door} />`;
   if (page.who === "admin" && member?.role !== "admin")
-    return html`<${Closed} title="For administrators">Only administrators see this page.<//>`;
+    return html`<${Closed} title="Administrators only">Only administrators can open this page.<//>`;
   return html`<${Drawn} key=${page.path} page=${page} params=${match(page.path, asked) ?? {}} query=${query} />`;
 }
 
 /** @param {{title: string, children: any}} props */
 function Closed({ title, children }) {
-  return html`<${Title}>${title}<//><p>${children}</p><p><a href=${to(HOME)}>To your mail</a></p>`;
+  return html`<${Title}>${title}<//><p>${children}</p><p><a href=${to(HOME)}>Go to your mail</a></p>`;
 }
 
 /** Nobody is signed in: the first administrator sets up, everybody else signs in. */
@@ -122,7 +122,7 @@ function Drawn({ page, params, query }) {
     page.load().then(
       (file) => setDraw({ now: file.default }),
       () =>
-        setError(new Error("This page could not be loaded. The appliance may have been upgraded: reload the page.")),
+        setError(new Error("This page could not be loaded. The appliance may have been upgraded. Reload the page.")),
     );
   }, [page]);
   if (error !== undefined) return html`<${Problem} error=${error} again=${() => location.reload()} />`;
@@ -138,8 +138,8 @@ function SignInAgain() {
   if (!isLost || member === null) return null;
   const leave = () => mayLeave() && session.giveUp();
   return html`<${Dialog} title="Sign in again" onClose=${leave}>
-    <p>${why || "Your session has ended. Nothing on this page is lost: sign in, and it goes on."}</p>
+    <p>${why || "Your session has ended. Your work on this page is kept. Sign in to continue."}</p>
     <${SignInForm} email=${member.email} />
-    <footer><button type="button" class="secondary outline" onClick=${leave}>I am somebody else</button></footer>
+    <footer><button type="button" class="secondary outline" onClick=${leave}>Use another account</button></footer>
   <//>`;
 }

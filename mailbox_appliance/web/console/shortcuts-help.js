@@ -9,11 +9,11 @@ export function ShortcutsHelp() {
   const [isOpen, setOpen] = useState(false);
   const keys = useShared(active);
   const on = useShared(isOn);
-  useShortcuts({ "?": ["Show these keys", () => setOpen(true)] }, []);
+  useShortcuts({ "?": ["Show keyboard shortcuts", () => setOpen(true)] }, []);
   if (!isOpen) return null;
   const rows = Object.entries(Object.assign({}, ...keys));
-  return html`<${Dialog} title="Keys" onClose=${() => setOpen(false)}>
+  return html`<${Dialog} title="Keyboard shortcuts" onClose=${() => setOpen(false)}>
     <dl class="keys">${rows.map(([key, [label]]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${label}</dd></div>`)}</dl>
-    <label><input type="checkbox" role="switch" checked=${on} onChange=${() => isOn.set(!on)} /> Use these keys</label>
+    <label><input type="checkbox" role="switch" checked=${on} onChange=${() => isOn.set(!on)} /> Use keyboard shortcuts</label>
   <//>`;
 }

@@ -26,19 +26,19 @@ export default function Page({ query }) {
   const filter = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     go("/audit", { memberId, action, outcome, [name]: value });
   return html`
-    <${Title}>Audit<//>
+    <${Title}>Audit log<//>
     <${Verify} />
     <div class="delivery-filters">
-      <${Choice} label="Member" every="Everybody" value=${memberId} onChoose=${filter("memberId")}
+      <${Choice} label="Member" every="All members" value=${memberId} onChoose=${filter("memberId")}
         options=${members.map((/** @type {Member} */ one) => [one.id, `${one.name} (${one.email})`])} />
-      <${Choice} label="What" every="Everything" value=${action} options=${KINDS} onChoose=${filter("action")} />
-      <${Choice} label="Outcome" every="Every outcome" value=${outcome} options=${OUTCOMES} onChoose=${filter("outcome")} />
+      <${Choice} label="Object" every="All objects" value=${action} options=${KINDS} onChoose=${filter("action")} />
+      <${Choice} label="Outcome" every="All outcomes" value=${outcome} options=${OUTCOMES} onChoose=${filter("outcome")} />
     </div>
     <${Problem} error=${asked.error} again=${asked.reload} />
     <${Loaded} of=${asked.data || asked.error ? pages : asked} what="the audit log">
       ${(/** @type {{items: import("./audit/wording.js").Event[]}} */ { items }) =>
         items.length === 0
-          ? html`<${Empty} title="Nothing fits."><a role="button" class="secondary" href=${to("/audit")}>Show everything</a><//>`
+          ? html`<${Empty} title="No events match."><a role="button" class="secondary" href=${to("/audit")}>Show all events</a><//>`
           : html`<ul class="deliveries" aria-label="Events">${items.map((one) => html`<${Row} key=${one.id} event=${one} nameOf=${nameOf} />`)}</ul>
               <${Pager} of=${pages} label="Pages of the log" />`}
     <//>`;
@@ -52,18 +52,18 @@ function Verify() {
     setFound(await get("/admin/audit-events/verify"));
   });
   return html`<section aria-labelledby="verify">
-    <h2 id="verify">Is the log whole?</h2>
-    <p>Each row is sealed together with the one before, so that a row that was changed, dropped, added or moved is found.</p>
+    <h2 id="verify">Verify the log</h2>
+    <p>Each event is sealed together with the one before it. Verification finds events that were changed, removed, added or moved.</p>
     <div role="status">${found && html`<${Verdict} found=${found} />`}</div>
     <${Problem} error=${form.error} />
-    <div class="actions"><button type="button" class="secondary" aria-disabled=${form.isBusy} aria-busy=${form.isBusy} onClick=${() => form.submit()}>Check every row</button></div>
+    <div class="actions"><button type="button" class="secondary" aria-disabled=${form.isBusy} aria-busy=${form.isBusy} onClick=${() => form.submit()}>Verify the log</button></div>
   </section>`;
 }
 
 /** @param {{found: {ok: boolean, count: number, firstBroken: {number: number, id: string | null, reason: string} | null}}} props */
 function Verdict({ found: { count, firstBroken } }) {
   if (firstBroken === null)
-    return html`<p class="all-well">All ${words.number(count)} rows are as they were written.</p>`;
-  return html`<p class="problem"><strong>The log is not as it was written.</strong> Row ${words.number(firstBroken.number)}${firstBroken.id && html` (<code>${firstBroken.id}</code>)`}: ${firstBroken.reason}.
+    return html`<p class="all-well">The log is intact: all ${words.number(count)} events are unchanged.</p>`;
+  return html`<p class="problem"><strong>The log was altered.</strong> Event ${words.number(firstBroken.number)}${firstBroken.id && html` (<code>${firstBroken.id}</code>)`}: ${firstBroken.reason}.
     Compare the log with a backup.</p>`;
 }

@@ -40,8 +40,8 @@ function Deliveries({ accountId, status }) {
     <${Title}>Deliveries<//>
     <div class="delivery-filters">
       <${Choice} label="Mailbox" every="All mailboxes" value=${accountId} onChoose=${(/** @type {string} */ one) => show(one, status)}
-        options=${[...(accounts ?? []).map((one) => [one.id, nameOf(one)]), ...(isUnknown ? [[accountId, "One that you do not reach"]] : [])]} />
-      <${Choice} label="Status" every="Every status" value=${status} onChoose=${(/** @type {string} */ one) => show(accountId, one)}
+        options=${[...(accounts ?? []).map((one) => [one.id, nameOf(one)]), ...(isUnknown ? [[accountId, "A mailbox you cannot access"]] : [])]} />
+      <${Choice} label="Status" every="All statuses" value=${status} onChoose=${(/** @type {string} */ one) => show(accountId, one)}
         options=${Object.entries(STATUS).map(([key, { name }]) => [key, name])} />
     </div>
     <${Loaded} of=${pages} what="the deliveries">
@@ -52,9 +52,9 @@ function Deliveries({ accountId, status }) {
             </ul>
             <${Pager} of=${pages} label="Pages of the list" />`
           : accountId || status
-            ? html`<${Empty} title="Nothing fits."><a role="button" class="secondary" href=${to("/deliveries")}>Show all deliveries</a><//>`
+            ? html`<${Empty} title="No deliveries match."><a role="button" class="secondary" href=${to("/deliveries")}>Show all deliveries</a><//>`
             : html`<${Empty} title="Nothing has been sent yet.">
-                <p>What you send, by hand or by a program with an API key of yours, is listed here with what became of it.</p>
+                <p>Messages that you or your API keys send are listed here with their status.</p>
                 <a role="button" href=${to("/compose")}>Write a message</a><//>`}
     <//>`;
 }
@@ -67,7 +67,7 @@ function Row({ of: one }) {
       <a href=${to(at`/deliveries/${one.accountId}/${one.operationId}`)}>${titleOf(one)}</a>
       <small class="muted">${one.recipients.length > 0 && `To ${briefly(one.recipients)}`}</small>
       ${one.status === "failed" && html`<small>${reason(one)}</small>`}
-      ${one.status === "queued" && one.sendAt && html`<small>To be sent ${words.ago(one.sendAt)}</small>`}
+      ${one.status === "queued" && one.sendAt && html`<small>Scheduled: ${words.ago(one.sendAt)}</small>`}
     </div>
     <span class="when"><${Badge} kind=${kind}>${name}<//><small><${Time} at=${one.createdAt} /></small></span>
   </li>`;

@@ -17,17 +17,17 @@ import { deviceName } from "./sign-in.js";
 const KINDS = {
   enroll: {
     title: "Welcome",
-    text: "You were invited. Choose a password; you sign in with it and the email that whoever invited you gave.",
+    text: "You were invited to this appliance. Set a password; you sign in with it and the email address that was invited.",
     path: "/auth/enroll",
     done: "Welcome.",
-    again: "Invitations are good once, for 7 days.",
+    again: "Invitations are single-use and expire after 7 days.",
   },
   reset: {
-    title: "Choose a new password",
-    text: "With it you are signed in here, and signed out everywhere else.",
+    title: "Set a new password",
+    text: "You will be signed in here and signed out everywhere else.",
     path: "/auth/password-reset",
-    done: "Your password is changed.",
-    again: "Such links are good once, for 24 hours.",
+    done: "Your password was changed.",
+    again: "Password reset links are single-use and expire after 24 hours.",
   },
 };
 
@@ -46,8 +46,8 @@ export default function Enroll({ query }) {
 
 function Incomplete() {
   return html`<section class="narrow">
-    <${Title}>Open your link once more<//>
-    <p>This page needs the whole link that you were sent, which is not kept when it is reloaded.</p>
+    <${Title}>Open your link again<//>
+    <p>This page needs the complete link that you were sent. The link is lost when the page is reloaded.</p>
     <p><a href=${to("/sign-in")}>Sign in with a password</a></p>
   </section>`;
 }
@@ -68,10 +68,10 @@ function Choose({ kind, token }) {
   return html`<section class="narrow">
     <${Title}>${kind.title}<//>
     <p>${kind.text}</p>
-    ${before && html`<div class="warning"><p>You are signed in as ${before.email}. The link signs you in as whom it was made for.</p></div>`}
-    <${Form} of=${form} action="Choose this password" label=${kind.title}>
+    ${before && html`<div class="warning"><p>You are signed in as ${before.email}. This link signs you in as the person it was created for.</p></div>`}
+    <${Form} of=${form} action="Set password" label=${kind.title}>
       <${NewPassword} of=${form} autofocus />
     <//>
-    ${isUsed && html`<p>${kind.again} If you have used this one, <a href=${to("/sign-in")}>sign in</a>; else ask an administrator for another.</p>`}
+    ${isUsed && html`<p>${kind.again} If you have used this link, <a href=${to("/sign-in")}>sign in</a>. Otherwise, ask an administrator for a new one.</p>`}
   </section>`;
 }

@@ -7,10 +7,10 @@ import { Field } from "../ui/form.js";
 /** @param {{of: import("../ui/form.js").FormState, name?: string, label?: string, path?: string, autofocus?: boolean}} props */
 export function NewPassword({ of: form, name = "password", label = "Password", path = `/${name}`, autofocus }) {
   const [isShown, setShown] = useState(false);
-  const hint = "At least 12 characters, such as four words. Not the name or the email address.";
+  const hint = "At least 12 characters, for example four words. Do not use your name or email address.";
   return html`<${Field} of=${form} name=${name} label=${label} path=${path} hint=${hint} autofocus=${autofocus}
       type=${isShown ? "text" : "password"} autocomplete="new-password" required spellcheck=${false} autocapitalize="none" />
-    <div class="field"><label><input type="checkbox" checked=${isShown} onChange=${() => setShown(!isShown)} /> Show the password</label></div>`;
+    <div class="field"><label><input type="checkbox" checked=${isShown} onChange=${() => setShown(!isShown)} /> Show password</label></div>`;
 }
 
 /**

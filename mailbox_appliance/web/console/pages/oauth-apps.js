@@ -20,34 +20,34 @@ const PROVIDERS = [
   [
     "google",
     "Google",
-    "Google Cloud console, “Google Auth Platform”, “Clients”: a client of the type,",
+    "Google Cloud console, “Google Auth Platform”, “Clients”. Create a client of this type:",
     "“Desktop app”. It needs no redirect URI.",
-    "“Web application”, with the redirect URI that is",
+    "“Web application”. The redirect URI is",
   ],
   [
     "outlook",
     "Microsoft (Outlook)",
-    "Microsoft Entra admin center, “App registrations”: an app with the platform,",
-    "“Mobile and desktop applications” and this redirect URI. Allow public client flows, too, for signing in with a code:",
-    "“Web”, with the redirect URI that is",
+    "Microsoft Entra admin center, “App registrations”. Create an app with this platform:",
+    "“Mobile and desktop applications” and this redirect URI. Also allow public client flows, for signing in with a code:",
+    "“Web”. The redirect URI is",
   ],
 ];
 
 export default function OAuthApps() {
   const apps = useLoad((signal) => api.get("/admin/oauth-apps", {}, signal), []);
   return html`<${Title}>OAuth apps<//>
-    <p>Register an app with Google or Microsoft, once for the whole appliance. Then every member can connect such a mailbox without giving its password away.</p>
-    <p class="muted">Which type it has depends on <code>server.public_url</code>, where browsers are led back to, whatever address you are at now. While that
-      is empty, members sign in on this computer, or paste the address where their browser ended.</p>
+    <p>Register one app with Google or Microsoft for the whole appliance. Then every member can connect such a mailbox without entering its password here.</p>
+    <p class="muted">The app type depends on <code>server.public_url</code>, the address to which browsers return. If it
+      is empty, members sign in on this computer, or paste the address at which their browser ended.</p>
     <${Loaded} of=${apps} what="the OAuth apps">${(/** @type {Apps} */ all) =>
       PROVIDERS.map(([provider, name, place, here, everywhere]) => {
-        const where = html`<p>Register the app first: ${place}</p>
-          <ul><li>while <code>server.public_url</code> is empty: ${here}
+        const where = html`<p>First, register the app: ${place}</p>
+          <ul><li>If <code>server.public_url</code> is empty: ${here}
             ${provider === "outlook" && html`<${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${`http://localhost${CALLBACK}`} />`}</li>
-          <li>where it is set: ${everywhere} that address, and <code>${CALLBACK}</code> behind it${
+          <li>If it is set: ${everywhere} that address followed by <code>${CALLBACK}</code>${
             isHere
               ? ""
-              : html`. If it is the address of this page: <${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${location.origin + CALLBACK} />`
+              : html`. If it is the address of this page:<${Snippet} label="Redirect URI" copy="Copy redirect URI" text=${location.origin + CALLBACK} />`
           }</li></ul>`;
         return html`<${Application} key=${provider} provider=${provider} name=${name} where=${where} app=${all[provider]} set=${apps.set} reload=${apps.reload} />`;
       })}
@@ -58,23 +58,23 @@ export default function OAuthApps() {
 function Application({ provider, name, where, app, set, reload }) {
   const isThere = Boolean(app.clientId);
   const remove = async () => {
-    const text = `Nobody can connect ${name} mailboxes any more, and those that are connected need another app to go on.`;
-    if (!(await sure({ title: `Remove the app for ${name}?`, text, action: "Remove app", danger: true }))) return;
+    const text = `New ${name} mailboxes cannot be connected, and connected ones stop working until you set up another app.`;
+    if (!(await sure({ title: `Remove the ${name} app?`, text, action: "Remove app", danger: true }))) return;
     await attempt(async () => {
       await api.remove(api.at`/admin/oauth-apps/${provider}`);
       await reload();
-      done(`The app for ${name} was removed.`);
+      done(`The ${name} app was removed.`);
     });
   };
   return html`<article aria-label=${name}>
     <h2>${name} ${isThere ? html`<${Badge} kind="good">Set up<//>` : html`<${Badge}>Not set up<//>`}</h2>
-    ${isThere && html`<p>Client ID <code>${app.clientId}</code>, ${app.clientSecretConfigured ? "with a secret, which is never shown" : "without a secret"}.</p>`}
+    ${isThere && html`<p>Client ID <code>${app.clientId}</code>, ${app.clientSecretConfigured ? "with a stored secret" : "without a secret"}.</p>`}
     ${
       app.mutable
-        ? html`<details open=${!isThere}><summary>${isThere ? "Change it" : "Set it up"}</summary>
+        ? html`<details open=${!isThere}><summary>${isThere ? "Change" : "Set up"}</summary>
             ${where}<${AppForm} key=${app.clientId} provider=${provider} name=${name} app=${app} set=${set} /></details>
-          ${isThere && html`<button type="button" class="danger own-width" onClick=${remove}>Remove the app for ${name} …</button>`}`
-        : html`<p class="warning">The operator gave this app in the environment of the appliance, so it is changed there and not here.</p>`
+          ${isThere && html`<button type="button" class="danger own-width" onClick=${remove}>Remove the ${name} app…</button>`}`
+        : html`<p class="warning">This app is set in the appliance’s environment variables. Ask the operator to change it there.</p>`
     }
   </article>`;
 }
@@ -94,13 +94,13 @@ function AppForm({ provider, name, app, set }) {
     const body = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
     set(await api.put(api.at`/admin/oauth-apps/${provider}`, { clientId: clientId.trim(), ...body }));
     form.set({ clientSecret: "" });
-    done(`The app for ${name} was saved.`);
+    done(`The ${name} app was saved.`);
   });
   const keeps = app.clientSecretConfigured && form.values.clientId === app.clientId;
-  return html`<${Form} of=${form} action="Save app" label=${`App for ${name}`}>
+  return html`<${Form} of=${form} action="Save app" label=${`${name} app`}>
     <${Field} of=${form} name="clientId" label="Client ID" autocomplete="off" required />
-    ${isOutlook && html`<${Check} of=${form} name="publicClient" label="It is a public client, without a secret, as apps for the desktop are" />`}
-    ${!form.values.publicClient && html`<${Field} of=${form} name="clientSecret" label="Client secret" type="password" autocomplete="off" required=${!keeps} hint=${keeps ? "Left empty: the stored one stays." : isOutlook ? undefined : "A desktop app has one, too."} />`}
-    ${isOutlook && html`<${Field} of=${form} name="tenantId" label="Tenant" autocomplete="off" hint="The directory that members belong to, such as example.org. Left empty: any." />`}
+    ${isOutlook && html`<${Check} of=${form} name="publicClient" label="Public client without a secret (desktop app)" />`}
+    ${!form.values.publicClient && html`<${Field} of=${form} name="clientSecret" label="Client secret" type="password" autocomplete="off" required=${!keeps} hint=${keeps ? "Leave empty to keep the stored secret." : isOutlook ? undefined : "Desktop apps also have one."} />`}
+    ${isOutlook && html`<${Field} of=${form} name="tenantId" label="Tenant" autocomplete="off" hint="The directory of the members, for example example.org. Leave empty to allow any." />`}
   <//>`;
 }

@@ -20,8 +20,8 @@ export default function Page() {
   if (me === null) return null;
   return html`
     <${Title}>Profile<//>
-    <p>You sign in as <strong>${me.email}</strong>${me.role === "admin" && ", and are an administrator"}. ${me.role !== "admin" && "An administrator can change the address."}</p>
-    <p>Your id, for who shares a mailbox with you: <code>${me.id}</code> <${Copy} text=${me.id} /></p>
+    <p>You sign in as <strong>${me.email}</strong>${me.role === "admin" && ". You are an administrator"}. ${me.role !== "admin" && "An administrator can change this address."}</p>
+    <p>Your member ID, for people who share a mailbox with you: <code>${me.id}</code> <${Copy} text=${me.id} /></p>
     <${Told} />
     <${Name} me=${me} />
     <${Password} me=${me} onChanged=${() => setPasswords(passwords + 1)} />
@@ -41,7 +41,7 @@ function Told() {
 function Name({ me }) {
   const form = useForm({ name: me.name }, async ({ name }) => {
     session.update(await api.patch("/me", { name }));
-    done("Your name is changed.");
+    done("Your name was changed.");
   });
   return html`<section class="narrow topic"><h2>Name</h2>
     <${Form} of=${form} action="Change name" label="Name"><${Field} of=${form} name="name" label="Your name" autocomplete="name" required /><//></section>`;
@@ -55,10 +55,10 @@ function Password({ me, onChanged }) {
     await beside(asked, "invalid_credentials", "/currentPassword", "This is not your current password.");
     form.set(start);
     onChanged();
-    done("Your password is changed.");
+    done("Your password was changed.");
   });
   return html`<section class="narrow topic"><h2>Password</h2>
-    <p>Changing it ends your other sessions. API keys go on working.</p>
+    <p>Changing it ends your other sessions. Your API keys keep working.</p>
     <${Form} of=${form} action="Change password" label="Password">
       <input type="email" autocomplete="username" value=${me.email} readonly hidden />
       <${Field} of=${form} name="currentPassword" label="Current password" type="password" autocomplete="current-password" required />
@@ -68,7 +68,7 @@ function Password({ me, onChanged }) {
 
 function Keyboard() {
   const on = useShared(isOn);
-  return html`<section class="topic"><h2>Keyboard</h2>
-    <p><label><input type="checkbox" role="switch" checked=${on} onChange=${() => isOn.set(!on)} /> Use single keys, such as <kbd>c</kbd> to
-      write; <kbd>?</kbd> shows them all</label></p></section>`;
+  return html`<section class="topic"><h2>Keyboard shortcuts</h2>
+    <p><label><input type="checkbox" role="switch" checked=${on} onChange=${() => isOn.set(!on)} /> Use single-key shortcuts, such as <kbd>c</kbd> to
+      write. Press <kbd>?</kbd> to see them all</label></p></section>`;
 }

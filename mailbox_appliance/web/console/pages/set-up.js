@@ -21,7 +21,7 @@ export default function SetUp() {
 }
 
 function Already() {
-  return html`<p>This appliance is set up already.</p><p><a role="button" href=${to("/sign-in")}>Sign in</a></p>`;
+  return html`<p>This appliance is already set up.</p><p><a role="button" href=${to("/sign-in")}>Sign in</a></p>`;
 }
 
 function Begin() {
@@ -29,37 +29,37 @@ function Begin() {
   const form = useForm(start, async (values) => {
     const body = { ...values, setupCode: values.setupCode?.trim(), deviceName: deviceName() };
     const asked = api.ask("POST", "/setup", { body, isAnonymous: true });
-    session.start((await beside(asked, "invalid_token", "/setupCode", "This is not the code of this appliance.")).data);
+    session.start((await beside(asked, "invalid_token", "/setupCode", "This is not the setup code of this appliance.")).data);
     go("/mailboxes/connect", {}, { replace: true });
     done("Your appliance is set up. Next, connect a mailbox.");
   });
-  return html`<p>Nobody uses this appliance yet. Make its first administrator: that is you.</p>
+  return html`<p>Create the first administrator account.</p>
     ${!THIS_COMPUTER.includes(location.hostname) && html`<${FromAfar} />`}
-    <${Form} of=${form} action="Set up" busy="Setting up …" label="Set up">
-      <${Field} of=${form} name="setupCode" label="Set-up code" autocomplete="off" spellcheck=${false} autofocus required
-        hint="It is in the menu of the icon beside the clock, or in the terminal." />
+    <${Form} of=${form} action="Set up" busy="Setting up…" label="Set up">
+      <${Field} of=${form} name="setupCode" label="Setup code" autocomplete="off" spellcheck=${false} autofocus required
+        hint="Shown in the tray icon’s menu, and in the terminal where the appliance runs." />
       <${WhereTheCodeIs} />
       <${Field} of=${form} name="name" label="Your name" autocomplete="name" required />
       <${Field} of=${form} name="email" label="Your email" type="email" autocomplete="username" required
-        hint="You sign in with it. It need not be one of the mailboxes." />
+        hint="You sign in with it. It does not have to be one of your mailboxes." />
       <${NewPassword} of=${form} />
     <//>`;
 }
 
 function WhereTheCodeIs() {
   return html`<details>
-    <summary>Where is the set-up code?</summary>
+    <summary>Where do I find the setup code?</summary>
     <p>In the file <code>setup-code</code> in the data directory:</p>
     <ul>
       <li>Linux: <code>~/.local/share/mailbox-appliance</code></li>
       <li>macOS: <code>~/Library/Application Support/mailbox-appliance</code></li>
       <li>Windows: <code>%LOCALAPPDATA%\\mailbox-appliance</code></li>
-      <li>or <code>--data-dir</code></li>
+      <li>Or the directory that you gave with <code>--data-dir</code></li>
     </ul>
-    <p>There <code>mailbox-appliance setup</code> finds the code by itself.</p>
+    <p>On that computer, <code>mailbox-appliance setup</code> reads the code itself.</p>
   </details>`;
 }
 
 function FromAfar() {
-  return html`<div class="warning"><p>Set-up works on the computer that the appliance runs on only: open <code>http://127.0.0.1:8025</code> there.</p></div>`;
+  return html`<div class="warning"><p>You can set up the appliance only on the computer it runs on. Open <code>http://127.0.0.1:8025</code> there.</p></div>`;
 }

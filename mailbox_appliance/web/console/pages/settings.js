@@ -12,7 +12,7 @@ import { Store } from "./settings/store.js";
 const PARTS = {
   general: ["General", Running],
   https: ["HTTPS", Https],
-  licence: ["Licence", Licence],
+  licence: ["License", Licence],
   store: ["Store", Store],
 };
 
@@ -21,7 +21,7 @@ export default function Page({ query }) {
   const chosen = query.part && query.part in PARTS ? query.part : "general";
   const [name, Part] = PARTS[chosen];
   return html`<${Title}>Settings<//>
-    <nav class="views" aria-label="Parts of the settings"><ul>
+    <nav class="views" aria-label="Sections of the settings"><ul>
       ${Object.entries(PARTS).map(
         ([part, [label]]) =>
           html`<li key=${part}><a href=${to("/settings", { part })} aria-current=${part === chosen ? "page" : undefined}>${label}</a></li>`,

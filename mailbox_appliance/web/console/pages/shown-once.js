@@ -8,16 +8,16 @@ import { Dialog, sure } from "../ui/dialog.js";
 export function ShownOnce({ title, what, wide, onClose, children }) {
   const text = `The ${what} cannot be shown again.`;
   const isKept = useRef(false);
-  useEffect(() => guard(() => (isKept.current ? null : `${text} Leave it without having kept it?`)), []);
+  useEffect(() => guard(() => (isKept.current ? null : `${text} Leave this page without saving it?`)), []);
   const close = () => {
     isKept.current = true;
     onClose();
   };
   const ask = async () => {
-    if (await sure({ title: `Have you kept the ${what}?`, text, action: "Yes, close" })) close();
+    if (await sure({ title: `Close without showing the ${what} again?`, text, action: "Close" })) close();
   };
   return html`<${Dialog} title=${title} wide=${wide} onClose=${ask}>
     ${children}
-    <footer><button type="button" onClick=${close}>I have kept the ${what}</button></footer>
+    <footer><button type="button" onClick=${close}>I have saved the ${what}</button></footer>
   <//>`;
 }

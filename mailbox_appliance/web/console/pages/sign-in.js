@@ -29,7 +29,7 @@ export default function SignIn() {
   return html`<section class="narrow">
     <${Title}>Sign in<//>
     <${SignInForm} onDone=${goOn} />
-    <p><small>No password yet, or forgotten? An administrator of this appliance can send you a link.</small></p>
+    <p><small>No password yet, or forgotten it? An administrator of this appliance can send you a link.</small></p>
   </section>`;
 }
 

@@ -4,7 +4,7 @@ import { ApiError } from "../api.js";
 import { html, useEffect, useId, useRef, useState } from "../html.js";
 import { Problem } from "./load.js";
 
-const NEEDED = "This is needed.";
+const NEEDED = "Required.";
 
 /** @typedef {Record<string, any>} Values */
 
@@ -49,7 +49,7 @@ export function useForm(start, send) {
  * @param {{of: FormState, action: string, busy?: string, children: any, danger?: boolean, more?: any, label?: string}} props
  *   `action`: what the button says; `busy`: what it says meanwhile; `more`: further buttons; `label`: of the form
  */
-export function Form({ of: form, action, busy = "One moment …", children, danger = false, more, label }) {
+export function Form({ of: form, action, busy = "Please wait…", children, danger = false, more, label }) {
   const element = useRef(/** @type {HTMLFormElement | null} */ (null));
   useEffect(() => {
     if (form.error === undefined) return;
@@ -87,7 +87,7 @@ function withoutShown(error, form) {
   const shown = new Set([...form.querySelectorAll("[data-path]")].map((one) => one.getAttribute("data-path")));
   const details = error.details.filter((one) => !shown.has(one.path));
   // The API's own sentence names fields as programs do.
-  const told = details.length ? "This cannot be taken as it is:" : "Please see what is said beside the fields.";
+  const told = details.length ? "This could not be saved:" : "Check the marked fields.";
   const message = error.code === "invalid_request" && error.details.length ? told : error.message;
   return new ApiError(error.status, { code: error.code, message, requestId: error.requestId, details });
 }

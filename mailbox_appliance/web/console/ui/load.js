@@ -69,7 +69,7 @@ export function Loaded({ of: loading, children, what = "this page" }) {
 
 /** @param {{what?: string}} props */
 export function Busy({ what = "this page" }) {
-  return html`<p class="busy" role="status" aria-busy="true">Loading ${what} …</p>`;
+  return html`<p class="busy" role="status" aria-busy="true">Loading ${what}…</p>`;
 }
 
 /** What went wrong, and what to do; nothing where `error` is undefined. @param {{error: unknown, again?: () => unknown}} props */
@@ -82,7 +82,7 @@ export function Problem({ error, again }) {
   return html`<div class="problem" role="alert">
     <p>${message}</p>
     ${more.length > 0 && html`<ul>${more.map((one) => html`<li>${one.message}</li>`)}</ul>`}
-    ${known?.requestId && known.status >= 500 && html`<p><small>The log has it under <code>${known.requestId}</code>.</small></p>`}
+    ${known?.requestId && known.status >= 500 && html`<p><small>Request ID in the log: <code>${known.requestId}</code></small></p>`}
     ${again && !isDenied && html`<button type="button" class="secondary" onClick=${again}>Try again</button>`}
   </div>`;
 }

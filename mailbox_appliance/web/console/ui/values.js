@@ -23,7 +23,7 @@ export function Copy({ text, label = "Copy" }) {
       await navigator.clipboard.writeText(text);
       setTold("Copied");
     } catch {
-      setTold("Select the text and copy it by hand");
+      setTold("Could not copy. Select the text and copy it manually.");
     }
   };
   return html`<button type="button" class="secondary outline small" onClick=${copy}>${label}</button>
@@ -54,7 +54,7 @@ export function Facts({ of, wide = false }) {
 export function Progress({ label, done = 0, total = 0 }) {
   const known = total > 0 ? { value: done, max: total } : {};
   return html`<div class="progress">
-    <span>${label}${total > 0 && ` (${Math.floor((100 * done) / total)} %)`}</span>
+    <span>${label}${total > 0 && ` (${Math.floor((100 * done) / total)}%)`}</span>
     <progress aria-label=${label} ...${known}></progress>
   </div>`;
 }

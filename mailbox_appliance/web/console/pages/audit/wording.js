@@ -8,7 +8,7 @@ import { Badge, Time } from "../../ui/values.js";
 
 /** @type {[key: string, name: string][]} */
 export const OUTCOMES = [
-  ["success", "Done"],
+  ["success", "Succeeded"],
   ["failure", "Failed"],
   ["denied", "Denied"],
 ];
@@ -19,7 +19,7 @@ const THINGS = {
   password: "a password",
   password_reset: "a password reset",
   invitation: "an invitation",
-  console_link: "a link into the console",
+  console_link: "a console sign-in link",
   member: "a member",
   api_key: "an API key",
   account: "a mailbox",
@@ -30,8 +30,8 @@ const THINGS = {
   certificate: "a certificate",
   backup: "a backup",
   key: "the store’s key",
-  license: "the licence",
-  setup: "the set-up",
+  license: "the license",
+  setup: "the setup",
   store: "the store",
 };
 /** The same as filters have them. @type {[string, string][]} */
@@ -45,20 +45,20 @@ const DEEDS = {
   setup: "set the appliance up",
   "session.create": "signed in",
   "member.create": "added a member",
-  "member.enroll": "took up an invitation",
-  "member.update": "changed a name or email",
+  "member.enroll": "accepted an invitation",
+  "member.update": "changed a name or email address",
   "member.promote": "made a member an administrator",
-  "member.demote": "made an administrator a member",
+  "member.demote": "removed a member’s administrator role",
   "password_reset.create": "issued a password reset",
   "account.create": "connected a mailbox",
   "account.access": "changed who has access to a mailbox",
   "account.folders": "mapped the folders of a mailbox",
-  "delivery.resolve_succeeded": "decided that a delivery was made",
-  "delivery.resolve_failed": "decided that a delivery was not made",
-  "delivery.confirm": "found an uncertain message at its mailbox",
-  "member.activate": "let a member in again",
-  create: "made",
-  make: "made",
+  "delivery.resolve_succeeded": "resolved a delivery as delivered",
+  "delivery.resolve_failed": "resolved a delivery as not sent",
+  "delivery.confirm": "confirmed an uncertain delivery",
+  "member.activate": "reactivated a member",
+  create: "created",
+  make: "created",
   redeem: "used",
   rotate: "replaced",
   set: "set",
@@ -70,7 +70,7 @@ function deed(action, outcome) {
   const past = DEEDS[end] ?? end.replace(/e?$/, "ed");
   const words = DEEDS[action] ?? `${past} ${THINGS[kind] ?? kind}`;
   if (outcome === "success") return words;
-  return action === "session.create" ? "tried to sign in" : `${words}, without success`;
+  return action === "session.create" ? "tried to sign in" : `${words} (not successful)`;
 }
 
 /** @param {{event: Event, nameOf: (memberId: string) => string | undefined}} props `nameOf`: of a member, where they are known */
@@ -90,8 +90,8 @@ export function Row({ event: { at, actor, action, target, outcome, clientAddress
 
 /** @param {Actor} actor @param {string} outcome @param {(memberId: string) => string | undefined} nameOf */
 function who({ kind, memberId }, outcome, nameOf) {
-  if (kind === "local") return outcome === "success" ? "The operator" : "Somebody on this computer";
-  if (memberId === null) return kind === "system" && outcome === "success" ? "The appliance" : "Somebody";
+  if (kind === "local") return outcome === "success" ? "The operator" : "A user on this computer";
+  if (memberId === null) return kind === "system" && outcome === "success" ? "The appliance" : "Unknown";
   const name = nameOf(memberId) ?? `Member ${memberId}`;
-  return kind === "api_key" ? `${name}, by an API key,` : name;
+  return kind === "api_key" ? `${name} (API key)` : name;
 }

@@ -21,10 +21,10 @@ import { Working } from "./work.js";
 /** @typedef {{ok: boolean, createdAt: string, format: number, version: string, members: number, accounts: number, messages: number}} Summary */
 
 const REASONS = {
-  manual: "Made by hand",
+  manual: "Manual backup",
   daily: "Daily backup",
-  migration: "Made before an upgrade",
-  "pre-restore": "What a restore replaced",
+  migration: "Before an upgrade",
+  "pre-restore": "Before a restore",
 };
 
 /** When it was made: "3 Jun 2026, 10:12". @param {{createdAt: string}} backup */
@@ -36,7 +36,7 @@ export function moment(backup) {
 export function About({ backup }) {
   return html`<div>
     <strong>${REASONS[backup.reason]}</strong>, ${moment(backup)} <small class="muted">(${words.ago(backup.createdAt)})</small>
-    <div><small>${words.size(backup.sizeBytes)}, release ${backup.version}</small> <${Badge} kind=${backup.verified ? "good" : "bad"}>${backup.verified ? "Found good" : "Damaged"}<//> <${Badge}>Opens ${backup.passphraseProtected ? "with" : "without"} a passphrase<//></div>
+    <div><small>${words.size(backup.sizeBytes)}, release ${backup.version}</small> <${Badge} kind=${backup.verified ? "good" : "bad"}>${backup.verified ? "Verified" : "Damaged"}<//> <${Badge}>${backup.passphraseProtected ? "Passphrase" : "No passphrase"}<//></div>
     <small class="muted">${backup.fileName}</small>
   </div>`;
 }
@@ -44,11 +44,11 @@ export function About({ backup }) {
 /** What is in a backup, after all of it was read. @param {{summary: Summary}} props */
 export function Contents({ summary }) {
   return html`<${Facts} of=${[
-    ["Made", moment(summary)],
+    ["Created", moment(summary)],
     ["Members", words.number(summary.members)],
     ["Mailboxes", words.number(summary.accounts)],
     ["Messages", words.number(summary.messages)],
-    ["By release", `${summary.version}, format ${summary.format} of the store`],
+    ["Version", `${summary.version}, store format ${summary.format}`],
   ]} />`;
 }
 
@@ -62,12 +62,12 @@ export function Look({ backup, action, path, body, found }) {
     const summary = await api.post(path, { ...body, ...(passphrase && { passphrase }) });
     found(summary, passphrase, performance.now() - began);
   });
-  return html`<p>All of it is read and checked. <strong>Nothing is changed.</strong></p>
-    <${Form} of=${form} action=${action} busy="Reading the backup …" label=${action}>
+  return html`<p>The appliance reads and checks the whole backup. <strong>Nothing is changed.</strong></p>
+    <${Form} of=${form} action=${action} busy="Reading the backup…" label=${action}>
       ${
         backup.passphraseProtected &&
-        html`<${Field} of=${form} name="passphrase" label="Passphrase of the backup" type="password" autocomplete="off"
-          hint="The one that it was made with." />`
+        html`<${Field} of=${form} name="passphrase" label="Backup passphrase" type="password" autocomplete="off"
+          hint="The passphrase set when the backup was created." />`
       }
       ${form.isBusy && html`<${Working} label="Reading the backup" />`}
     <//>`;

@@ -8,11 +8,11 @@ import { Contents, Look, moment } from "./backup.js";
 /** @param {{backup: import("./backup.js").Backup, onClose: () => void}} props */
 export function CheckBackup({ backup, onClose }) {
   const [summary, setSummary] = useState(/** @type {import("./backup.js").Summary | null} */ (null));
-  return html`<${Dialog} title=${`Check the backup of ${moment(backup)}`} onClose=${onClose}>
+  return html`<${Dialog} title=${`Verify the backup of ${moment(backup)}?`} onClose=${onClose}>
     ${
       summary === null
-        ? html`<${Look} backup=${backup} action="Check backup" path=${at`/admin/backups/${backup.id}/verify`} found=${setSummary} />`
-        : html`<p role="status"><strong>The backup is ${summary.ok ? "" : "not "}good.</strong></p><${Contents} summary=${summary} />
+        ? html`<${Look} backup=${backup} action="Verify backup" path=${at`/admin/backups/${backup.id}/verify`} found=${setSummary} />`
+        : html`<p role="status"><strong>The backup is ${summary.ok ? "intact" : "damaged"}.</strong></p><${Contents} summary=${summary} />
           <footer><button type="button" onClick=${onClose}>Close</button></footer>`
     }
   <//>`;

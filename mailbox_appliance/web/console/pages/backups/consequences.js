@@ -10,29 +10,29 @@ import { moment } from "./backup.js";
 /** @param {{summary: import("./backup.js").Summary, took: number}} props `took`: milliseconds that reading it took */
 export function Consequences({ summary, took }) {
   const now = useLoad(countNow, []).data;
-  return html`<h2>What happens if you restore it</h2>
+  return html`<h2>What happens when you restore it</h2>
     <${Facts} wide of=${[
       [
-        "Is replaced",
-        `Members, mailboxes, mail, settings and config.toml are again as they were on ${moment(summary)}. ${now ? `There are ${now} now. ` : ""}What was added since is gone from the appliance; nothing is changed at your mail servers, and mail is fetched again.`,
+        "Replaced",
+        `Members, mailboxes, mail, settings and config.toml return to their state of ${moment(summary)}. ${now ? `There are ${now} now. ` : ""}Everything added since then is removed from the appliance. Your mail servers are not changed, and mail is fetched again.`,
       ],
       [
-        "Stays as it is now",
-        "Nothing is sent twice. Keys, sessions and members that were ended since stay so. Passwords and HTTPS are those of now.",
+        "Not changed",
+        "No message is sent twice. Keys, sessions and members revoked or removed since then stay that way. Passwords and HTTPS settings stay as they are now.",
       ],
       [
-        "Is kept",
-        "All that is there now becomes a backup first, “What a restore replaced”: restore that one to take this back.",
+        "Kept",
+        "The current store is first saved as a backup, “Before a restore”. Restore that backup to undo.",
       ],
       [
-        "How long",
-        `Reading the backup took ${duration(took)} just now, and is done once more. Then the appliance does not answer for some seconds, longer where there is much mail now. This page waits, and tells how it went.`,
+        "Duration",
+        `Reading the backup took ${duration(took)} and is repeated. The appliance then does not respond for some seconds, or longer with much mail. This page waits and shows the result.`,
       ],
       [
         "If it fails",
-        "Everything stays as it is. If what was restored does not open, what is there now is put back by itself.",
+        "Nothing is changed. If the restored store cannot be opened, the appliance puts the current one back automatically.",
       ],
-      ["Afterwards", "You stay signed in if you are in the backup. Else sign in as somebody who is."],
+      ["Afterwards", "You stay signed in if the backup contains your account. Otherwise, sign in as a member it contains."],
     ]} />`;
 }
 

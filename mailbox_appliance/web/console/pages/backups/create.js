@@ -15,28 +15,28 @@ export function CreateBackup({ onClose, onMade, isSealed = false }) {
   const form = useForm({ isSealed, passphrase: "", again: "" }, async ({ isSealed, passphrase, again }) => {
     if (isSealed && passphrase !== again) throw different();
     const { data, warnings } = await api.ask("POST", "/admin/backups", { body: isSealed ? { passphrase } : {} });
-    done("The backup is made. It was read back and found good.");
+    done("Backup complete. The backup was verified.");
     onMade(warnings.map((one) => `${data.fileName}: ${one}`));
   });
   const field = { of: form, type: "password", autocomplete: "new-password" };
-  return html`<${Dialog} title="Create a backup" onClose=${onClose}>
-    <p>Everything goes into one file, while work goes on.</p>
-    <${Form} of=${form} action="Create backup" busy="Creating the backup …" label="Create a backup">
-      <${Check} of=${form} name="isSealed" isSwitch label="Protect it with a passphrase"
-        hint="Else whoever has the file can open it, and it cannot be downloaded here." />
+  return html`<${Dialog} title="Create a backup?" onClose=${onClose}>
+    <p>The appliance saves everything in one file and keeps running.</p>
+    <${Form} of=${form} action="Create backup" busy="Creating the backup…" label="Create a backup">
+      <${Check} of=${form} name="isSealed" isSwitch label="Protect with a passphrase"
+        hint="Without a passphrase, anyone with the file can open it, and you cannot download it here." />
       ${
         form.values.isSealed &&
         html`<${Field} ...${field} name="passphrase" label="Passphrase"
-            hint="At least 12 characters. Keep it apart from the backup: nobody opens it without." />
-          <${Field} ...${field} name="again" label="The same passphrase again" />`
+            hint="At least 12 characters. Keep it separate from the backup. Without it, the backup cannot be opened." />
+          <${Field} ...${field} name="again" label="Repeat the passphrase" />`
       }
-      ${form.isBusy && html`<${Working} label="Creating the backup" /><p><small>It is made also if you close this window.</small></p>`}
+      ${form.isBusy && html`<${Working} label="Creating the backup" /><p><small>The backup continues if you close this window.</small></p>`}
     <//>
   <//>`;
 }
 
 /** The passphrases are not the same, told as the API would. */
 function different() {
-  const details = [{ path: "/again", message: "The two passphrases are not the same." }];
-  return new api.ApiError(400, { code: "invalid_request", message: "No backup was made.", details });
+  const details = [{ path: "/again", message: "The passphrases do not match." }];
+  return new api.ApiError(400, { code: "invalid_request", message: "No backup was created.", details });
 }

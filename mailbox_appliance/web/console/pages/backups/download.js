@@ -10,12 +10,12 @@ import { save } from "./saving.js";
 
 /** @param {{backup: import("./backup.js").Backup, onClose: () => void, onSeal: () => void}} props `onSeal`: make another one */
 export function DownloadBackup({ backup, onClose, onSeal }) {
-  return html`<${Dialog} title=${`Download the backup of ${moment(backup)}`} onClose=${onClose}>
+  return html`<${Dialog} title=${`Download the backup of ${moment(backup)}?`} onClose=${onClose}>
     ${
       backup.passphraseProtected
         ? html`<${Saving} backup=${backup} />`
-        : html`<p>This backup opens without a passphrase: whoever has the file can read all of it. So it is not given out, but one with a passphrase is.</p>
-          <footer><button type="button" onClick=${onSeal}>Create one with a passphrase</button></footer>`
+        : html`<p>This backup has no passphrase, so anyone with the file could read everything in it. You can download only backups with a passphrase.</p>
+          <footer><button type="button" onClick=${onSeal}>Create a backup with a passphrase</button></footer>`
     }
   <//>`;
 }
@@ -27,9 +27,9 @@ function Saving({ backup }) {
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   const form = useForm({}, async () => setSaved(await save(backup, setGot, stop.current.signal)));
-  return html`<p><code>${backup.fileName}</code>, ${words.size(backup.sizeBytes)}. It opens with its passphrase only.</p>
-    <${Form} of=${form} action="Download" busy="Downloading …">
+  return html`<p><code>${backup.fileName}</code>, ${words.size(backup.sizeBytes)}. You need its passphrase to open it.</p>
+    <${Form} of=${form} action="Download" busy="Downloading…">
       ${form.isBusy && html`<${Progress} label="Downloading" done=${got} total=${backup.sizeBytes} />`}
-      <p role="status">${isSaved && "The backup is saved. Keep it and its passphrase in two places."}</p>
+      <p role="status">${isSaved && "Backup saved. Keep it and its passphrase in two different places."}</p>
     <//>`;
 }

@@ -27,16 +27,16 @@ export function Backups() {
     close();
   };
   return html`<${Title} actions=${html`<button type="button" onClick=${() => setOpen({ kind: "create" })}>Create a backup</button>`}>Backups<//>
-    <p>One is made every day (<a href=${to("/settings")}>settings</a>). Make one of your own before you change much, and keep some on
+    <p>The appliance creates a backup every day (<a href=${to("/settings")}>settings</a>). Create one yourself before large changes, and keep copies on
       another computer.</p>
     <${Loaded} of=${pages} what="the backups">${(/** @type {any} */ page) => html`
       <${Warnings} of=${[...told, ...page.warnings]} />
-      ${page.items.length === 0 && html`<${Empty} title="There is no backup yet."><p>Create one now.</p><//>`}
+      ${page.items.length === 0 && html`<${Empty} title="No backups yet."><p>Create the first one now.</p><//>`}
       <ul class="entries" aria-label="Backups">${page.items.map((/** @type {Backup} */ one) => html`<${Entry} key=${one.id} backup=${one} open=${setOpen} />`)}</ul>`}<//>
     <${Pager} of=${pages} label="Pages of backups" />
     <details>
-      <summary>Backups from elsewhere, and old ones</summary>
-      <p>They are files in the folder <code>backups</code> of the data directory: what is put there is listed here. Only old daily ones go by themselves.</p>
+      <summary>Adding and deleting backup files</summary>
+      <p>Backups are files in the folder <code>backups</code> of the data directory. Files that you copy there are listed here. Only old daily backups are deleted automatically.</p>
     </details>
     ${open?.kind === "create" && html`<${CreateBackup} onClose=${close} onMade=${made} isSealed=${open.isSealed} />`}
     ${open?.kind === "check" && html`<${CheckBackup} backup=${open.backup} onClose=${close} />`}
@@ -58,8 +58,8 @@ function Entry({ backup, open }) {
   return html`<li>
     <${About} backup=${backup} />
     <div class="actions">
-      ${act("Check", "check")} ${act("Download", "download")}
-      <a role="button" class="secondary outline small" aria-label=${`Restore the backup of ${moment(backup)}`} href=${to("/backups", { restore: backup.id })}>Restore …</a>
+      ${act("Verify", "check")} ${act("Download", "download")}
+      <a role="button" class="secondary outline small" aria-label=${`Restore the backup of ${moment(backup)}`} href=${to("/backups", { restore: backup.id })}>Restore…</a>
     </div>
   </li>`;
 }

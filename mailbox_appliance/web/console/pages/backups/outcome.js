@@ -12,21 +12,21 @@ import { LEAVING, useRestore } from "./waiting.js";
 import { Bar } from "./work.js";
 
 const SIGN_IN =
-  "The appliance is back, and does not know your session: sign in as somebody who is in the backup, with the password of now. Then this page tells how it went.";
+  "The appliance is back, but your session has ended. Sign in as a member in the backup, with the current password, to see the result.";
 
 /** Heading and text of each phase. @type {Record<import("./waiting.js").Phase, [string, any]>} */
 const TOLD = {
-  preparing: ["The restore is under way", "Leave this page open; there is nothing to do."],
-  away: ["The appliance starts again", "That belongs to the restore. This page goes on by itself."],
+  preparing: ["Restoring", "Keep this page open. You do not have to do anything."],
+  away: ["The appliance is restarting", "This is part of the restore. This page continues automatically."],
   "signed-out": ["Your session has ended", SIGN_IN],
-  success: ["The backup is restored", "What was sent or revoked since then stays so."],
+  success: ["Backup restored", "Messages sent and credentials revoked since the backup stay sent and revoked."],
   failure: [
     "The restore failed",
-    html`<strong>Everything is as it was before</strong>. On the appliance’s computer <code>mailbox-appliance logs</code> says why.`,
+    html`<strong>Nothing was changed</strong>. Run <code>mailbox-appliance logs</code> on the appliance’s computer to see the reason.`,
   ],
   unknown: [
-    "It is not known yet how the restore went",
-    html`The <a href=${to("/audit")}>audit log</a> does not tell of it. If no row <code>backup.restore</code> comes, nothing was restored.`,
+    "The result of the restore is unknown",
+    html`The <a href=${to("/audit")}>audit log</a> has no <code>backup.restore</code> event for it. If none appears, nothing was restored.`,
   ],
 };
 
@@ -55,10 +55,10 @@ function Restored() {
     void accounts.reload(); // mailboxes are those of the backup
     void refresh();
   }, []);
-  return html`${kept && html`<p>What it replaced is kept as ${kept.fileName}. If this was a mistake, <a href=${to("/backups", { restore: kept.id })}>restore that one</a>.</p>`}
+  return html`${kept && html`<p>The previous store is kept as ${kept.fileName}. To undo, <a href=${to("/backups", { restore: kept.id })}>restore that backup</a>.</p>`}
     ${
       (status?.deliveries.uncertain ?? 0) > 0 &&
-      html`<p class="warning">Nobody knows whether some messages were sent. None is sent again by itself: <a href=${to("/deliveries")}>see the deliveries</a>.</p>`
+      html`<p class="warning">Some messages may or may not have been sent. None is resent automatically. <a href=${to("/deliveries")}>Review the deliveries</a></p>`
     }
     <${Warnings} of=${status?.warnings ?? []} />
     <p><a role="button" href=${to("/mail")}>Go to your mail</a></p>`;

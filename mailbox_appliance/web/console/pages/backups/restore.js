@@ -30,7 +30,7 @@ function Prepare({ backupId }) {
       <article><${About} backup=${backup} /></article>
       ${
         looked === null
-          ? html`<h2>First, a trial run</h2><${Look} backup=${backup} action="Start the trial run" path="/admin/restore" body=${{ backupId, dryRun: true }}
+          ? html`<h2>Step 1: dry run</h2><${Look} backup=${backup} action="Start dry run" path="/admin/restore" body=${{ backupId, dryRun: true }}
               found=${(/** @type {Looked["summary"]} */ summary, /** @type {string} */ passphrase, /** @type {number} */ took) => setLooked({ summary, passphrase, took })} />`
           : html`<${Decide} backup=${backup} looked=${looked} />`
       }`}<//>`;
@@ -46,7 +46,7 @@ async function find(id, signal) {
     if (found) return found;
     cursor = page.nextCursor;
   } while (cursor !== null);
-  throw new Error("This backup is not there any more.");
+  throw new Error("This backup no longer exists.");
 }
 
 /** @param {{backup: Backup, looked: Looked}} props */
@@ -73,24 +73,24 @@ function Decide({ backup, looked }) {
       setState({ isBusy: false, error });
     }
   };
-  return html`<h2 ref=${heading} tabindex="-1">The backup is good. This is in it</h2>
+  return html`<h2 ref=${heading} tabindex="-1">Step 2: review and restore</h2>
     <${Contents} summary=${looked.summary} />
     <${Consequences} summary=${looked.summary} took=${looked.took} />
-    ${state.error !== undefined && html`<${Problem} error=${state.error} /><p><strong>Nothing was restored.</strong> Everything is as it was.</p>`}
-    ${state.isBusy && html`<${Working} label="Reading the backup once more" />`}
+    ${state.error !== undefined && html`<${Problem} error=${state.error} /><p><strong>Nothing was restored.</strong> Nothing was changed.</p>`}
+    ${state.isBusy && html`<${Working} label="Reading the backup again" />`}
     <div class="actions">
       <button type="button" class="danger" aria-disabled=${state.isBusy} aria-busy=${state.isBusy} onClick=${begin}>
-        ${state.isBusy ? "Restoring …" : "Restore this backup"}</button>
-      ${!state.isBusy && html`<a role="button" class="secondary" href=${to("/backups")}>Leave everything as it is</a>`}
+        ${state.isBusy ? "Restoring…" : "Restore this backup"}</button>
+      ${!state.isBusy && html`<a role="button" class="secondary" href=${to("/backups")}>Cancel</a>`}
     </div>`;
 }
 
 /** @param {Backup} backup */
 function agreed(backup) {
   return sure({
-    title: "Restore this backup now?",
-    text: `The appliance goes back to the backup of ${moment(backup)}. What is there now is kept as a backup first.`,
-    action: "Restore now",
+    title: "Restore this backup?",
+    text: `The appliance returns to its state of ${moment(backup)}. The current store is kept as a backup.`,
+    action: "Restore backup",
     danger: true,
   });
 }

@@ -29,7 +29,7 @@ export async function save(backup, tell, signal) {
     await file?.abort().catch(() => {});
     if (signal.aborted) throw problem;
     const why = problem instanceof Error ? problem.message : String(problem);
-    throw new Error(`The download broke off, and what was saved of it is of no use. Try again. (${why})`);
+    throw new Error(`The download stopped, and the saved part cannot be used. Try again. (${why})`);
   }
   return true;
 }

@@ -7,7 +7,7 @@ import * as api from "../../api.js";
 import { useEffect, useState } from "../../html.js";
 import * as session from "../../session.js";
 
-export const LEAVING = "The restore goes on without this page. Leave the page that tells how it goes?";
+export const LEAVING = "The restore continues without this page. Leave the page that shows its progress?";
 const EVERY = 600; // milliseconds
 const PATIENCE = 12; // looks at an appliance that answers, does nothing long, and has no row in its log
 

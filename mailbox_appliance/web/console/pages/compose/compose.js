@@ -50,7 +50,7 @@ function Begin({ query: given, readdress }) {
 function Begun({ query, readdress }) {
   const loading = useLoad(() => begin(query), []);
   const isRefused = loading.error !== undefined && !loading.data;
-  return html`${isRefused && html`<${Title}>It cannot be opened<//>`}
+  return html`${isRefused && html`<${Title}>Could not open the message<//>`}
   <${Loaded} of=${loading} what="the message">
     ${(/** @type {import("./start.js").Start | null} */ start) => {
       if (start === null) return html`<${Title}>Write a message<//><${NoMailbox} />`;

@@ -114,9 +114,9 @@ async function ready(saving, then) {
   const everybody = () => [...saving.values.to, ...saving.values.cc, ...saving.values.bcc];
   if (!isAddressed(everybody)) return;
   const question = {
-    title: "No subject",
-    text: "The message has no subject. Go on without one?",
-    action: "Go on without",
+    title: "Continue without a subject?",
+    text: "The message has no subject.",
+    action: "Continue",
   };
   if (saving.values.subject.trim() || (await sure(question))) await then();
 }
@@ -126,7 +126,7 @@ async function saveNow(saving) {
   await whole(saving).then(
     () => {
       const left = leftOut(saving.values);
-      done(`The draft is saved${left && `, but for ${left}`}.`);
+      done(`Draft saved${left && ` without ${left}`}.`);
     },
     () => undefined, // the state beside the heading tells it
   );
@@ -136,7 +136,7 @@ async function saveNow(saving) {
 async function discard(saving) {
   const question = {
     title: "Discard this message?",
-    text: "What you wrote is deleted for good, also among the drafts.",
+    text: "The message and its saved draft are deleted permanently.",
     action: "Discard",
     danger: true,
   };
@@ -181,8 +181,8 @@ function Entries({ values, change, saving, start }) {
       formatted !== null &&
       html`<p class="warning">${
         values.html !== null
-          ? "This draft has formatting, which is sent as it is. If you change its text here, it becomes plain text."
-          : html`Its formatting is gone, since its text was changed. <button type="button" class="secondary outline small" onClick=${() => change({ text: whole, html: formatted })}>Bring the formatting back</button>`
+          ? "This draft has formatting, which will be sent. If you edit the text here, the formatting is removed."
+          : html`The formatting was removed because you edited the text. <button type="button" class="secondary outline small" onClick=${() => change({ text: whole, html: formatted })}>Restore the formatting</button>`
       }</p>`
     }
     <${Field} of=${text} name="text" label="Text" rows=${14} autofocus=${!isNew} onFocus=${onFocus} />`;

@@ -10,7 +10,7 @@ import { Piles, subjectOf } from "./pile.js";
 const DRAFTS = {
   name: "drafts",
   title: "Drafts",
-  none: "No drafts. What you write is kept here until you send it.",
+  none: "No drafts. Messages that you write are saved here until you send them.",
   cells: (draft, account) => [
     html`<a href=${to("/compose", { account, draft: draft.id })}>${subjectOf(draft)}</a><small class="muted">${draft.snippet}</small>`,
     html`<${Time} at=${draft.date} />`,
@@ -18,11 +18,11 @@ const DRAFTS = {
   action: () => "Delete",
   question: (draft) => ({
     title: "Delete this draft?",
-    text: `“${subjectOf(draft)}” is deleted for good, with its files.`,
+    text: `“${subjectOf(draft)}” and its attachments are deleted permanently.`,
     action: "Delete",
     danger: true,
   }),
-  told: () => "The draft is deleted.",
+  told: () => "Draft deleted.",
 };
 
 /** @param {{query: Record<string, string>}} props */

@@ -27,7 +27,7 @@ export async function added(now, chosen, add) {
     const refuse = (/** @type {string} */ why) => warn(`“${file.name}” was not added: ${why}.`);
     if (total(all) + file.size > MOST_BYTES)
       refuse(
-        `its ${words.size(file.size)} are too much, since all files together have at most ${words.size(MOST_BYTES)}`,
+        `it has ${words.size(file.size)}, and all attachments together may have at most ${words.size(MOST_BYTES)}`,
       );
     else await read(file).then(add, () => refuse("it could not be read"));
   }
@@ -72,7 +72,7 @@ export function Files({ files, onAdd, onRemove }) {
     input.current?.focus();
   };
   return html`<div class="field files">
-    <label for=${id}>Files</label>
+    <label for=${id}>Attachments</label>
     ${
       files.length > 0 &&
       html`<ul class="deliveries" aria-label="Attached files">${files.map(
@@ -83,7 +83,7 @@ export function Files({ files, onAdd, onRemove }) {
       )}</ul>`
     }
     <input id=${id} ref=${input} type="file" multiple onChange=${choose} aria-describedby=${`${id}-hint`} />
-    <small id=${`${id}-hint`}>Or drop them anywhere on the message; ${words.size(MOST_BYTES)} at most, ${words.size(total(files))} so far.</small>
+    <small id=${`${id}-hint`}>You can also drop files on the message. ${words.size(total(files))} of ${words.size(MOST_BYTES)} used.</small>
   </div>`;
 }
 

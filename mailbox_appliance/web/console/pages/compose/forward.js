@@ -45,11 +45,11 @@ export function Forward({ start: { original, title, values: nothing } }) {
       <fieldset disabled=${sending.isOpen}>
         <${Recipients} label="To" of=${form} name="to" autofocus />
         <${Recipients} label="Cc" of=${form} name="cc" />
-        <${Field} of=${form} name="comment" label="Your words above it" rows=${5} />
-        <article class="original" aria-label="The message that is forwarded">
-          <p><strong>${original.subject || "No subject"}</strong><br /><small>${original.from ? words.person(original.from) : "Nobody"}, <${Time} at=${original.date} /></small></p>
+        <${Field} of=${form} name="comment" label="Your message" rows=${5} />
+        <article class="original" aria-label="Forwarded message">
+          <p><strong>${original.subject || "No subject"}</strong><br /><small>${original.from ? words.person(original.from) : "Unknown sender"}, <${Time} at=${original.date} /></small></p>
           <p class="muted">${original.snippet}</p>
-          ${files && html`<${Check} of=${form} name="includeAttachments" label=${`With its files: ${files}`} />`}
+          ${files && html`<${Check} of=${form} name="includeAttachments" label=${`Include attachments: ${files}`} />`}
         </article>
       </fieldset>
       <${Handing} sending=${sending} accountId=${accountId} />
@@ -58,7 +58,7 @@ export function Forward({ start: { original, title, values: nothing } }) {
         html`<div class="actions">
         <button type="button" onClick=${send}>Forward</button>
         <button type="button" class="secondary" onClick=${ready(() => setOpen(true))}>Preview</button>
-        <a role="button" class="secondary outline" href=${to("/compose", { account: accountId, forward: original.id, as: "message" })}>Change or schedule it</a>
+        <a role="button" class="secondary outline" href=${to("/compose", { account: accountId, forward: original.id, as: "message" })}>Edit or schedule</a>
       </div>`
       }
     </section>

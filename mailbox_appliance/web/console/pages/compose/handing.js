@@ -16,20 +16,20 @@ const SHOWN_WITHIN = 120_000; // milliseconds: the API lists no delivery before 
 export function SaveState({ saving }) {
   const { kind, error } = useShared(saving.state);
   const left = kind === "saved" && leftOut(saving.values);
-  return html`<span role="status" class="muted">${kind === "lost" ? html`<${Lost} saving=${saving} error=${error} />` : WORDS[kind]}${left && `, but for ${left}`}
+  return html`<span role="status" class="muted">${kind === "lost" ? html`<${Lost} saving=${saving} error=${error} />` : WORDS[kind]}${left && ` without ${left}`}
     ${kind === "failed" && html` <span class="wrong">${/** @type {any} */ (error).message}</span>`}</span>`;
 }
 
 /** @type {Record<string, string>} */
 const WORDS = {
   changed: "Not saved yet",
-  busy: "Saving …",
-  saved: "Saved among the drafts",
+  busy: "Saving…",
+  saved: "Saved in Drafts",
   failed: "Not saved.",
 };
 
 /** To one delivery, or to all of a mailbox. @param {{accountId: string, id?: string | null, children?: any}} props */
-function Deliveries({ accountId, id, children = "See its delivery" }) {
+function Deliveries({ accountId, id, children = "Show the delivery" }) {
   return html`<a href=${to(`/deliveries/${accountId}${id ? `/${id}` : ""}`)}>${children}</a>`;
 }
 
@@ -38,10 +38,10 @@ function Lost({ saving, error }) {
   const id = isInUse(error);
   const accountId = saving.values.accountId;
   if (id)
-    return html`This draft is being sent, waits for its time, or may have been sent. <${Deliveries} accountId=${accountId} id=${id} />`;
+    return html`This draft is being sent, is scheduled, or may have been sent. <${Deliveries} accountId=${accountId} id=${id} />`;
   const keep = () => void saving.saveAsNew().catch(() => undefined);
-  return html`This is not saved any more: ${error instanceof Error && error.message} It may have been sent, changed or deleted elsewhere: look at <${Deliveries} accountId=${accountId}>the deliveries<//> before you send it as another one.${" "}
-    <button type="button" class="secondary outline small" onClick=${keep}>Keep as a new draft</button>`;
+  return html`This draft is no longer being saved: ${error instanceof Error && error.message} It may have been sent, changed or deleted in another program. Check <${Deliveries} accountId=${accountId}>Deliveries<//> before you send it as a new message.${" "}
+    <button type="button" class="secondary outline small" onClick=${keep}>Save as a new draft</button>`;
 }
 
 /**
@@ -59,24 +59,24 @@ export function Handing({ sending, accountId, goOn }) {
   }, [kind]);
   const id = isInUse(error);
   return html`<div ref=${element} class="handing" tabindex="-1">
-    ${kind === "busy" && html`<div role="status"><${Progress} label="Handing your message over …" /></div>`}
+    ${kind === "busy" && html`<div role="status"><${Progress} label="Sending…" /></div>`}
     ${
       kind === "refused" &&
       html`<${Problem} error=${error} /><p>${
         id
-          ? html`It is not sent a second time. <${Deliveries} accountId=${accountId} id=${id} />`
-          : `${isUnsaved ? "It could not be saved among the drafts, so it was not sent" : "This try sent nothing"}${goOn ? "." : "; everything is still here."}`
+          ? html`It will not be sent a second time. <${Deliveries} accountId=${accountId} id=${id} />`
+          : `${isUnsaved ? "The draft could not be saved, so the message was not sent." : "This attempt sent nothing."}${goOn ? "" : " Your text is still here."}`
       }</p>`
     }
     ${kind === "unknown" && html`<${Unknown} sending=${sending} accountId=${accountId} isStranger=${isStranger} error=${error} goOn=${goOn ?? (() => sending.reset())} />`}
     ${
       kind === "answered" &&
       delivery?.status === "failed" &&
-      html`<div class="problem" role="alert"><p><strong>It was not sent: nobody got it.</strong> ${reason(/** @type {any} */ (delivery))}</p>
+      html`<div class="problem" role="alert"><p><strong>The message was not sent. Nobody received it.</strong> ${reason(/** @type {any} */ (delivery))}</p>
         <${Warnings} of=${warnings} />
-        <p>Everything is still here. Change what is needed and send it then. <${Deliveries} accountId=${accountId} id=${delivery.operationId} /></p></div>`
+        <p>Your text is still here. Correct it, then send it again. <${Deliveries} accountId=${accountId} id=${delivery.operationId} /></p></div>`
     }
-    ${goOn && (kind === "refused" || kind === "answered") && html`<button type="button" onClick=${goOn}>Open it</button>`}
+    ${goOn && (kind === "refused" || kind === "answered") && html`<button type="button" onClick=${goOn}>Open the message</button>`}
   </div>`;
 }
 
@@ -90,27 +90,27 @@ function Unknown({ sending, accountId, isStranger, error, goOn }) {
   }, [isStranger]);
   const anew = async () => {
     const question = {
-      title: "Is it not among the deliveries?",
-      text: "If the first try went through, sending again sends it twice.",
-      action: "It is not there: write on",
+      title: "Keep editing?",
+      text: "If the first attempt succeeded, sending again delivers it twice. Check Deliveries first.",
+      action: "Keep editing",
       danger: true,
     };
     if (await sure(question)) goOn();
   };
-  return html`<div class="problem" role="alert"><p><strong>It is not known yet whether this was sent.</strong> ${error instanceof Error && error.message}</p>
+  return html`<div class="problem" role="alert"><p><strong>It is unknown whether this message was sent.</strong> ${error instanceof Error && error.message}</p>
     ${
       isStranger
-        ? html`<p>The page was loaded anew or your session has ended since the first try, so the appliance cannot tell by itself that another one is the same message.
-            Look at <${Deliveries} accountId=${accountId}>the deliveries<//>: within two minutes it stands there, if it was taken. Until then the button waits.</p>
-          <button type="button" class="secondary" disabled=${isHeld} onClick=${anew}>It is not there …</button>`
-        : html`<p>Asking again makes the very same request: if the message has been taken already, it is not sent a second time.</p>
-          <div class="actions"><button type="button" onClick=${() => sending.again()}>Ask again</button>
-            ${sending.request?.isDraft && html`<button type="button" class="secondary outline" onClick=${goOn}>Write on instead</button>`}</div>`
+        ? html`<p>The page was reloaded or your session ended, so a retry cannot be matched to the first attempt.
+            Check <${Deliveries} accountId=${accountId}>Deliveries<//>: an accepted message appears within two minutes. You can keep editing after that.</p>
+          <button type="button" class="secondary" disabled=${isHeld} onClick=${anew}>Keep editing…</button>`
+        : html`<p>A retry repeats the same request. If the message was already accepted, it is not sent a second time.</p>
+          <div class="actions"><button type="button" onClick=${() => sending.again()}>Retry</button>
+            ${sending.request?.isDraft && html`<button type="button" class="secondary outline" onClick=${goOn}>Keep editing</button>`}</div>`
     }</div>`;
 }
 
 /** What to ask somebody who leaves. @param {import("./sending.js").Sending} sending @param {boolean} isUnsaved */
 export function whyStay(sending, isUnsaved) {
-  if (sending.isOpen) return "It is not known yet what became of your message. Leave this page all the same?";
-  return isUnsaved && !sending.isOver ? "What you wrote last is not saved yet. Leave this page all the same?" : null;
+  if (sending.isOpen) return "It is unknown whether your message was sent. Leave this page anyway?";
+  return isUnsaved && !sending.isOver ? "Your latest changes are not saved yet. Leave this page anyway?" : null;
 }

@@ -18,7 +18,7 @@ export function Preview({ accountId, prepare, onClose, onSend }) {
     async () => api.ask("POST", api.at`/accounts/${accountId}/send/preview`, { body: await prepare() }),
     [],
   );
-  return html`<${Dialog} title="Before it goes out" wide onClose=${onClose}>
+  return html`<${Dialog} title="Send this message?" wide onClose=${onClose}>
     <${Loaded} of=${loading} what="the preview">
       ${(/** @type {api.Answer} */ { data, warnings }) => html`
         <${Warnings} of=${warnings} />
@@ -27,13 +27,13 @@ export function Preview({ accountId, prepare, onClose, onSend }) {
           ["From", data.from],
           ["To", people(data.to)],
           ["Cc", people(data.cc)],
-          ["Bcc", data.bcc.length > 0 && `${people(data.bcc)} (nobody else sees this)`],
+          ["Bcc", data.bcc.length > 0 && `${people(data.bcc)} (hidden from other recipients)`],
           ["Subject", data.subject || "none"],
-          ["Files", filesOf(data)],
+          ["Attachments", filesOf(data)],
         ]} />
         <footer>
-          <button type="button" class="secondary" onClick=${onClose}>Go on writing</button>
-          <button type="button" onClick=${onSend}>Send now</button>
+          <button type="button" class="secondary" onClick=${onClose}>Keep editing</button>
+          <button type="button" onClick=${onSend}>Send</button>
         </footer>`}
     <//>
   <//>`;
@@ -47,13 +47,13 @@ export function filesOf({ attachments = [] }) {
 /** When it is to go out. @param {{onClose: () => void, onChosen: (sendAt: string) => void}} props `onChosen`: RFC 3339 */
 export function Later({ onClose, onChosen }) {
   const form = useForm({ at: tomorrow() }, async ({ at }) => {
-    if (!(new Date(at).getTime() > Date.now())) throw new Error("Choose a time to come.");
+    if (!(new Date(at).getTime() > Date.now())) throw new Error("Choose a time in the future.");
     onChosen(new Date(at).toISOString());
   });
   return html`<${Dialog} title="Send later" onClose=${onClose}>
-    <${Form} of=${form} action="Schedule" more=${html`<button type="button" class="secondary" onClick=${onClose}>Go on writing</button>`}>
+    <${Form} of=${form} action="Schedule" more=${html`<button type="button" class="secondary" onClick=${onClose}>Keep editing</button>`}>
       <${Field} of=${form} name="at" label="When" type="datetime-local" hint=${words.longTime(form.values.at)} />
-      <p><small>Until then you can take it back under Scheduled. The appliance has to be running then, or within 24 hours.</small></p>
+      <p><small>You can cancel it under Scheduled until then. The appliance must be running at that time, or within the next 24 hours.</small></p>
     <//>
   <//>`;
 }

@@ -51,7 +51,7 @@ export function Recipients({ label, name, of: { values, errors, set }, autofocus
     take(text + pasted);
   };
   const wrongOf = (/** @type {Recipient} */ person) =>
-    person.isWrong ? "this is no complete address" : errors[`/${name}/${people.indexOf(person)}/email`];
+    person.isWrong ? "not a complete email address" : errors[`/${name}/${people.indexOf(person)}/email`];
   const wrongs = people.flatMap((person) => (wrongOf(person) ? [`${person.email}: ${wrongOf(person)}`] : []));
   if (errors[`/${name}`]) wrongs.push(errors[`/${name}`] ?? "");
   return html`<div class="field people">
@@ -83,7 +83,7 @@ export function isAddressed(everybody) {
   if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur();
   const people = everybody();
   if (people.length && !people.some((one) => one.isWrong)) return true;
-  if (!people.length) done("Say whom the message goes to."); // beside what is no address, that is said
+  if (!people.length) done("Add at least one recipient."); // beside what is no address, that is said
   const wrong = document.querySelector('.people [aria-invalid="true"]') ?? document.querySelector(".people input");
   if (wrong instanceof HTMLElement) wrong.focus();
   return false;

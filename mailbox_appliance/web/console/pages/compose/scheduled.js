@@ -12,19 +12,19 @@ import { Piles, subjectOf } from "./pile.js";
 const SCHEDULED = {
   name: "scheduled",
   title: "Scheduled",
-  none: "Nothing is scheduled. “Send later” below a message lets it wait here.",
+  none: "No scheduled messages. Use “Send later” below a message to schedule it.",
   cells: ({ operationId, sendAt, status, ...send }, account) => [
     html`<a href=${to(`/deliveries/${account}/${operationId}`)}>${subjectOf(send)}</a><small>${words.longTime(sendAt)}</small>`,
     html`<small><${Time} at=${sendAt} ago /></small>
       ${status !== "queued" && html`<${Badge} kind=${STATUS[/** @type {"sending"} */ (status)].kind}>${STATUS[/** @type {"sending"} */ (status)].name}<//>`}`,
   ],
-  action: ({ status }) => (status === "queued" ? "Take back" : null),
+  action: ({ status }) => (status === "queued" ? "Cancel send" : null),
   question: (send) => ({
-    title: "Take this message back?",
-    text: `“${subjectOf(send)}” is not sent at ${words.longTime(send.sendAt)}. It stays among the drafts.`,
-    action: "Take it back",
+    title: "Cancel this message?",
+    text: `“${subjectOf(send)}” will not be sent at ${words.longTime(send.sendAt)}. It is kept in Drafts.`,
+    action: "Cancel message",
   }),
-  told: (account) => html`It is not sent. You find it among <a href=${to("/drafts", { account })}>the drafts</a>.`,
+  told: (account) => html`Message canceled. It is in <a href=${to("/drafts", { account })}>Drafts</a>.`,
 };
 
 /** @param {{query: Record<string, string>}} props */

@@ -9,7 +9,7 @@ const MOST_QUOTED = 20_000; // characters
 const MOST_LOOKED_AT = 20; // messages of a conversation
 
 const ALONE =
-  "The message that this draft answers is not in this mailbox. If you change the draft, it becomes a message of its own.";
+  "The message that this draft answers is not in this mailbox. If you edit the draft, it becomes a new message.";
 
 /** @typedef {import("./saving.js").Values} Values */
 /** @typedef {import("../../accounts.js").Account} Account */
@@ -29,7 +29,7 @@ export async function begin(query) {
   const accounts = await api.get("/accounts");
   const account = query.account ? accounts.find((one) => one.id === query.account) : accounts[0];
   if (!accounts.length) return null;
-  if (!account) throw new Error("This mailbox is not here any more, or is no longer shared with you.");
+  if (!account) throw new Error("This mailbox was removed, or is no longer shared with you.");
   const start = { accounts, title: "Write a message", values: nothing(account.id), place: null, warnings: [] };
   if (query.draft) return { ...start, ...(await fromDraft(account.id, query.draft)) };
   if (query.reply) return { ...start, ...(await answering(account.id, query.reply, query.replyAll === "1")) };
@@ -126,7 +126,7 @@ async function answering(accountId, id, replyAll) {
 
 /** @param {any} parent */
 function headOf(parent) {
-  return `On ${words.longTime(parent.date)}, ${parent.from ? words.person(parent.from) : "somebody"} wrote:`;
+  return `On ${words.longTime(parent.date)}, ${parent.from ? words.person(parent.from) : "Unknown sender"} wrote:`;
 }
 
 /** The original as text and files of a message of one's own, which can be changed, kept and scheduled. @param {string} accountId @param {string} id */

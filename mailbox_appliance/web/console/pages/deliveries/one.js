@@ -69,8 +69,8 @@ function Shown({ found, reload }) {
       <${Facts} of=${[
         ["To", found.recipients.join(", ")],
         ["Mailbox", account && nameOf(account)],
-        ["Sent by", found.isOwn ? "You, or a program with an API key of yours" : "Another member"],
-        ["Asked for", html`<${Time} at=${found.createdAt} ago />`],
+        ["Sent by", found.isOwn ? "You, or one of your API keys" : "Another member"],
+        ["Requested", html`<${Time} at=${found.createdAt} ago />`],
         ["Message-ID", html`<code>${found.messageIdHeader}</code>`],
       ]} />
     </section>`;
@@ -87,19 +87,19 @@ function next({ status, result, accountId }) {
   if (status === "succeeded" && result)
     return html`<a href=${to(at`/mail/${accountId}/${result.id}`)}>Open the sent message</a>`;
   if (status === "queued")
-    return html`Until it is sent it can be called back: see <a href=${to("/scheduled", { account: accountId })}>what is scheduled</a>.`;
+    return html`You can cancel it until it is sent: see <a href=${to("/scheduled", { account: accountId })}>Scheduled</a>.`;
   if (status === "failed")
-    return html`To send it after all, <a href=${to("/compose")}>write it again</a>, or look among your <a href=${to("/drafts", { account: accountId })}>drafts</a>: what was saved or scheduled is kept there.`;
+    return html`To send it again, <a href=${to("/compose")}>write a new message</a>. Saved and scheduled messages are kept in <a href=${to("/drafts", { account: accountId })}>Drafts</a>.`;
 }
 
 /** What each decision means. @type {[outcome: "succeeded" | "failed", action: string, text: string][]} */
 const DECISIONS = [
   [
     "succeeded",
-    "It was delivered",
-    "Say so when a recipient has it, or the mail server's log shows that it was taken. This is final.",
+    "Mark as delivered",
+    "Choose this if a recipient has the message, or the mail server's log shows that it was accepted. This is final.",
   ],
-  ["failed", "Nobody got it", "Be sure: whoever sends it again would otherwise deliver it twice. This is final."],
+  ["failed", "Mark as not sent", "If you are wrong, sending it again delivers it twice. This is final."],
 ];
 
 /** What to do where nobody knows whether it was made. @param {{found: Timeline, onDecided: () => Promise<void>}} props */
@@ -107,18 +107,18 @@ function Doubt({ found, onDecided }) {
   const account = useAccounts().data?.find((one) => one.id === found.accountId);
   const mayDecide = found.isOwn || account?.ownerMemberId === session.member.value?.id;
   return html`<section aria-labelledby="doubt" class="doubt">
-    <h2 id="doubt">How to find out</h2>
+    <h2 id="doubt">Resolve this delivery</h2>
     <ol>
-      <li>Wait: the appliance looks for it in Sent and in the inbox by itself${looked(found)}.</li>
-      <li>Ask somebody it went to: ${found.recipients.length ? words.list(found.recipients) : "a recipient"}.</li>
-      <li>Whoever runs the mail server can look for this Message-ID in its log:${" "}
-        <code> ${found.messageIdHeader}</code> <${Copy} text=${found.messageIdHeader} label="Copy the Message-ID" /></li>
+      <li>Wait: the appliance checks Sent and the inbox automatically${looked(found)}.</li>
+      <li>Ask a recipient: ${found.recipients.length ? words.list(found.recipients) : "somebody it was sent to"}.</li>
+      <li>Ask the mail server’s administrator to search its log for this Message-ID:${" "}
+        <code> ${found.messageIdHeader}</code> <${Copy} text=${found.messageIdHeader} label="Copy Message-ID" /></li>
     </ol>
-    <p><strong>Do not send it again before you know.</strong> Whoever has got it would get it twice.</p>
+    <p><strong>Do not send it again until you know.</strong> Recipients who have it would get it twice.</p>
     ${
       mayDecide
         ? html`<${Decide} found=${found} onDecided=${onDecided} />`
-        : html`<p>Only who sent it, or the owner of the mailbox, can decide what became of it.</p>`
+        : html`<p>Only the sender or the owner of the mailbox can resolve it.</p>`
     }
   </section>`;
 }
@@ -126,14 +126,14 @@ function Doubt({ found, onDecided }) {
 /** @param {Timeline} found */
 function looked({ looks, nextLookAt }) {
   const often = looks > 0 && ` (${words.count(looks, "time")} so far)`;
-  return `${often || ""}${nextLookAt ? `, next ${words.ago(nextLookAt)}` : ", but has given up after 24 hours"}`;
+  return `${often || ""}${nextLookAt ? `, next ${words.ago(nextLookAt)}` : ". It stopped after 24 hours"}`;
 }
 
 /** @param {{found: Timeline, onDecided: () => Promise<void>}} props */
 function Decide({ found, onDecided }) {
   const form = useForm({}, async ({ outcome }) => {
     await post(at`/accounts/${found.accountId}/delivery-operations/${found.operationId}/resolve`, { outcome });
-    done("Your decision is noted.");
+    done("Delivery resolved.");
     void refresh();
     await onDecided();
   });
@@ -142,6 +142,6 @@ function Decide({ found, onDecided }) {
       const decide = async () => {
         if (await sure({ title: `${action}?`, text, action, danger: true })) await form.submit({ outcome });
       };
-      return html`<button type="button" class="secondary" aria-disabled=${form.isBusy} onClick=${decide}>${action} …</button>`;
+      return html`<button type="button" class="secondary" aria-disabled=${form.isBusy} onClick=${decide}>${action}…</button>`;
     })}</div>`;
 }

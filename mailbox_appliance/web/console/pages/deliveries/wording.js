@@ -38,14 +38,14 @@ import { longTime } from "../../words.js";
 
 /** @type {Record<Entry["status"], {name: string, kind: Look, says: string}>} */
 export const STATUS = {
-  queued: { name: "Waiting", kind: "busy", says: "It waits for its time, or for the next attempt." },
-  sending: { name: "Sending", kind: "busy", says: "It is being handed to the mail server." },
-  succeeded: { name: "Sent", kind: "good", says: "The mail server has taken the message." },
-  failed: { name: "Not sent", kind: "bad", says: "Nobody got this message." },
+  queued: { name: "Waiting", kind: "busy", says: "The message waits for its scheduled time or the next attempt." },
+  sending: { name: "Sending", kind: "busy", says: "The message is being submitted to the mail server." },
+  succeeded: { name: "Sent", kind: "good", says: "The mail server accepted the message." },
+  failed: { name: "Not sent", kind: "bad", says: "Nobody received this message." },
   uncertain: {
     name: "Uncertain",
     kind: "bad",
-    says: "It may have been delivered, or not: the whole message went out, then no clear answer came back. It is never sent again by itself.",
+    says: "The message was submitted, but the mail server did not confirm it. It may have been delivered. It is never resent automatically.",
   },
 };
 
@@ -55,22 +55,22 @@ export const isMoving = (entry) =>
 
 /** @type {Record<string, string>} */
 const REASONS = {
-  sender_rejected: "The mail server does not take mail from this sender.",
-  recipient_rejected: "The mail server refused a recipient, so it was sent to nobody. Correct the address.",
-  message_rejected: "The mail server refused the message itself, for example as spam.",
-  message_too_large: "It is larger than the mail server takes. Send it with fewer or smaller attachments.",
-  provider_unavailable: "The mail server was out of reach, or asked to come back later.",
-  authentication_failed: "The mail server did not accept the login of this mailbox. Reconnect the mailbox.",
-  expired: "It could not be sent within 24 hours of its time.",
-  canceled: "It was called back before it was sent.",
-  account_removed: "Its mailbox was removed before its time came.",
-  permission_revoked: "Whoever scheduled it may not send from this mailbox any more.",
-  resolved_as_failed: "A person decided that nobody got it.",
+  sender_rejected: "The mail server rejects mail from this sender.",
+  recipient_rejected: "The mail server rejected a recipient, so the message was sent to nobody. Correct the address.",
+  message_rejected: "The mail server rejected the message, for example as spam.",
+  message_too_large: "The message is too large for the mail server. Send it with fewer or smaller attachments.",
+  provider_unavailable: "The mail server was unavailable, or asked to try again later.",
+  authentication_failed: "The mail server rejected the sign-in of this mailbox. Sign in to the mailbox again.",
+  expired: "The message could not be sent within 24 hours of its scheduled time.",
+  canceled: "The message was canceled before it was sent.",
+  account_removed: "Its mailbox was removed before the scheduled time.",
+  permission_revoked: "The member or API key that scheduled it can no longer send from this mailbox.",
+  resolved_as_failed: "A person resolved it as not sent.",
 };
 
 /** Why it failed. @param {Entry} entry */
 export function reason({ error }) {
-  return error ? (REASONS[error.code] ?? `The reason is told as ${error.code}.`) : "";
+  return error ? (REASONS[error.code] ?? `Reason code: ${error.code}.`) : "";
 }
 
 /** @type {Record<Entry["kind"], string>} */
@@ -86,12 +86,12 @@ export function titleOf({ subject, kind, recipients }) {
 const STEPS = {
   accepted: "Accepted",
   connecting: "Connecting to the mail server",
-  envelope: "Telling it the sender and the recipients",
-  data: "Asking it to take the message",
-  dot: "The message is complete: from here on the server may have taken it",
-  replied: "The server answered",
-  uncertain: "No clear answer came back: uncertain",
-  succeeded: "The mail server has taken it",
+  envelope: "Sending the sender and recipient addresses",
+  data: "Submitting the message",
+  dot: "The message is complete. From here on, the server may have accepted it",
+  replied: "The server replied",
+  uncertain: "The server did not confirm the message: uncertain",
+  succeeded: "The mail server accepted the message",
   failed: "Not sent",
 };
 /** @type {Record<string, Look>} */
@@ -113,7 +113,7 @@ export function story(found) {
       let says = STEPS[step] ?? step;
       if (step === "accepted" && found.sendAt) says += `, to be sent at ${longTime(found.sendAt)}`;
       if (step === "connecting" && attempt > 1) says += ` (attempt ${attempt})`;
-      if (step === "succeeded" && wasInDoubt) says = "It is known now that it was delivered";
+      if (step === "succeeded" && wasInDoubt) says = "Delivery is now confirmed";
       else if (step === "failed" && isDecided) says = REASONS.resolved_as_failed ?? "";
       else if (reply && /replied|succeeded|failed/.test(step)) says += ` (${reply})`;
       return [at, says, LOOKS[step] ?? "plain"];
@@ -124,10 +124,10 @@ export function story(found) {
 
 /** @param {Timeline} found @returns {ReturnType<typeof story>[0] | null} */
 function ahead({ status, nextAttemptAt, attempts, nextLookAt, sentCopy }) {
-  if (status === "queued") return [nextAttemptAt, attempts ? "Next attempt" : "It will be sent", "busy"];
+  if (status === "queued") return [nextAttemptAt, attempts ? "Next attempt" : "Scheduled to be sent", "busy"];
   if (status === "sending") return [null, "Waiting for the mail server", "busy"];
   if (status === "uncertain" && nextLookAt)
-    return [nextLookAt, "The appliance looks again whether it has turned up", "busy"];
-  if (sentCopy === "filed") return [null, "A copy lies in Sent", "good"];
-  return sentCopy === "pending" ? [null, "A copy is being filed in Sent", "busy"] : null;
+    return [nextLookAt, "Next automatic check of Sent and the inbox", "busy"];
+  if (sentCopy === "filed") return [null, "A copy is in Sent", "good"];
+  return sentCopy === "pending" ? [null, "A copy is being saved in Sent", "busy"] : null;
 }

@@ -14,23 +14,23 @@ import { ADMIN, MAIL, PROFILES } from "./rights.js";
 export function Choices({ of: form, accounts, isAdmin, most = null, mayWiden = true }) {
   const isBeyond = (/** @type {string[]} */ wanted) => most !== null && wanted.some((one) => !most.includes(one));
   const profiles = Object.entries(PROFILES).map(([value, one]) => ({ value, ...one, disabled: isBeyond(one.mail) }));
-  const custom = { value: "custom", label: "Choose one by one", hint: "Exactly what you tick." };
+  const custom = { value: "custom", label: "Custom", hint: "Only the permissions you select." };
   const reach = [
-    { value: "all", label: "All mailboxes", hint: "Also those that come later.", disabled: !mayWiden },
-    { value: "some", label: "Only these" },
+    { value: "all", label: "All mailboxes", hint: "Including mailboxes connected later.", disabled: !mayWiden },
+    { value: "some", label: "Selected mailboxes" },
   ];
   return html`
-    <${Picks} of=${form} name="profile" legend="With mail it may" choices=${[...profiles, custom]}
+    <${Picks} of=${form} name="profile" legend="Mail permissions" choices=${[...profiles, custom]}
       more=${(/** @type {string} */ value) => (PROFILES[value] ? { mail: PROFILES[value].mail } : {})} />
     ${
       form.values.profile === "custom" &&
-      html`<${Picks} of=${form} name="mail" legend="One by one"
+      html`<${Picks} of=${form} name="mail" legend="Permissions"
         choices=${MAIL.map((one) => ({ value: one.id, label: one.full, hint: one.id, disabled: isBeyond([one.id]) }))} />`
     }
-    <${Picks} of=${form} name="reach" legend="In" choices=${reach} />
+    <${Picks} of=${form} name="reach" legend="Mailbox access" choices=${reach} />
     ${
       form.values.reach === "some" &&
-      html`<${Picks} of=${form} name="accounts" legend="Mailboxes" none="There is no mailbox to choose yet."
+      html`<${Picks} of=${form} name="accounts" legend="Mailboxes" none="No mailbox is connected yet."
         choices=${accounts.map((one) => ({ value: one.id, label: nameOf(one) }))} />`
     }
     ${isAdmin && html`<${Administration} of=${form} isOpen=${form.values.admin.length > 0} />`}`;
@@ -41,8 +41,8 @@ function Administration({ of: form, isOpen }) {
   const choices = ADMIN.map((one) => ({ value: one.id, label: one.full, hint: one.id }));
   return html`<details open=${isOpen}>
     <summary>Administration</summary>
-    <p><small>For programs that look after the appliance. AI agents need none of it. Of these, only managing members opens mail.</small></p>
-    <${Picks} of=${form} name="admin" legend="Besides, it may" choices=${choices} />
+    <p><small>For programs that manage the appliance. AI agents do not need these. Only “manage members” can lead to access to mail.</small></p>
+    <${Picks} of=${form} name="admin" legend="Administration permissions" choices=${choices} />
   </details>`;
 }
 

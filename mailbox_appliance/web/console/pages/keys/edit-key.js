@@ -22,11 +22,11 @@ import { NewToken } from "./token.js";
 /** @param {{me: Member, keyId?: string}} props without `keyId`: a new one */
 export function EditKey({ me, keyId }) {
   const known = useLoad(() => ask(keyId), [me.id, keyId]);
-  return html`<${Title}>${keyId ? "Change an API key" : "Create an API key"}<//>
+  return html`<${Title}>${keyId ? "Edit an API key" : "Create an API key"}<//>
     <${Loaded} of=${known} what="the key">${(/** @type {Known} */ data) => {
       if (!keyId) return html`<${Create} me=${me} ...${data} />`;
       if (data.apiKey) return html`<${Change} me=${me} ...${data} />`;
-      return html`<p>There is no such key any more. <a href=${to("/keys")}>To the keys</a></p>`;
+      return html`<p>This key no longer exists. <a href=${to("/keys")}>Go to API keys</a></p>`;
     }}<//>`;
 }
 
@@ -39,7 +39,7 @@ function Create({ me, accounts }) {
     setIssued(await api.post("/me/api-keys", body));
   });
   return html`<${Edit} form=${form} action="Create key" isOwn accounts=${accounts} choices=${{ accounts, isAdmin: me.role === "admin" }}>
-      <${Field} of=${form} name="name" label="Name" autocomplete="off" autofocus required hint="What will use it, such as “Assistant on my laptop”." />
+      <${Field} of=${form} name="name" label="Name" autocomplete="off" autofocus required hint="The program that will use it, for example “AI agent on my laptop”." />
     <//>
     ${issued && html`<${NewToken} issued=${issued} onClose=${() => go("/keys")} />`}`;
 }
@@ -55,14 +55,14 @@ function Change({ me, apiKey, members, accounts }) {
     const scope = changedScope(rights, before, reached);
     await api.patch(api.at`/admin/api-keys/${apiKey.id}`, { ...permissionsOf(rights), ...scope });
     go("/keys", isOwn ? {} : { all: 1 });
-    done(`The key “${apiKey.name}” is changed.`);
+    done(`Key “${apiKey.name}” saved.`);
   });
   const owner = isOwn ? undefined : (members.find((one) => one.id === apiKey.memberId)?.name ?? "its owner");
   const most = isOwn ? null : before.mail;
-  return html`<${Edit} form=${form} action="Change key" isOwn=${isOwn} owner=${owner} accounts=${mine}
+  return html`<${Edit} form=${form} action="Save key" isOwn=${isOwn} owner=${owner} accounts=${mine}
       choices=${{ accounts: reached, isAdmin: true, most, mayWiden: isOwn || before.reach === "all" }}>
       <p><strong>${apiKey.name}</strong>, a key of ${owner ?? "yours"}, keeps its token.
-        ${owner && ` Only ${owner} can give it more rights in mail, with a new key.`}</p>
+        ${owner && ` Only ${owner} can grant more mail permissions, with a new key.`}</p>
     <//>`;
 }
 

@@ -24,16 +24,16 @@ export default function Page({ query }) {
   if (query.change && isAdmin) return html`<${EditKey} key=${query.change} me=${me} keyId=${query.change} />`;
   const isAll = isAdmin && Boolean(query.all);
   return html`<${Title} actions=${html`<a role="button" href=${to("/keys", { new: 1 })}>Create a key</a>`}>API keys<//>
-    <p>With a key a program or an assistant does what you allow it, without your password.</p>
+    <p>With an API key, a program or AI agent can do what you allow, without your password.</p>
     ${isAdmin && html`<${Views} isAll=${isAll} />`}
     <${List} key=${isAll} me=${me} isAll=${isAll} />`;
 }
 
 /** @param {{isAll: boolean}} props */
 function Views({ isAll }) {
-  return html`<nav class="views" aria-label="Whose keys"><ul>
+  return html`<nav class="views" aria-label="Keys to show"><ul>
     <li><a href=${to("/keys")} aria-current=${isAll ? undefined : "page"}>Yours</a></li>
-    <li><a href=${to("/keys", { all: 1 })} aria-current=${isAll ? "page" : undefined}>Everybody's</a></li>
+    <li><a href=${to("/keys", { all: 1 })} aria-current=${isAll ? "page" : undefined}>All members</a></li>
   </ul></nav>`;
 }
 
@@ -51,11 +51,11 @@ function List({ me, isAll }) {
     return { keys, names, accounts };
   }, [isAll]);
   const revoke = async (/** @type {ApiKey} */ key) => {
-    const text = "Whatever uses it stops working at once. This cannot be undone.";
+    const text = "Programs that use it lose access immediately. This cannot be undone.";
     if (!(await sure({ title: `Revoke “${key.name}”?`, text, action: "Revoke key", danger: true }))) return;
     await attempt(async () => {
       await api.remove(path + api.at`/api-keys/${key.id}`);
-      done(`The key “${key.name}” is revoked.`);
+      done(`Key “${key.name}” revoked.`);
       await known.reload();
       top.current?.focus();
     });
@@ -64,7 +64,7 @@ function List({ me, isAll }) {
     /** @type {any} */ { keys, names, accounts },
   ) =>
     keys.length === 0
-      ? html`<${Empty} title="There is no key yet."><p>Make one for each program, so that you can revoke it by itself.</p><//>`
+      ? html`<${Empty} title="No API keys yet."><p>Create one key for each program, so that you can revoke them separately.</p><//>`
       : html`<ul class="lines">${keys.map(
           (/** @type {ApiKey} */ key) => html`<${Row} key=${key.id} apiKey=${key} me=${me} owner=${names[key.memberId]}
             accounts=${accounts} onRevoke=${() => revoke(key)} />`,
@@ -75,11 +75,11 @@ function List({ me, isAll }) {
 function Row({ apiKey, me, owner, accounts, onRevoke }) {
   const whose = apiKey.memberId === me.id ? undefined : (owner ?? "its owner");
   return html`<li>
-    <div><h2>${apiKey.name}</h2><p>${whose && `A key of ${whose}. `}${sentence(rightsOf(apiKey), accounts, whose)}</p></div>
-    <p class="muted">${apiKey.lastUsedAt ? html`Used <${Time} at=${apiKey.lastUsedAt} ago />` : "Never used"}<br />
-      Made <${Time} at=${apiKey.createdAt} exact /></p>
+    <div><h2>${apiKey.name}</h2><p>${whose && `Owner: ${whose}. `}${sentence(rightsOf(apiKey), accounts, whose)}</p></div>
+    <p class="muted">${apiKey.lastUsedAt ? html`Last used <${Time} at=${apiKey.lastUsedAt} ago />` : "Never used"}<br />
+      Created <${Time} at=${apiKey.createdAt} exact /></p>
     <div class="actions">
-      ${me.role === "admin" && html`<a role="button" class="secondary outline small" href=${to("/keys", { change: apiKey.id })}>Change<span class="said"> ${apiKey.name}</span></a>`}
+      ${me.role === "admin" && html`<a role="button" class="secondary outline small" href=${to("/keys", { change: apiKey.id })}>Edit<span class="said"> ${apiKey.name}</span></a>`}
       <button type="button" class="secondary outline small" onClick=${onRevoke}>Revoke<span class="said"> ${apiKey.name}</span></button>
     </div>
   </li>`;

@@ -28,10 +28,10 @@ import { list } from "../../words.js";
 /** @type {Capability[]} */
 export const MAIL = [
   { id: "mail.read", brief: "read mail", full: "Read, list and search mail, and download attachments" },
-  { id: "mail.drafts", brief: "write drafts", full: "Write, change and remove drafts, which somebody else sends" },
-  { id: "mail.organize", brief: "organise mail", full: "Mark, star, label, archive and move messages" },
+  { id: "mail.drafts", brief: "write drafts", full: "Create, change and delete drafts, without sending them" },
+  { id: "mail.organize", brief: "organize mail", full: "Mark, star, label, archive and move messages" },
   { id: "mail.trash", brief: "trash mail", full: "Move messages to the trash and back" },
-  { id: "mail.delete", brief: "delete mail for good", full: "Delete messages for good" },
+  { id: "mail.delete", brief: "delete mail permanently", full: "Delete messages permanently" },
   { id: "mail.send", brief: "send mail", full: "Send, forward and schedule mail from these mailboxes" },
 ];
 /** @type {Capability[]} */
@@ -39,32 +39,32 @@ export const ADMIN = [
   {
     id: "admin.accounts",
     brief: "manage mailboxes",
-    full: "Connect mailboxes, take access to them away, set up OAuth apps",
+    full: "Connect mailboxes, remove access to them, set up OAuth apps",
   },
   {
     id: "admin.members",
     brief: "manage members",
-    full: "Invite, change, suspend and remove members who are not administrators, and reset their passwords, which opens all their mail",
+    full: "Invite, edit, suspend and remove members who are not administrators, and reset their passwords, which gives access to all their mail",
   },
-  { id: "admin.api_keys", brief: "manage API keys", full: "See everybody's API keys, change and revoke them" },
-  { id: "admin.license", brief: "change the licence", full: "See and change the licence" },
+  { id: "admin.api_keys", brief: "manage API keys", full: "View, edit and revoke all members' API keys" },
+  { id: "admin.license", brief: "change the license", full: "View and change the license" },
   { id: "admin.audit", brief: "read the audit log", full: "Read the audit log" },
 ];
 /** @type {Record<string, {label: string, hint: string, mail: string[]}>} */
 export const PROFILES = {
   "read-only": {
     label: "Read only",
-    hint: "Changes nothing and sends nothing.",
+    hint: "Cannot change or send anything.",
     mail: ["mail.read"],
   },
   "read-write": {
-    label: "Read and organise",
-    hint: "Also drafts, labels, archives and trashes. Sends nothing: you send its drafts.",
+    label: "Read and organize",
+    hint: "Can also write drafts, label, archive and trash. Cannot send: you send its drafts.",
     mail: ["mail.read", "mail.drafts", "mail.organize", "mail.trash"],
   },
   full: {
-    label: "Everything with mail",
-    hint: "Also sends in your name, and deletes for good.",
+    label: "Full mail access",
+    hint: "Can also send in your name and delete permanently.",
     mail: MAIL.map((one) => one.id),
   },
 };
@@ -112,16 +112,16 @@ export function sentence(rights, accounts, owner) {
   const can = MAIL.filter((one) => has.includes(one.id)).map((one) => one.brief);
   const cannot = MAIL.filter((one) => !has.includes(one.id)).map((one) => one.brief);
   const rules = ADMIN.filter((one) => has.includes(one.id)).map((one) => one.brief);
-  if (has.length === 0) return "This key can do nothing yet.";
-  const mail = can.length ? `can ${list(can)} ${whereOf(rights, accounts, owner)}` : "can do nothing with mail";
+  if (has.length === 0) return "This key has no permissions yet.";
+  const mail = can.length ? `can ${list(can)} ${whereOf(rights, accounts, owner)}` : "has no access to mail";
   const not = can.length && cannot.length ? ` It cannot ${list(cannot, true)}.` : "";
   return `This key ${mail}.${not}${rules.length ? ` It can also ${list(rules)}.` : ""}`;
 }
 
 /** @param {Rights} rights @param {{id: string, email: string}[]} accounts @param {string} [owner] */
 function whereOf(rights, accounts, owner) {
-  if (rights.reach === "all") return `in all ${owner ? `${owner}'s` : "your"} mailboxes, now and later`;
-  const names = rights.accounts.map((id) => accounts.find((one) => one.id === id)?.email ?? "a mailbox out of reach");
+  if (rights.reach === "all") return `in all ${owner ? `${owner}'s` : "your"} mailboxes, including future ones`;
+  const names = rights.accounts.map((id) => accounts.find((one) => one.id === id)?.email ?? "a mailbox you cannot access");
   return names.length ? `in ${list(names)} only` : "in no mailbox";
 }
 
@@ -131,16 +131,16 @@ export function cautions(rights) {
   const mail = has.filter((one) => one.startsWith("mail."));
   /** @type {[boolean, string][]} */
   const rules = [
-    [mail.length > 0 && !has.includes("mail.read"), "Without reading it finds no mailbox and no message by itself."],
-    [has.includes("mail.send"), "It sends without asking anybody. What was sent cannot be called back."],
-    [has.includes("mail.delete"), "What it deletes for good cannot be brought back."],
+    [mail.length > 0 && !has.includes("mail.read"), "Without “read mail”, it cannot find mailboxes or messages."],
+    [has.includes("mail.send"), "It sends without asking. Sent messages cannot be recalled."],
+    [has.includes("mail.delete"), "Messages that it deletes permanently cannot be recovered."],
     [
       mail.length > 0 && rights.reach === "some" && rights.accounts.length === 0,
-      "No mailbox is chosen, so it reaches none.",
+      "No mailbox is selected, so it has access to none.",
     ],
     [
       has.includes("admin.members"),
-      "Whoever has it can issue a password reset for any member who is not an administrator, and so read all their mail.",
+      "Anyone with this key can reset the password of any member who is not an administrator, and so read all their mail.",
     ],
   ];
   return rules.filter(([isSo]) => isSo).map(([, text]) => text);

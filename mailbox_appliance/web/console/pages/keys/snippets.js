@@ -15,8 +15,8 @@ export function usesOf(address, token, capabilities) {
   /** @type {Use[]} */
   const uses = [
     [
-      "Assistant that starts programs (MCP, stdio)",
-      "For the assistant's configuration. The command must be installed beside the assistant.",
+      "AI agent over stdio (MCP)",
+      "Add this to the MCP client’s configuration. The command must be installed on the same computer.",
       "Configuration for stdio",
       mcp({
         command: "mailbox-appliance",
@@ -25,19 +25,19 @@ export function usesOf(address, token, capabilities) {
       }),
     ],
     [
-      "Assistant that speaks HTTP (MCP)",
-      "For the assistant's configuration. It must reach the address and trust its certificate.",
+      "AI agent over HTTP (MCP)",
+      "Add this to the MCP client’s configuration. The client must be able to connect to the address and trust its certificate.",
       "Configuration for HTTP",
       mcp({ type: "http", url: `${address}/mcp`, headers: { Authorization: `Bearer ${token}` } }),
     ],
     [
       "Command line",
-      "For bash and zsh, until the terminal is closed.",
+      "For bash and zsh. Lasts until you close the terminal.",
       "Commands",
       `export MAILBOX_APPLIANCE_TOKEN=${token}\n${program} ${reads ? `accounts list\n${program} status` : "whoami"}`,
     ],
     [
-      "curl, and programs of your own",
+      "curl and your own programs",
       `The API is described at ${address}/api/v1/openapi.json.`,
       "curl command",
       `curl -H "Authorization: Bearer ${token}" ${address}/api/v1/${reads ? "accounts" : "me"}`,

@@ -9,10 +9,10 @@ import { cautions, sentence } from "./rights.js";
  *   `owner`: who, if somebody else */
 export function Summary({ rights, accounts, owner }) {
   const warned = cautions(rights);
-  return html`<aside class="summary" aria-label="What this key may do">
-    <h2>In plain words</h2>
+  return html`<aside class="summary" aria-label="Permissions of this key">
+    <h2>Summary</h2>
     <p aria-live="polite">${sentence(rights, accounts, owner)}</p>
     ${warned.length > 0 && html`<div class="warning"><ul>${warned.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>`}
-    <p><small>It never may do more than ${owner ?? "you"} may.</small></p>
+    <p><small>It can never do more than ${owner ?? "you"} can.</small></p>
   </aside>`;
 }

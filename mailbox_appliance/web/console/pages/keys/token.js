@@ -12,9 +12,9 @@ export function NewToken({ issued, onClose }) {
   const uses = usesOf(location.origin, issued.token, issued.apiKey.capabilities);
   const isOwnCertificate = location.protocol === "https:";
   return html`<${ShownOnce} title=${`Key “${issued.apiKey.name}”`} what="token" wide onClose=${onClose}>
-    <p>Copy the token now: <strong>it is shown this once</strong>. Whoever has it may do what the key may.</p>
+    <p>Copy the token now: <strong>it is shown only once</strong>. Anyone who has it can do what the key allows.</p>
     <${Snippet} label="Token" copy="Copy token" text=${issued.token} />
-    <h3>Ready to paste</h3>
+    <h3>Use the key</h3>
     ${uses.map(
       (
         [title, hint, label, text],
@@ -24,8 +24,8 @@ export function NewToken({ issued, onClose }) {
     )}
     ${
       isOwnCertificate &&
-      html`<p><small>If the appliance made its certificate itself, run <code>mailbox-appliance login ${location.origin}</code> once; it says what
-      to compare. curl takes the certificate with <code>--cacert</code>.</small></p>`
+      html`<p><small>If the appliance uses a self-signed certificate, run <code>mailbox-appliance login ${location.origin}</code> once and compare
+      the fingerprint it shows. For curl, pass the certificate with <code>--cacert</code>.</small></p>`
     }
   <//>`;
 }

@@ -19,22 +19,22 @@ const KNOWN = {
   unstar: ["no longer starred", "star"],
   archive: ["archived"],
   trash: ["moved to the trash"],
-  untrash: ["taken out of the trash"],
-  delete: ["deleted for good"],
+  untrash: ["moved out of the trash"],
+  delete: ["deleted permanently"],
   move: ["moved"],
-  addLabels: ["labelled", "removeLabels"],
-  removeLabels: ["no longer labelled so", "addLabels"],
-  undo: ["put back as before"],
+  addLabels: ["labeled", "removeLabels"],
+  removeLabels: ["unlabeled", "addLabels"],
+  undo: ["restored"],
 };
 /** @type {Record<string, string>} */
 const REASONS = {
   not_found: "no longer there",
-  identity_changed: "changed at the mail server meanwhile",
-  folder_not_found: "the folder is not there any more",
-  label_invalid: "the mail server refuses this label",
+  identity_changed: "changed on the mail server",
+  folder_not_found: "the folder no longer exists",
+  label_invalid: "the mail server rejects this label",
   unsupported_capability: "the mail server cannot do this",
-  provider_rejected: "the mail server refused",
-  provider_unavailable: "the mail server was out of reach",
+  provider_rejected: "the mail server rejected it",
+  provider_unavailable: "the mail server was unavailable",
 };
 
 /**
@@ -108,9 +108,9 @@ export async function takeBack(steps, run = perform) {
 /** What cannot be taken back is asked about. @param {Step} step */
 export function isMeant({ action, messages: { length } }) {
   if (action !== "delete") return true;
-  const title = `Delete ${length === 1 ? "this message" : `these ${length} messages`} for good?`;
-  const text = "It is removed at the mail server, too. This cannot be undone.";
-  return sure({ title, text, action: "Delete for good", danger: true });
+  const title = `Delete ${length === 1 ? "this message" : `these ${length} messages`} permanently?`;
+  const text = `${length === 1 ? "It is" : "They are"} also deleted on the mail server. This cannot be undone.`;
+  return sure({ title, text, action: "Delete permanently", danger: true });
 }
 
 /** A message as it is after an action that leaves it in its place. @param {Step} step @returns {(message: Message) => Message} */
@@ -149,7 +149,7 @@ export function tell({ action, more }, outcome, { where, undo }) {
     warn(`${count(outcome.failed.length, "message was", "messages were")} not ${participle}: ${reasons(outcome)}.`);
   if (uncertain.length)
     warn(
-      `Whether ${count(uncertain.length, "message was", "messages were")} ${participle} is not known: the connection ended first. Look at what is still selected before you try again.`,
+      `The connection ended before ${count(uncertain.length, "message was", "messages were")} confirmed as ${participle}. Check the messages that are still selected before you try again.`,
     );
   if (!succeeded.length) return undefined;
   const text = `${count(succeeded.length, "message")} ${participle}${to}.`;

@@ -23,14 +23,14 @@ export function Attachments({ accountId, messageId, of: files }) {
 
 /** @param {{accountId: string, messageId: string, file: Attachment}} props */
 function File({ accountId, messageId, file }) {
-  const name = file.filename || "File without a name";
+  const name = file.filename || "Unnamed file";
   const { submit, isBusy, error } = useForm({}, async () => {
     const { url } = await post(at`/accounts/${accountId}/messages/${messageId}/attachments/${file.id}/download-link`);
     saved(new URL(url).pathname, name);
   });
   return html`<li>
     <span class="what"><bdi>${name}</bdi> <small class="muted">${file.mimeType}, ${size(file.sizeBytes)}</small>
-      ${RUNS.test(name) && html`<small class="wrong">Files of this kind can run programs. Open it only if you expected it.</small>`}</span>
+      ${RUNS.test(name) && html`<small class="wrong">Files of this type can run programs. Open it only if you expected it.</small>`}</span>
     <button type="button" class="secondary outline small" aria-label=${`Download ${name}`} aria-busy=${isBusy} disabled=${isBusy} onClick=${() => submit()}>Download</button>
     <${Problem} error=${error} />
   </li>`;

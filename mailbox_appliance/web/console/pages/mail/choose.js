@@ -15,10 +15,10 @@ import { inOrder, ROLES } from "./view.js";
 /** @param {{messages: Message[], onClose: () => void, onChosen: Chosen}} props */
 export function Move({ messages, onClose, onChosen }) {
   const [accountId = "", another] = [...byAccount(messages).keys()];
-  return html`<${Dialog} title=${`Move ${count(messages.length, "message")}`} onClose=${onClose}>
+  return html`<${Dialog} title=${`Move ${count(messages.length, "message")} to which folder?`} onClose=${onClose}>
     ${
       another
-        ? html`<p>These messages are of several mailboxes. Select those of one, then move them.</p>`
+        ? html`<p>These messages are in several mailboxes. Select messages of one mailbox, then move them.</p>`
         : html`<${Targets} accountId=${accountId} messages=${messages} onChosen=${onChosen} />`
     }
   <//>`;
@@ -60,18 +60,18 @@ export function Labels({ messages, onClose, onChosen }) {
   }, []);
   const form = useForm({ label: "" }, async ({ label }) => {
     if (/[\s(){}%*"\\\]]/.test(label.trim()))
-      throw new Error('A label is one word, without spaces and without ( ) { } % * " \\ ].');
+      throw new Error('A label must be one word without spaces or ( ) { } % * " \\ ].');
     if (label.trim()) onChosen("addLabels", { labels: [label.trim()] });
   });
   const had = [...new Set(messages.flatMap((one) => one.labels ?? []))];
   return html`<${Dialog} title=${`Labels of ${count(messages.length, "message")}`} onClose=${onClose}>
     <${Form} of=${form} action="Add label" label="Add a label">
-      <${Field} of=${form} name="label" label="Label" list=${id} autocomplete="off" autofocus hint="A word without spaces, such as “work”. New ones are made." />
+      <${Field} of=${form} name="label" label="Label" list=${id} autocomplete="off" autofocus hint="One word, for example “work”. New labels are created." />
       <datalist id=${id}>${known.map((name) => html`<option value=${name} />`)}</datalist>
     <//>
     ${
       had.length > 0 &&
-      html`<h3>Remove</h3><ul class="targets">${had.map(
+      html`<h3>Remove a label</h3><ul class="targets">${had.map(
         (label) => html`<li key=${label}><button type="button" class="secondary outline"
       onClick=${() => onChosen("removeLabels", { labels: [label] })}>Remove “${label}”</button></li>`,
       )}</ul>`

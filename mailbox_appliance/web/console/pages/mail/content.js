@@ -16,7 +16,7 @@ import { act } from "./toolbar.js";
 const FORMS = [
   ["html", "Formatted"],
   ["text", "Plain text"],
-  ["source", "Source"],
+  ["source", "Raw message"],
 ];
 
 const MOST_MARKUP = 50_000; // elements' beginnings and ends; more keep a browser busy for long
@@ -51,7 +51,7 @@ export function Content({ message }) {
   return html`
     <${Headers} message=${message} />
     <${Warnings} of=${message.warnings} />
-    <div role="group" class="mail-forms" aria-label="How the message is shown">
+    <div role="group" class="mail-forms" aria-label="Message view">
       ${forms.map(
         ([
           key,
@@ -65,7 +65,7 @@ export function Content({ message }) {
       html`<${Formatted} message=${message} onLink=${setLink}
       onPicture=${(/** @type {string} */ id) => setSeen((those) => [...those, id])} />`
     }
-    ${isLarge && form === "text" && html`<p class="muted">Formatted, this large message takes long to appear.</p>`}
+    ${isLarge && form === "text" && html`<p class="muted">This message is large. The formatted view takes long to load.</p>`}
     ${form === "text" && html`<${PlainText} ...${ids} onLink=${setLink} />`}
     ${form === "source" && html`<${Source} ...${ids} />`}
     <${Attachments} ...${ids} of=${files} />
@@ -95,7 +95,7 @@ function Formatted({ message, onLink, onPicture }) {
   };
   const elsewhere = remote
     ? [
-        `${count(remote, "picture was", "pictures were")} not loaded from other servers: that would tell the sender that you read this.`,
+        `${count(remote, "picture was", "pictures were")} not loaded from other servers, because that would tell the sender that you read this.`,
       ]
     : [];
   const told = [...hidden, ...elsewhere];

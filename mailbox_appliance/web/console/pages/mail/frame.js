@@ -59,7 +59,7 @@ export function MailFrame({ source, name, pictures, onLink, onPicture, onRemote 
     setShown(true);
   };
   return html`<${Problem} error=${error} />
-    ${!isShown && html`<p role="status" aria-busy="true">Preparing the message …</p>`}
+    ${!isShown && html`<p role="status" aria-busy="true">Preparing the message…</p>`}
     <iframe ref=${frame} class="mail-frame" title=${name} src=${PAGE} sandbox="allow-same-origin" referrerpolicy="no-referrer"
       onLoad=${load}></iframe>`;
 }

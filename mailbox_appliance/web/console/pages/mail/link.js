@@ -21,9 +21,9 @@ export function LinkDialog({ link: { address, text }, accountId, onClose }) {
     onClose();
   };
   return html`<${Dialog} title=${isPage ? "Open this link?" : "Follow this link?"} onClose=${onClose}>
-    ${isPage && html`<p>It leads to <strong><bdi>${url.host}</bdi></strong>${url.protocol === "http:" && ", without encryption"}.</p>`}
-    ${isOther && html`<p class="warning">The message says <bdi>${named}</bdi>, which is another place.</p>`}
-    ${url.username && html`<p class="warning">What stands before the @ in this address is no part of where it leads.</p>`}
+    ${isPage && html`<p>This link opens <strong><bdi>${url.host}</bdi></strong>${url.protocol === "http:" && ", without encryption"}.</p>`}
+    ${isOther && html`<p class="warning">The message shows <bdi>${named}</bdi>, which is a different site.</p>`}
+    ${url.username && html`<p class="warning">The text before the @ is not the site this link opens.</p>`}
     <pre tabindex="0"><code>${address}</code></pre>
     <p><${Copy} text=${address} label="Copy address" /></p>
     <footer>

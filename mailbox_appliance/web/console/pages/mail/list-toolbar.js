@@ -33,7 +33,7 @@ export function Toolbar({ view, listing, selected, onAll, onAct, onAsk, isBusy }
         ? html`<${Actions} messages=${[...selected.values()]} onAct=${onAct} onAsk=${onAsk} isBusy=${isBusy} />`
         : html`<${Show} view=${view} />`
     }
-    <button type="button" class="secondary outline small" aria-label="Look for new mail" onClick=${listing.refresh}>↻</button>
+    <button type="button" class="secondary outline small" aria-label="Refresh" onClick=${listing.refresh}>↻</button>
   </div>`;
 }
 
@@ -58,10 +58,10 @@ function Actions({ messages, onAct, onAsk, isBusy }) {
       onClick=${typeof does === "string" ? () => onAct(does) : does}>${label}</button>`;
   return html`<div class="actions">
     ${!areIn("archive") && !isTrash && button("Archive", "archive")}
-    ${isTrash ? [button("Restore", "untrash"), button("Delete for good", "delete")] : button("Move to trash", "trash")}
-    ${hasUnread ? button("Mark read", "markRead", "read") : button("Mark unread", "markUnread", "read")}
+    ${isTrash ? [button("Move out of trash", "untrash"), button("Delete permanently", "delete")] : button("Move to trash", "trash")}
+    ${hasUnread ? button("Mark as read", "markRead", "read") : button("Mark as unread", "markUnread", "read")}
     ${hasPlain ? button("Star", "star", "star") : button("Remove star", "unstar", "star")}
-    ${button("Move …", () => onAsk("move"))}
-    ${button("Labels …", () => onAsk("labels"))}
+    ${button("Move…", () => onAsk("move"))}
+    ${button("Labels…", () => onAsk("labels"))}
   </div>`;
 }

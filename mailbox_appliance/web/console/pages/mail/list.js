@@ -25,7 +25,7 @@ export default function Page({ query }) {
 function NoMailbox() {
   return html`<${Title}>Mail<//>
     <${Empty} title="No mailbox is connected yet">
-      <p>Connect one of yours, or ask somebody to share one with you.</p>
+      <p>Connect one of your mailboxes, or ask a member to share one with you.</p>
       <a role="button" href=${to("/mailboxes/connect")}>Connect a mailbox</a>
     <//>`;
 }
@@ -54,6 +54,6 @@ function Mail({ accounts, query }) {
 /** What keeps mail from coming. @param {{account: Account}} props */
 function Doubt({ account }) {
   if (account.status !== "reauth_required" && account.status !== "error") return null;
-  return html`<p class="warning">${account.email}: ${account.error?.message ?? "It cannot be brought up to date."} What is shown may be old.
-    ${" "}<a href=${to(at`/mailboxes/${account.id}`)}>See to this mailbox</a></p>`;
+  return html`<p class="warning">${account.email}: ${account.error?.message ?? "This mailbox cannot be synced."} The messages shown may be out of date.
+    ${" "}<a href=${to(at`/mailboxes/${account.id}`)}>Open this mailbox</a></p>`;
 }

@@ -38,7 +38,7 @@ function Opened({ accountId, messageId }) {
     },
     [messageId],
   );
-  return html`<nav class="mail-way" aria-label="Messages beside this one">
+  return html`<nav class="mail-way" aria-label="Previous and next message">
       <${BackToList} />
       ${newer && html`<a href=${to(pathOf(newer))}>Newer</a>`}
       ${older && html`<a href=${to(pathOf(older))}>Older</a>`}
@@ -60,5 +60,5 @@ function pathOf(one) {
 function Conversation({ message }) {
   const path = at`/accounts/${message.accountId}/threads/${message.threadId}`;
   const thread = useLoad((signal) => get(path, { limit: 2 }, signal), [path]).data; // without it the message is read all the same
-  return thread?.messages.items[1] && html`<p><a href=${threadHref(message)}>Show the whole conversation</a></p>`;
+  return thread?.messages.items[1] && html`<p><a href=${threadHref(message)}>Show conversation</a></p>`;
 }

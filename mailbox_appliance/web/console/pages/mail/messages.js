@@ -67,13 +67,13 @@ function Refused({ of: { error, refresh } }) {
 /** @param {{view: View, place: string}} props */
 function Nothing({ view, place }) {
   if (view.q)
-    return html`<${Empty} title="No message matches">
-      <p>Words are found whole: end one with * to find what begins so. See “How to search”.</p>
+    return html`<${Empty} title="No messages match">
+      <p>Search finds whole words. Add * to match the beginning of words. See “Search tips”.</p>
     <//>`;
   if (view.show !== "all")
-    return html`<${Empty} title=${`Nothing of this kind in ${place}`}><a href=${hrefOf({ ...view, show: "all" })}>Show everything</a><//>`;
+    return html`<${Empty} title=${`No such messages in ${place}`}><a href=${hrefOf({ ...view, show: "all" })}>Show all messages</a><//>`;
   return html`<${Empty} title=${`${place} is empty`}>
-    <p>${view.folder === "inbox" && "New mail appears here by itself. "}${view.folder !== EVERYWHERE && html`<a href=${hrefOf({ ...view, folder: EVERYWHERE })}>See all mail</a>`}</p><//>`;
+    <p>${view.folder === "inbox" && "New mail appears here automatically. "}${view.folder !== EVERYWHERE && html`<a href=${hrefOf({ ...view, folder: EVERYWHERE })}>Show all mail</a>`}</p><//>`;
 }
 
 /**
@@ -146,12 +146,12 @@ function useKeys(parts) {
     {
       j: ["Next message", () => step(1)],
       k: ["Previous message", () => step(-1)],
-      x: ["Select the message", () => now.current.selection.toggleId(focusedId())],
+      x: ["Select message", () => now.current.selection.toggleId(focusedId())],
       a: ["Select all on this page", () => now.current.selection.toggleAll()],
       e: ["Archive", act(() => "archive")],
       "#": ["Move to trash", act(() => "trash")],
-      s: ["Star, or remove the star", act((those) => (those.some((one) => !one.flags.starred) ? "star" : "unstar"))],
-      u: ["Mark read or unread", act((those) => (those.some((one) => !one.flags.read) ? "markRead" : "markUnread"))],
+      s: ["Add or remove star", act((those) => (those.some((one) => !one.flags.starred) ? "star" : "unstar"))],
+      u: ["Mark as read or unread", act((those) => (those.some((one) => !one.flags.read) ? "markRead" : "markUnread"))],
       m: ["Move to a folder", ask("move")],
       l: ["Labels", ask("labels")],
       z: ["Undo", () => now.current.undo()],

@@ -54,8 +54,8 @@ function nameOf(message) {
 /** Whom it is from; of what one wrote oneself, whom it is to. @param {Message} message */
 function people({ from, to: recipients, folder, flags }) {
   const isOwn = folder?.role === "sent" || folder?.role === "drafts" || flags.draft;
-  if (isOwn) return recipients.length ? `To ${list(recipients.slice(0, 3).map(person))}` : "To nobody yet";
-  return from ? person(from) : "Nobody";
+  if (isOwn) return recipients.length ? `To ${list(recipients.slice(0, 3).map(person))}` : "No recipients yet";
+  return from ? person(from) : "Unknown sender";
 }
 
 /** A draft goes on being written, everything else is read. @param {Message} message */

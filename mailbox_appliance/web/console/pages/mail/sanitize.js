@@ -36,7 +36,7 @@ export function sanitized(window, html) {
   /** @type {import("dompurify").DOMPurify} */
   const purify = /** @type {any} */ (globalThis).DOMPurify(window);
   if (!purify.isSupported)
-    throw new Error("This browser cannot show formatted messages safely. Read it as plain text.");
+    throw new Error("This browser cannot show formatted messages safely. Use the plain text view.");
   /** @type {string[]} */
   const sheets = [];
   const found = { remote: 0 };

@@ -6,13 +6,13 @@ import { EVERYWHERE, hrefOf } from "./view.js";
 
 /** @type {[query: string, finds: string][]} */
 const TIPS = [
-  ["invoice march", "messages with both words, anywhere in them"],
-  ["“due date”", "these words, one after the other"],
-  ["inv*", "words that begin so"],
-  ["from:ada", "a sender; to: and subject: work the same way"],
-  ["after:2026-01-31", "from that day on; before: is up to a day"],
+  ["invoice march", "messages that contain both words"],
+  ["“due date”", "this exact phrase"],
+  ["inv*", "words that start with “inv”"],
+  ["from:ada", "sender; to: and subject: work the same way"],
+  ["after:2026-01-31", "on or after this date; before: excludes its date"],
   ["is:unread", "also is:read and is:starred"],
-  ["has:attachment", "messages with a file"],
+  ["has:attachment", "messages with attachments"],
   ["label:work", "messages with a label"],
 ];
 
@@ -33,8 +33,8 @@ export function Search({ view, place, isWanted }) {
       <button type="submit">Search</button>
     </form>
     <details class="tips">
-      <summary>How to search</summary>
-      <p>Everything must be found. Capitals and accents do not count.</p>
+      <summary>Search tips</summary>
+      <p>All terms must match. Search ignores case and accents.</p>
       <dl>${TIPS.map(([query, finds]) => html`<div><dt><code>${query}</code></dt><dd>${finds}</dd></div>`)}</dl>
     </details>
     ${view.q && html`<${Scope} view=${view} place=${place} />`}`;
@@ -44,12 +44,12 @@ export function Search({ view, place, isWanted }) {
 function Scope({ view, place }) {
   const isEverywhere = view.folder === EVERYWHERE;
   const elsewhere = [
-    isEverywhere ? ["inbox", "Only in the inbox"] : [EVERYWHERE, "In all folders"],
-    ["trash", "in the trash"],
+    isEverywhere ? ["inbox", "Search only the inbox"] : [EVERYWHERE, "Search all folders"],
+    ["trash", "search the trash"],
   ];
   return html`<p class="scope">
-    Found ${isEverywhere ? "in all folders but spam and trash" : `in ${place}`}.${" "}
+    Results from ${isEverywhere ? "all folders except spam and trash" : place}.${" "}
     ${elsewhere.map(([folder, name]) => folder !== view.folder && html`<a key=${folder} href=${hrefOf({ ...view, folder })}>${name}</a>, `)}
-    <a href=${hrefOf({ accountId: view.accountId, folder: isEverywhere ? "inbox" : view.folder })}>end the search</a>.
+    <a href=${hrefOf({ accountId: view.accountId, folder: isEverywhere ? "inbox" : view.folder })}>clear the search</a>.
   </p>`;
 }

@@ -51,7 +51,7 @@ function linked(text, onLink) {
 export function Source({ accountId, messageId }) {
   const path = at`/accounts/${accountId}/messages/${messageId}/raw`;
   const loading = useLoad(async (signal) => (await api.file(path, { signal })).blob().then(asText), [path]);
-  return html`<${Loaded} of=${loading} what="the source">${(
+  return html`<${Loaded} of=${loading} what="the raw message">${(
     /** @type {{blob: Blob, text: string}} */ { blob, text },
   ) => {
     const save = () => {
@@ -59,9 +59,9 @@ export function Source({ accountId, messageId }) {
       saved(address, "message.eml");
       setTimeout(() => URL.revokeObjectURL(address), 60_000);
     };
-    return html`<p class="actions"><button type="button" class="secondary outline small" onClick=${save}>Save as a file</button>
-      <small class="muted">${size(blob.size)}${blob.size > MOST_OF_SOURCE && `, of which the first ${size(MOST_OF_SOURCE)} are shown`}</small></p>
-      <pre tabindex="0" aria-label="Source of the message">${text}</pre>`;
+    return html`<p class="actions"><button type="button" class="secondary outline small" onClick=${save}>Save as file</button>
+      <small class="muted">${size(blob.size)}${blob.size > MOST_OF_SOURCE && `; only the first ${size(MOST_OF_SOURCE)} are shown`}</small></p>
+      <pre tabindex="0" aria-label="Raw message">${text}</pre>`;
   }}<//>`;
 }
 

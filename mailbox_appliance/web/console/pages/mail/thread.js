@@ -52,6 +52,6 @@ function Opened({ accountId, id, onGone }) {
   return html`<${Loaded} of=${loading} what="the message">${(/** @type {any} */ one) => html`
     <${Toolbar} message=${one} onChanged=${changed} onGone=${onGone} />
     <${Content} message=${one} />
-    <p><a href=${to(at`/mail/${accountId}/${id}`)}>Open this message alone</a></p>
+    <p><a href=${to(at`/mail/${accountId}/${id}`)}>Open only this message</a></p>
   `}<//>`;
 }

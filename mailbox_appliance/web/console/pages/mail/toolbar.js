@@ -62,21 +62,21 @@ export function Toolbar({ message, onChanged, onGone, hasKeys = false }) {
     write("Forward", { forward: id }, "f");
   }
   if (folder?.role === "trash") {
-    doing("Take out of trash", "untrash");
-    doing("Delete for good", "delete");
+    doing("Move out of trash", "untrash");
+    doing("Delete permanently", "delete");
   } else {
     if (folder?.role !== "archive" && !flags.draft) doing("Archive", "archive", "e");
     doing("Move to trash", "trash", "#");
   }
-  buttons.push(["Move …", () => setAsking("move"), "m"]);
-  if (account?.capabilities.labels) buttons.push(["Labels …", () => setAsking("labels"), "l"]);
+  buttons.push(["Move…", () => setAsking("move"), "m"]);
+  if (account?.capabilities.labels) buttons.push(["Labels…", () => setAsking("labels"), "l"]);
   if (flags.starred) doing("Remove star", "unstar", "s");
   else doing("Star", "star", "s");
-  if (flags.read) doing("Mark unread", "markUnread", "u");
-  else doing("Mark read", "markRead", "u");
+  if (flags.read) doing("Mark as unread", "markUnread", "u");
+  else doing("Mark as read", "markRead", "u");
   const keys = buttons.flatMap(([label, press, key]) => (hasKeys && key ? [[key, [label, press]]] : []));
   useShortcuts(Object.fromEntries(keys), [message, hasKeys, account]);
-  return html`<div class="actions mail-actions" role="toolbar" aria-label="What to do with this message">
+  return html`<div class="actions mail-actions" role="toolbar" aria-label="Message actions">
       ${buttons.map(
         ([label, press], index) => html`<button key=${label} type="button"
         class=${`small ${index === 0 ? "" : "secondary outline"}`} onClick=${press}>${label}</button>`,
@@ -88,7 +88,7 @@ export function Toolbar({ message, onChanged, onGone, hasKeys = false }) {
 
 /** Back to where one came from. */
 export function BackToList() {
-  return html`<p class="mail-back"><a href=${listHref()}>← Back to the list</a></p>`;
+  return html`<p class="mail-back"><a href=${listHref()}>← Back to list</a></p>`;
 }
 
 /** @param {Message & {threadId: string}} message */

@@ -16,7 +16,7 @@ export const ROLES = {
 export const EVERYWHERE = "any";
 /** What the list may be narrowed to. @type {Record<string, [label: string, query: Record<string, boolean>]>} */
 export const SHOWS = {
-  all: ["Everything", {}],
+  all: ["All messages", {}],
   unread: ["Unread", { unread: true }],
   starred: ["Starred", { starred: true }],
   files: ["With attachments", { hasAttachment: true }],
@@ -84,7 +84,7 @@ export function soughtText(q) {
 /** What a place is called. @param {View} view @param {Folder[]} folders of its mailbox, as far as they are known */
 export function placeName({ folder }, folders) {
   if (folder === EVERYWHERE) return "All mail";
-  return ROLES[folder] ?? folders.find((one) => one.id === folder)?.path ?? "A folder";
+  return ROLES[folder] ?? folders.find((one) => one.id === folder)?.path ?? "Folder";
 }
 
 /** Folders in the order in which they are shown: roles first, then by path. @param {Folder[]} folders */

@@ -15,11 +15,11 @@ import { Checks, LoginFields, Servers, serversOf, valuesOf } from "./servers.js"
 /** @typedef {{email: string, candidates: Candidate[], sources: Source[], note: string}} Known what is known after the first step */
 /** @type {Record<string, string>} */
 const SOURCES = {
-  table: "Known providers",
-  srv: "DNS, SRV",
+  table: "Provider list",
+  srv: "DNS SRV records",
   autoconfig: "Autoconfiguration",
-  mx: "DNS, MX",
-  guess: "Usual names",
+  mx: "DNS MX records",
+  guess: "Common server names",
 };
 
 export default function Connect() {
@@ -37,16 +37,16 @@ export default function Connect() {
         ? html`<${SignIn} known=${known} back=${back} />`
         : html`<${FirstStep} form=${form} byHand=${byHand} /><${ProviderSignIn} wanted=${email ? { email } : {}} />`
     }
-    <p><a href=${to("/mailboxes")}>Back to the mailboxes</a></p>`;
+    <p><a href=${to("/mailboxes")}>Back to mailboxes</a></p>`;
 }
 
 /** @param {{form: import("../../ui/form.js").FormState, byHand: () => void}} props */
 function FirstStep({ form, byHand }) {
-  const hand = html`<button type="button" class="secondary outline" onClick=${byHand}>Enter the servers by hand</button>`;
+  const hand = html`<button type="button" class="secondary outline" onClick=${byHand}>Enter servers manually</button>`;
   return html`<section class="narrow">
-    <p>Its mail stays on its server. The appliance keeps an encrypted copy, so that it can be searched and read quickly.</p>
-    <${Form} of=${form} action="Find the servers" busy="Looking …" more=${hand} label="Connect a mailbox">
-      <${Field} of=${form} name="email" label="Email address of the mailbox" type="email" autocomplete="email" autofocus required />
+    <p>The mail stays on its server. The appliance keeps an encrypted copy for fast reading and search.</p>
+    <${Form} of=${form} action="Find servers" busy="Searching…" more=${hand} label="Connect a mailbox">
+      <${Field} of=${form} name="email" label="Email address" type="email" autocomplete="email" autofocus required />
     <//>
   </section>`;
 }
@@ -54,7 +54,7 @@ function FirstStep({ form, byHand }) {
 /** What is found about the servers of an address. @param {string} email @returns {Promise<Known>} */
 async function discovered(email) {
   const { candidates, sources } = await api.post("/accounts/discover", { email });
-  const note = `Nothing was found out about ${email.split("@").at(-1)}. The provider tells them, mostly under “IMAP” or “other mail programs”.`;
+  const note = `No servers were found for ${email.split("@").at(-1)}. Your provider lists them, often under “IMAP” or “other mail programs”.`;
   return { email, candidates, sources, note: candidates.length ? "" : note };
 }
 
@@ -75,14 +75,14 @@ function SignIn({ known, back }) {
   return html`<section class="form-page">
     <h2 ref=${heading} tabindex="-1">Sign in to ${known.email || "the mailbox"}</h2>
     ${note && html`<p class="warning">${note}</p>`}
-    ${sources.length > 0 && html`<details><summary>What was asked</summary><ul>${sources.map((one, index) => html`<li key=${index}>${SOURCES[one.source]}: ${one.outcome}</li>`)}</ul></details>`}
-    ${provider && html`<${ProviderSignIn} only=${provider} wanted=${{ email: known.email }} /><h2>Or with a password</h2>`}
-    <${Form} of=${form} action="Connect" busy="Trying both logins …" more=${again} label="Sign in to the mailbox">
+    ${sources.length > 0 && html`<details><summary>Where the appliance searched</summary><ul>${sources.map((one, index) => html`<li key=${index}>${SOURCES[one.source]}: ${one.outcome}</li>`)}</ul></details>`}
+    ${provider && html`<${ProviderSignIn} only=${provider} wanted=${{ email: known.email }} /><h2>Or sign in with a password</h2>`}
+    <${Form} of=${form} action="Connect" busy="Signing in to both servers…" more=${again} label="Sign in to the mailbox">
       ${candidates.length > 0 && html`<${Found} candidates=${candidates} form=${form} />`}
       ${!known.email && html`<${Field} of=${withLogin(form)} name="email" label="Email address" type="email" autocomplete="email" required />`}
-      <${LoginFields} of=${form} hint="Some providers want an “app password”, which you make on their site, in place of your own." />
+      <${LoginFields} of=${form} hint="Some providers require an “app password”, which you create on their site." />
       <${Servers} of=${form} isOpen=${candidates.length === 0}>Servers<//>
-      <${Field} of=${form} name="displayName" label="Name of the mailbox (optional)" hint="As it is shown here, such as “Office”." />
+      <${Field} of=${form} name="displayName" label="Mailbox name (optional)" hint="Shown in the console, for example “Office”." />
       <${Checks} of=${form} />
     <//>
   </section>`;
@@ -112,7 +112,7 @@ function Found({ candidates, form }) {
   };
   const note = candidates[chosen]?.note;
   return html`<fieldset>
-    <legend>${candidates.length > 1 ? "Several ways were found; the first is the most likely:" : "This was found:"}</legend>
+    <legend>${candidates.length > 1 ? "Servers found (most likely first):" : "Servers found:"}</legend>
     ${candidates.map(
       ({ source, name, imap, smtp }, index) => html`<label key=${index}>
         <input type="radio" name="candidate" checked=${index === chosen} onChange=${() => choose(index)} />

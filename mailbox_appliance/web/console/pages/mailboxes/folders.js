@@ -24,7 +24,7 @@ export function Folders({ account, isOwner, reload }) {
   const folders = useLoad((signal) => api.get(api.at`/accounts/${account.id}/folders`, {}, signal), [account.id]);
   const mayMap = isOwner && account.provider === "imap";
   return html`<article><h2>Folders</h2>
-    <p>Which folder of the server is for what${mayMap && ", unless you choose another"}.</p>
+    <p>The server folder for each purpose.${mayMap && " You can choose a different one."}</p>
     <${Loaded} of=${folders} what="the folders">${(/** @type {Folder[]} */ all) =>
       mayMap
         ? html`<${Mapping} account=${account} folders=${all} reload=${() => Promise.all([folders.reload(), reload()])} />`
@@ -45,11 +45,11 @@ function Mapping({ account, folders, reload }) {
     const { warnings } = await api.ask("PATCH", api.at`/accounts/${account.id}/imap/folders`, { body });
     await reload();
     for (const one of warnings) warn(one);
-    done("The folders are saved.");
+    done("Folders saved.");
   });
   const paths = folders.map((one) => one.path).filter((path) => path.toUpperCase() !== "INBOX");
-  return html`<${Form} of=${form} action="Save folders" busy="Asking the server …" label="Folders"
-    more=${html`<button type="button" class="secondary outline" onClick=${reload}>Look for new folders</button>`}>
+  return html`<${Form} of=${form} action="Save folders" busy="Checking the server…" label="Folders"
+    more=${html`<button type="button" class="secondary outline" onClick=${reload}>Refresh folders</button>`}>
     <div class="pair">${ROLES.map(
       ([role, label]) =>
         html`<${Field} key=${role} of=${form} name=${role} label=${label} options=${optionsOf(account, folders, paths, role)} />`,
@@ -61,7 +61,7 @@ function Mapping({ account, folders, reload }) {
 function optionsOf(account, folders, paths, role) {
   const automatic = chosen(folders, role) ? "" : ` (${account.folders[role] ?? "none"})`;
   return [
-    ["", `As the server says${automatic}`],
+    ["", `Automatic${automatic}`],
     ...paths.map((path) => /** @type {[string, string]} */ ([path, path])),
   ];
 }

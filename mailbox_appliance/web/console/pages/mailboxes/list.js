@@ -29,12 +29,12 @@ export default function Mailboxes() {
       return html`${
         reached.length
           ? html`<${Boxes} accounts=${reached} memberId=${member?.id} />`
-          : html`<${Empty} title="No mailbox is connected yet."><p>Connect one by its email address and password; its mail stays where it is.</p><//>`
+          : html`<${Empty} title="No mailbox is connected yet."><p>Connect one with its email address and password. The mail stays on its server.</p><//>`
       }
       ${
         others.length > 0 &&
         html`<section aria-label="Mailboxes of other members"><h2>Mailboxes of other members</h2>
-          <p class="muted">As an administrator you see that they are there and how they are, never their mail.</p>
+          <p class="muted">As an administrator you see these mailboxes and their status, but never their mail.</p>
           <${Boxes} accounts=${others} memberId=${member?.id} /></section>`
       }`;
     }}<//>`;
@@ -60,7 +60,7 @@ function Boxes({ accounts, memberId }) {
 /** @param {Account} account @param {string} [memberId] */
 function shared(account, memberId) {
   if (account.ownerMemberId !== memberId && reaches(account, memberId)) return "shared with you";
-  if (account.sharedWithAll) return "shared with every member";
+  if (account.sharedWithAll) return "shared with all members";
   const count = account.grantedMemberIds.length;
   return count ? `shared with ${words.count(count, "member")}` : "not shared";
 }

@@ -32,8 +32,8 @@ export default function Mailbox({ params }) {
 }
 
 function Missing() {
-  return html`<${Title}>There is no such mailbox<//>
-    <p>It may have been removed, or is not shared with you any more.</p><p><a href=${to("/mailboxes")}>To the mailboxes</a></p>`;
+  return html`<${Title}>Mailbox not found<//>
+    <p>It may have been removed, or is no longer shared with you.</p><p><a href=${to("/mailboxes")}>Go to mailboxes</a></p>`;
 }
 
 /** @param {{account: Account, member: session.Member | null, reload: () => Promise<unknown>}} props */
@@ -47,8 +47,8 @@ function Shown({ account, member, reload }) {
   const isUrgent = account.status === "reauth_required" || account.status === "error";
   return html`<${Title} actions=${read}>${nameOf(account)}<//>
     <p><a href=${to("/mailboxes")}>All mailboxes</a></p>
-    <article><h2>State <${State} account=${account} /></h2><${Condition} account=${account} />
-      <p class="muted">${PROVIDERS[account.provider]}, connected <${Time} at=${account.createdAt} exact />${!isOwner && isReached && ". It is shared with you: only its owner changes it"}.</p>
+    <article><h2>Status <${State} account=${account} /></h2><${Condition} account=${account} />
+      <p class="muted">${PROVIDERS[account.provider]}, connected <${Time} at=${account.createdAt} exact />${!isOwner && isReached && ". It is shared with you; only its owner can change it"}.</p>
     </article>
     ${isUrgent && signIn}
     ${isOwner && html`<${Name} account=${account} reload=${reload} />`}
@@ -65,11 +65,11 @@ function SignIn({ account, reload }) {
     attempt(async () => {
       await api.post(api.at`/accounts/${account.id}/reconnect`);
       await reload();
-      done("Both servers took the login.");
+      done("Signed in to both servers.");
     });
-  return html`<article><h2>Sign-in</h2><p>When the provider has ended the access, such as after a new password.</p>
+  return html`<article><h2>Sign-in</h2><p>Sign in again if the provider has ended the access, for example after a password change.</p>
     <${ProviderSignIn} only=${account.provider} wanted=${{ accountId: account.id }} />
-    <p><button type="button" class="secondary outline small" onClick=${again}>Try the access that it has</button></p></article>`;
+    <p><button type="button" class="secondary outline small" onClick=${again}>Try the stored sign-in again</button></p></article>`;
 }
 
 /** @param {{account: Account, reload: () => Promise<unknown>}} props */
@@ -78,19 +78,19 @@ function Name({ account, reload }) {
     const name = displayName.trim();
     await api.patch(api.at`/accounts/${account.id}`, { displayName: name || null });
     await reload();
-    done(name ? `The mailbox is called ${name} now.` : "The mailbox is shown by its address now.");
+    done(name ? `The mailbox is now called ${name}.` : "The mailbox is now shown by its address.");
   });
   return html`<article><h2>Name</h2>
     <${Form} of=${form} action="Save name" label="Name">
-      <${Field} of=${form} name="displayName" label="Name of the mailbox" hint="As it is shown here. Left empty, the address is shown." />
+      <${Field} of=${form} name="displayName" label="Mailbox name" hint="Shown in the console. If empty, the address is shown." />
     <//></article>`;
 }
 
 /** @param {{account: Account}} props */
 function Remove({ account }) {
   const remove = async () => {
-    const text = html`The appliance forgets its login, its copy of the mail, its deliveries and whom it is shared with; API keys lose it, and what is
-      scheduled from it is not sent. The mail itself stays on its server, and the mailbox can be connected again.`;
+    const text = html`The appliance deletes its sign-in, its copy of the mail, its deliveries and its sharing; API keys lose access, and scheduled
+      messages are not sent. The mail stays on its server, and you can connect the mailbox again.`;
     if (!(await sure({ title: `Remove ${account.email}?`, text, action: "Remove mailbox", danger: true }))) return;
     await attempt(async () => {
       await api.remove(api.at`/accounts/${account.id}`);
@@ -100,5 +100,5 @@ function Remove({ account }) {
     });
   };
   return html`<article><h2>Remove</h2>
-    <button type="button" class="danger own-width" onClick=${remove}>Remove this mailbox …</button></article>`;
+    <button type="button" class="danger own-width" onClick=${remove}>Remove this mailbox…</button></article>`;
 }

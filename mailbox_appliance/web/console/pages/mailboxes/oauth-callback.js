@@ -36,13 +36,13 @@ export default function Callback({ query }) {
  */
 function drawn(given, outcome, member, address) {
   if (!given.state)
-    return html`<p>${given.error ? "The provider refused this sign-in, and did not say which one it was." : "No sign-in came back to this address."}</p><p><a href=${to("/mailboxes/connect")}>Connect a mailbox</a></p>`;
+    return html`<p>${given.error ? "The provider rejected this sign-in and did not identify it." : "This address contains no sign-in."}</p><p><a href=${to("/mailboxes/connect")}>Connect a mailbox</a></p>`;
   if (outcome === null) return html`<${Busy} what="the mailbox" />`;
   if (outcome.account)
-    return html`<p role="status">${outcome.account.email} is connected. You can close this tab: the other one goes on.</p>`;
+    return html`<p role="status">${outcome.account.email} is connected. You can close this tab and continue in the other one.</p>`;
   if (outcome.error) return html`<${Problem} error=${outcome.error} /><p>You can close this tab.</p>`;
   if (member === null)
-    return html`<p>Nobody is signed in to the console at this address. Go back to where you began, another tab or a terminal, and paste this there:</p>
+    return html`<p>You are not signed in to the console at this address. Go back to the tab or terminal where you started, and paste this there:</p>
       <${Snippet} text=${address} label="Address" />`;
   return html`<${Finish} given=${given} address=${address} />`;
 }
@@ -79,6 +79,6 @@ function Finish({ given, address }) {
   };
   useEffect(() => void finish(), []);
   if (error === undefined) return html`<${Busy} what="the mailbox" />`;
-  return html`<${Problem} error=${error} /><p><a href=${to("/mailboxes/connect")}>Begin anew</a></p>
-    <p>Or did you begin in a terminal? Then paste this there:</p><${Snippet} text=${address} label="Address" />`;
+  return html`<${Problem} error=${error} /><p><a href=${to("/mailboxes/connect")}>Start again</a></p>
+    <p>If you started in a terminal, paste this there:</p><${Snippet} text=${address} label="Address" />`;
 }

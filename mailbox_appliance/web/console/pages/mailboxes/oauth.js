@@ -19,7 +19,7 @@ import { done } from "../../ui/notices.js";
 const CHANNEL = new BroadcastChannel("mailbox-appliance.oauth");
 const LAST = "mailbox-appliance.oauth-provider"; // goes along into the tab that is opened, but not by a link
 const LASTS = 600_000; // milliseconds, by this computer's clock
-const OVER = "This sign-in is over: it is good for 10 minutes. Begin anew.";
+const OVER = "This sign-in has expired. Start again; a sign-in is valid for 10 minutes.";
 
 /** What this tab began and has not finished. @type {Shared<Begun | null>} */
 export const begun = new Shared(/** @type {Begun | null} */ (null));
@@ -32,12 +32,12 @@ member.watch((now) => void (now ?? settle(null))); // nothing of whoever signed 
 export async function begin(provider, wanted) {
   sessionStorage.setItem(LAST, provider);
   const tab = wanted.device ? null : window.open("about:blank", "_blank");
-  if (tab) tab.document.title = "One moment …";
+  if (tab) tab.document.title = "Please wait…";
   try {
     const { authorizationUrl, ...made } = await api.post(api.at`/accounts/oauth/${provider}`, wanted);
     const url = new URL(authorizationUrl);
     if (url.protocol !== "https:" && url.protocol !== "http:")
-      throw new Error("The provider's page has no address of the web.");
+      throw new Error("The provider returned an invalid sign-in address.");
     failed.set(null);
     const mine = { provider, accountId: wanted.accountId, hasTab: tab !== null, url: url.href, ...made };
     begun.set(mine);

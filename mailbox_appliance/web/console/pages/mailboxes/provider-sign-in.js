@@ -27,7 +27,7 @@ export function ProviderSignIn({ only, wanted = {} }) {
     return undefined; // above: the panel that had the focus is gone
   }, [begun]);
   return html`<section class="form-page" ref=${section} tabindex="-1">
-    ${!only && html`<h2>Google or Microsoft?</h2>`}
+    ${!only && html`<h2>Or sign in with Google or Microsoft</h2>`}
     ${failed && html`<${Problem} error=${failed.error} />`}
     ${begun ? html`<${begun.userCode ? Code : Waiting} key=${begun.state} begun=${begun} />` : html`<${Choice} providers=${only ? [only] : ALL} wanted=${wanted} />`}
   </section>`;
@@ -51,7 +51,7 @@ function Choice({ providers, wanted }) {
   if (!apps.data && apps.isBusy) return null;
   return html`${
     offered.length > 0 &&
-    html`<p>Sign in on their own page: this appliance never sees that password.</p>
+    html`<p>You sign in on the provider’s page. The appliance never sees that password.</p>
       <p class="actions">${offered.map(
         (
           one,
@@ -60,8 +60,8 @@ function Choice({ providers, wanted }) {
       )}</p>
       ${
         offered.includes("outlook") &&
-        html`<p><button type="button" class="secondary outline small" onClick=${() => begin("outlook", true)}>Microsoft, with a code on another device</button></p>
-        ${providers.length > 1 && html`<p class="muted">A shared mailbox of Microsoft: type its address above first, and then sign in as yourself.</p>`}`
+        html`<p><button type="button" class="secondary outline small" onClick=${() => begin("outlook", true)}>Sign in with Microsoft on another device</button></p>
+        ${providers.length > 1 && html`<p class="muted">For a shared Microsoft mailbox, enter its address above first, then sign in as yourself.</p>`}`
       }`
   }
     ${
@@ -96,15 +96,15 @@ function Waiting({ begun }) {
   const form = useForm({ redirectUrl: "" }, async ({ redirectUrl }) => {
     oauth.connected(await oauth.finish(begun.provider, { redirectUrl }));
   });
-  const link = html`<a href=${begun.url} target="_blank" rel="noopener noreferrer">Open the page of ${name}</a>`;
+  const link = html`<a href=${begun.url} target="_blank" rel="noopener noreferrer">Open the ${name} page</a>`;
   return html`<article ref=${panel} tabindex="-1" aria-label=${`Signing in with ${name}`}>
-    <p role="status">${begun.hasTab ? `Go on in the tab of ${name} that has opened.` : html`${link}, and go on there.`} This page goes on by itself when you are done there.</p>
-    <p>${begun.hasTab && html`No such tab? ${link}. `}It is good until <${Time} at=${begun.expiresAt} />.</p>
+    <p role="status">${begun.hasTab ? `Continue in the ${name} tab that has opened.` : html`${link} and continue there.`} This page continues automatically when you have finished.</p>
+    <p>${begun.hasTab && html`No new tab? ${link}. `}The sign-in expires at <${Time} at=${begun.expiresAt} />.</p>
     <details>
-      <summary>The tab ended with an error, or at a page that cannot be reached</summary>
-      <p>Copy the whole address of that tab and paste it here.</p>
-      <${Form} of=${form} action="Finish with this address" label="Finish by hand">
-        <${Field} of=${form} name="redirectUrl" label="Address of the page where you ended" inputmode="url" autocomplete="off" required />
+      <summary>The tab shows an error or a page that cannot be reached</summary>
+      <p>Copy the complete address of that tab and paste it here.</p>
+      <${Form} of=${form} action="Finish sign-in" label="Finish sign-in manually">
+        <${Field} of=${form} name="redirectUrl" label="Address of that tab" inputmode="url" autocomplete="off" required />
       <//>
     </details>
     <${Stop} />
@@ -120,10 +120,10 @@ function Code({ begun }) {
   const panel = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => panel.current?.focus(), []);
   return html`<article ref=${panel} tabindex="-1" aria-label="Signing in with a code">
-    <p role="status">Open <a href=${begun.url} target="_blank" rel="noopener noreferrer">${begun.url}</a> on any device, and type this code there.
-      This page goes on by itself when you have agreed.</p>
+    <p role="status">Open <a href=${begun.url} target="_blank" rel="noopener noreferrer">${begun.url}</a> on any device and enter this code.
+      This page continues automatically when you have agreed.</p>
     <${Snippet} text=${begun.userCode} label="Code" />
-    <p class="muted">It is good until <${Time} at=${begun.expiresAt} />.</p>
+    <p class="muted">The code expires at <${Time} at=${begun.expiresAt} />.</p>
     <${Stop} />
   </article>`;
 }

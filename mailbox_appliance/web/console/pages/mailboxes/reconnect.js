@@ -15,13 +15,13 @@ export function Reconnect({ account, reload }) {
     await api.post(api.at`/accounts/${account.id}/reconnect`, serversOf(values));
     form.reset();
     await reload();
-    done("Both servers took the login.");
+    done("Signed in to both servers.");
   });
   return html`<article><h2>Sign-in</h2>
-    <p>After a new password, or when the provider has moved. What you leave empty stays as it is; both servers are tried before anything is saved.</p>
-    <${Form} of=${form} action="Sign in again" busy="Trying both logins …" label="Sign-in">
-      <${LoginFields} of=${form} isChange hint="Left empty: the stored one is tried again." />
-      <${Servers} of=${form} isChange>Change servers (this needs the password, too) or user name<//>
+    <p>Use this after a password change, or if the servers have changed. Empty fields stay unchanged, and both servers are tested before anything is saved.</p>
+    <${Form} of=${form} action="Sign in again" busy="Signing in to both servers…" label="Sign-in">
+      <${LoginFields} of=${form} isChange hint="Leave empty to use the stored password." />
+      <${Servers} of=${form} isChange>Change servers (requires the password) or user name<//>
       <${Checks} of=${form} />
     <//></article>`;
 }

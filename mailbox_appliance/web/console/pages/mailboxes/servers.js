@@ -23,7 +23,7 @@ const PORTS = {
 };
 /** @type {[string, string][]} */
 const SECURITY = [
-  ["tls", "TLS from the start"],
+  ["tls", "TLS"],
   ["starttls", "STARTTLS"],
   ["none", "None (private networks only)"],
 ];
@@ -40,14 +40,14 @@ export function valuesOf(found) {
 
 /** Where they are and how they are reached; `isChange`: what is left empty stays. @param {{of: FormState, isChange: boolean}} props */
 function ServerFields({ of: form, isChange }) {
-  const securities = isChange ? [/** @type {[string, string]} */ (["", "As it is"]), ...SECURITY] : SECURITY;
+  const securities = isChange ? [/** @type {[string, string]} */ (["", "Unchanged"]), ...SECURITY] : SECURITY;
   return html`<div class="pair">${KINDS.map(
     ([kind, label]) => html`<fieldset key=${kind}>
       <legend><strong>${label}</strong></legend>
-      <${Field} of=${form} name=${`${kind}Host`} path=${`/${kind}/host`} label="Server" placeholder=${isChange ? "As it is" : `${kind}.example.org`} autocomplete="off" required=${!isChange} />
-      <${Field} of=${withPorts(form, kind)} name=${`${kind}Security`} path=${`/${kind}/security`} label="Protection" options=${securities} />
-      <${Field} of=${form} name=${`${kind}Port`} path=${`/${kind}/port`} label="Port" inputmode="numeric" placeholder=${isChange ? "As it is" : ""} required=${!isChange} />
-      ${isChange && html`<${Field} of=${form} name=${`${kind}Username`} path=${`/${kind}/username`} label="User name" placeholder="As it is" autocomplete="off" />`}
+      <${Field} of=${form} name=${`${kind}Host`} path=${`/${kind}/host`} label="Server" placeholder=${isChange ? "Unchanged" : `${kind}.example.org`} autocomplete="off" required=${!isChange} />
+      <${Field} of=${withPorts(form, kind)} name=${`${kind}Security`} path=${`/${kind}/security`} label="Security" options=${securities} />
+      <${Field} of=${form} name=${`${kind}Port`} path=${`/${kind}/port`} label="Port" inputmode="numeric" placeholder=${isChange ? "Unchanged" : ""} required=${!isChange} />
+      ${isChange && html`<${Field} of=${form} name=${`${kind}Username`} path=${`/${kind}/username`} label="User name" placeholder="Unchanged" autocomplete="off" />`}
     </fieldset>`,
   )}</div>`;
 }
@@ -70,9 +70,9 @@ export function LoginFields({ of: form, hint, isChange = false }) {
   const { isApart } = form.values;
   const told = isChange ? "username" : "password";
   return html`
-    ${!isChange && html`<${Field} of=${form} name="username" path="/imap/username" label="User name" hint="Most often the whole email address." autocomplete="off" required />`}
+    ${!isChange && html`<${Field} of=${form} name="username" path="/imap/username" label="User name" hint="Usually the complete email address." autocomplete="off" required />`}
     <${Field} of=${form} name="password" path=${`/imap/${told}`} label=${isChange ? "New password" : "Password"} type="password" hint=${hint} autocomplete="off" required=${!isChange} />
-    <${Check} of=${form} name="isApart" label=${`Sending mail needs another ${isChange ? "password" : "login"}`} />
+    <${Check} of=${form} name="isApart" label=${`Use a different ${isChange ? "password" : "user name and password"} for sending`} />
     ${isApart && !isChange && html`<${Field} of=${form} name="smtpUsername" path="/smtp/username" label="User name for sending" autocomplete="off" required />`}
     ${isApart && html`<${Field} of=${form} name="smtpPassword" path=${`/smtp/${told}`} label="Password for sending" type="password" autocomplete="off" required=${!isChange} />`}`;
 }
@@ -112,16 +112,16 @@ export function Servers({ of: form, isChange = false, isOpen: start = false, chi
 
 /** Each server's outcome when they were tried. The sentences stand beside the fields and below. @param {{of: FormState}} props */
 export function Checks({ of: form }) {
-  if (form.isBusy) return html`<p role="status">Both servers are being asked. This can take half a minute …</p>`;
+  if (form.isBusy) return html`<p role="status">Signing in to both servers. This can take half a minute…</p>`;
   const error = form.error;
   if (!(error instanceof ApiError) || !isOfServers(error)) return null;
-  return html`<ul class="checks" aria-label="What the servers said">${KINDS.map(([kind, label]) => {
+  return html`<ul class="checks" aria-label="Server check results">${KINDS.map(([kind, label]) => {
     const isBad = error.details.some((one) => one.path === kind || one.path.startsWith(`/${kind}/`));
     // What cannot be mended here is told only where nothing else is wrong.
     const [look, said] = isBad
-      ? ["bad", "refused"]
+      ? ["bad", "failed"]
       : error.status === 400
-        ? ["plain", "not complained about"]
+        ? ["plain", "no error found"]
         : ["good", "works"];
     return html`<li key=${kind}>${label}: <${Badge} kind=${look}>${said}<//></li>`;
   })}</ul>`;

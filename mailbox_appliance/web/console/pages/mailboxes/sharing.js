@@ -20,17 +20,17 @@ export function Sharing({ account, isOwner, reload }) {
     const after = await api.put(api.at`/accounts/${account.id}/access`, { sharedWithAll, memberIds: ids });
     form.set({ sharedWithAll: after.sharedWithAll, memberIds: after.grantedMemberIds, added: "" });
     await reload();
-    done("The sharing is saved.");
+    done("Sharing saved.");
   });
   const known = /** @type {session.Member[]} */ (members.data ?? []);
   const isShared = account.sharedWithAll || account.grantedMemberIds.length > 0;
   if (!isOwner && !isShared)
-    return html`<article><h2>Sharing</h2><p>Only its owner reaches this mailbox.</p></article>`;
+    return html`<article><h2>Sharing</h2><p>Only the owner has access to this mailbox.</p></article>`;
   return html`<article><h2>Sharing</h2>
-    <p>${isOwner ? "Whom you share it with reads, sorts and sends mail from it as you do. Only you change the mailbox itself." : "You can take access away. Only the owner gives it."}</p>
+    <p>${isOwner ? "People you share with can read, organize and send its mail. Only you can change the mailbox settings." : "You can remove access. Only the owner can grant it."}</p>
     ${members.error !== undefined && html`<${Problem} error=${members.error} again=${members.reload} />`}
     <${Form} of=${form} action="Save sharing" label="Sharing">
-      ${(isOwner || account.sharedWithAll) && html`<${Check} of=${form} name="sharedWithAll" isSwitch label="Share with every member" hint="Also with everybody who joins later." />`}
+      ${(isOwner || account.sharedWithAll) && html`<${Check} of=${form} name="sharedWithAll" isSwitch label="Share with all members" hint="Including members who join later." />`}
       ${!form.values.sharedWithAll && html`<${Members} form=${form} account=${account} known=${known} mayGive=${isOwner} />`}
     <//></article>`;
 }
@@ -45,8 +45,8 @@ function Members({ form, account, known, mayGive }) {
   const take = (/** @type {string} */ id, /** @type {boolean} */ isOn) =>
     form.set({ memberIds: isOn ? [...chosen, id] : chosen.filter((one) => one !== id) });
   return html`<fieldset>
-    <legend>Members who reach it</legend>
-    ${shown.length === 0 && html`<p class="muted">Nobody but the owner.</p>`}
+    <legend>Members with access</legend>
+    ${shown.length === 0 && html`<p class="muted">Only the owner.</p>`}
     ${shown.map(
       (id) => html`<label key=${id}><input type="checkbox" checked=${chosen.includes(id)}
         onChange=${(/** @type {any} */ event) => take(id, event.currentTarget.checked)} /> ${named.get(id) ?? `Member ${id}`}</label>`,
@@ -54,8 +54,8 @@ function Members({ form, account, known, mayGive }) {
     ${
       mayGive &&
       known.length === 0 &&
-      html`<${Field} of=${form} name="added" path="/memberIds" label="Add a member by id" autocomplete="off"
-      hint="It begins with mem_. Everybody finds their own under Profile; administrators see all." />`
+      html`<${Field} of=${form} name="added" path="/memberIds" label="Add a member by ID" autocomplete="off"
+      hint="The ID starts with mem_. Members find theirs under Profile; administrators see all IDs." />`
     }
   </fieldset>`;
 }

@@ -11,7 +11,7 @@ const WORDS = {
   syncing: ["busy", "Syncing"],
   ready: ["good", "Up to date"],
   reauth_required: ["bad", "Sign-in needed"],
-  error: ["bad", "Not reached"],
+  error: ["bad", "Unavailable"],
 };
 /** @type {Record<Account["provider"], string>} */
 export const PROVIDERS = { imap: "IMAP", google: "Google", outlook: "Microsoft" };
@@ -25,9 +25,9 @@ export function State({ account }) {
 /** What a person should know of it besides: how far it is, or what went wrong. @param {{account: Account}} props */
 export function Condition({ account }) {
   const progress = useStatus()?.accounts.find((one) => one.id === account.id)?.progress;
-  return html`${WORDS[account.status][0] === "busy" && html`<p class="muted" role="status">Its mail is being fetched${progress && `: ${progress}`}. What is there can be read already.</p>`}
+  return html`${WORDS[account.status][0] === "busy" && html`<p class="muted" role="status">Fetching mail${progress && `: ${progress}`}. You can already read the messages that have arrived.</p>`}
     ${account.error && html`<div class="problem"><p>${account.error.message}</p></div>`}
-    <p class="muted">Last looked at: <${Time} at=${account.lastSyncAt} ago none="not yet" /></p>`;
+    <p class="muted">Last synced: <${Time} at=${account.lastSyncAt} ago none="not yet" /></p>`;
 }
 
 /** Whether the member reads its mail. @param {Account} account @param {string} [memberId] */

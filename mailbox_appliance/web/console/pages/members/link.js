@@ -13,12 +13,12 @@ export const THIS_COMPUTER = ["localhost", "127.0.0.1", "[::1]"];
 export function OneTimeLink({ title, name, invitation, onClose }) {
   const isOnlyHere = THIS_COMPUTER.includes(new URL(invitation.url).hostname);
   return html`<${ShownOnce} title=${title} what="link" onClose=${onClose}>
-    <p>Send this link to ${name} in a way that nobody else reads: it lets in whoever opens it first. <strong>It is shown this once</strong> and
-      is good once, until <${Time} at=${invitation.expiresAt} exact />.</p>
+    <p>Send this link to ${name} privately: anyone who opens it first can use it. <strong>It is shown only once</strong>,
+      is single-use, and expires on <${Time} at=${invitation.expiresAt} exact />.</p>
     <${Snippet} label="Link" text=${invitation.url} />
     ${
       isOnlyHere &&
-      html`<div class="warning"><p>It opens on this computer only. For other computers turn on HTTPS in the settings, then make another link.</p></div>`
+      html`<div class="warning"><p>This link works only on this computer. For other computers, turn on HTTPS in the settings, then create a new link.</p></div>`
     }
   <//>`;
 }

@@ -38,12 +38,12 @@ function One({ member, isMe, onChanged, onReload }) {
   return html`
     <p><${StateOf} member=${member} /> <span class="muted">Member since <${Time} at=${createdAt} exact />,
       ${lastLoginAt ? html` signed in <${Time} at=${lastLoginAt} ago />` : " never signed in"}${
-        invitation && html`, invitation good until <${Time} at=${invitation.expiresAt} exact />`
+        invitation && html`, invitation expires <${Time} at=${invitation.expiresAt} exact />`
       }</span></p>
     <${Details} member=${member} onChanged=${onChanged} />
     ${
       isMe
-        ? html`<p>This is you: your password and sessions are in <a href=${to("/profile")}>your profile</a>.</p>`
+        ? html`<p>This is you. Your password and sessions are in <a href=${to("/profile")}>your profile</a>.</p>`
         : html`<${LettingIn} member=${member} onReload=${onReload} />
           <${Sessions} key=${member.status} path=${api.at`/admin/members/${member.id}/sessions`} whose=${`${member.name}'s`} />
           <${ShuttingOut} member=${member} onChanged=${onChanged} />`
@@ -72,13 +72,13 @@ function roleQuestion({ name }, role) {
   return role === "admin"
     ? {
         title: `Make ${name} an administrator?`,
-        text: "They look after everything, and can take that away from you.",
+        text: "Administrators can manage everything and can remove your administrator role.",
         action: "Make administrator",
       }
     : {
-        title: `Take administration away from ${name}?`,
-        text: "Their keys administrate no longer either.",
-        action: "Take it away",
+        title: `Remove administrator role from ${name}?`,
+        text: "Their API keys lose administrator permissions too.",
+        action: "Remove role",
       };
 }
 
@@ -88,17 +88,17 @@ function LettingIn({ member, onReload }) {
   const hasEnrolled = member.lastLoginAt !== null;
   const path = api.at`/admin/members/${member.id}`;
   const issue = async () => {
-    const text = "You get a link with which they choose a new password; the old one is good until then. They are told.";
+    const text = "You get a link with which they set a new password; the old one works until then. They see that you reset it.";
     const title = `Reset the password of ${member.name}?`;
-    if (hasEnrolled && !(await sure({ title, text, action: "Make a link" }))) return;
+    if (hasEnrolled && !(await sure({ title, text, action: "Reset password" }))) return;
     await attempt(async () => {
       setInvitation(await api.post(`${path}/${hasEnrolled ? "password-reset" : "invitation"}`));
       onReload();
     });
   };
-  return html`<section class="topic"><h2>Letting in</h2>
-    ${!hasEnrolled && html`<p>They have not enrolled yet. A new invitation ends the one before.</p>`}
-    <button type="button" class="secondary" onClick=${issue}>${hasEnrolled ? "Reset the password" : "Invite again"}</button>
+  return html`<section class="topic"><h2>Sign-in link</h2>
+    ${!hasEnrolled && html`<p>This member has not accepted the invitation yet. A new invitation replaces the previous one.</p>`}
+    <button type="button" class="secondary" onClick=${issue}>${hasEnrolled ? "Reset password" : "Invite again"}</button>
     ${
       invitation &&
       html`<${OneTimeLink} title=${`${hasEnrolled ? "Password reset" : "Invitation"} for ${member.name}`} name=${member.name}
@@ -113,27 +113,27 @@ function ShuttingOut({ member, onChanged }) {
   const isActive = member.status === "active";
   const { name } = member;
   const suspend = async () => {
-    const text = "Their sessions end at once, and their API keys stop working until you let them in again.";
+    const text = "Their sessions end immediately, and their API keys stop working until you reactivate them.";
     if (isActive && !(await sure({ title: `Suspend ${name}?`, text, action: "Suspend", danger: true }))) return;
     await attempt(async () => {
       onChanged(await api.patch(path, { status: isActive ? "suspended" : "active" }));
-      done(isActive ? `${name} is suspended.` : `${name} may sign in again.`);
+      done(isActive ? `${name} was suspended.` : `${name} can sign in again.`);
     });
   };
   const remove = async () => {
     const text =
-      "Their sessions and API keys go for good, what they scheduled is not sent. Their mailboxes must be removed first.";
+      "Their sessions and API keys are deleted permanently, and their scheduled messages are not sent. Remove their mailboxes first.";
     if (!(await sure({ title: `Remove ${name}?`, text, action: "Remove member", danger: true }))) return;
     await attempt(async () => {
       await api.remove(path);
       go("/members");
-      done(`${name} is removed.`);
+      done(`${name} was removed.`);
     });
   };
-  return html`<section class="topic"><h2>Shutting out</h2>
-    <p>${isActive ? "Suspending can be undone, removing cannot." : "They cannot sign in, and their API keys are refused."}</p>
+  return html`<section class="topic"><h2>Suspend or remove</h2>
+    <p>${isActive ? "You can undo a suspension, but not a removal." : "This member cannot sign in, and their API keys do not work."}</p>
     <p class="actions">
-      <button type="button" class="secondary" onClick=${suspend}>${isActive ? "Suspend" : "Let in again"}</button>
+      <button type="button" class="secondary" onClick=${suspend}>${isActive ? "Suspend" : "Reactivate"}</button>
       <button type="button" class="danger" onClick=${remove}>Remove</button>
     </p></section>`;
 }

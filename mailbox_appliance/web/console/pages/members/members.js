@@ -28,8 +28,8 @@ import { OneTimeLink } from "./link.js";
 
 /** @type {[string, string][]} */
 export const ROLES = [
-  ["member", "Member: has mailboxes"],
-  ["admin", "Administrator: also looks after members, keys, settings and backups"],
+  ["member", "Member: uses mailboxes"],
+  ["admin", "Administrator: also manages members, keys, settings and backups"],
 ];
 
 export default function Page() {
@@ -46,10 +46,10 @@ export default function Page() {
     void members.reload();
   };
   return html`
-    <${Title} actions=${html`<button type="button" onClick=${() => setInviting(true)}>Invite somebody</button>`}>Members<//>
+    <${Title} actions=${html`<button type="button" onClick=${() => setInviting(true)}>Invite a member</button>`}>Members<//>
     <${Loaded} of=${members} what="the members">${(/** @type {Member[]} */ list) => html`
       <ul class="lines">${list.map((one) => html`<${Row} key=${one.id} member=${one} isMe=${one.id === me?.id} />`)}</ul>
-      ${list.length === 1 && html`<p>You are the only one so far.</p>`}`}<//>
+      ${list.length === 1 && html`<p>You are the only member.</p>`}`}<//>
     ${isInviting && html`<${Invite} onDone=${take} onClose=${() => setInviting(false)} />`}
     ${
       invited &&
@@ -80,7 +80,7 @@ export function StateOf({ member }) {
 
 /** One that is taken is told beside it. @param {Promise<any>} asked */
 export function besideEmail(asked) {
-  return beside(asked, "email_taken", "/email", "Another member has this email.");
+  return beside(asked, "email_taken", "/email", "Another member already uses this email address.");
 }
 
 /** @param {{onDone: (answer: Invited) => void, onClose: () => void}} props */
@@ -88,8 +88,8 @@ function Invite({ onDone, onClose }) {
   const form = useForm({ name: "", email: "", role: "member" }, async (values) =>
     onDone(await besideEmail(api.post("/admin/members", values))),
   );
-  return html`<${Dialog} title="Invite somebody" onClose=${onClose}>
-    <${Form} of=${form} action="Make an invitation" label="Invite somebody">
+  return html`<${Dialog} title="Invite a member" onClose=${onClose}>
+    <${Form} of=${form} action="Create invitation" label="Invite a member">
       <${Field} of=${form} name="name" label="Name" autocomplete="off" autofocus required />
       <${Field} of=${form} name="email" label="Email" type="email" autocomplete="off" required hint="They sign in with it." />
       <${Field} of=${form} name="role" label="Role" options=${ROLES} />

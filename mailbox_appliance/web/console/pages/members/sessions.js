@@ -26,19 +26,19 @@ export function Sessions({ path, whose }) {
     heading.current?.focus();
   };
   const endAll = async () => {
-    const text = "All these browsers and programs are signed out at once. API keys go on working.";
+    const text = "All these browsers and programs are signed out immediately. API keys keep working.";
     if (await sure({ title: `End ${whose} sessions?`, text, action: "End sessions", danger: true }))
-      await end(others, "The sessions are ended.");
+      await end(others, "Sessions ended.");
   };
   return html`<section class="topic">
-    <h2 ref=${heading} tabindex="-1">Signed in</h2>
+    <h2 ref=${heading} tabindex="-1">Sessions</h2>
     <${Loaded} of=${sessions} what="the sessions">${(/** @type {Session[]} */ list) => html`
-      ${list.length === 0 && html`<p>Nowhere.</p>`}
-      <ul class="lines">${list.map((one) => html`<${Row} key=${one.id} session=${one} onEnd=${() => end([one], "The session is ended.")} />`)}</ul>`}<//>
+      ${list.length === 0 && html`<p>No sessions.</p>`}
+      <ul class="lines">${list.map((one) => html`<${Row} key=${one.id} session=${one} onEnd=${() => end([one], "Session ended.")} />`)}</ul>`}<//>
     ${
       others.length > 1 &&
       html`<p class="actions"><button type="button" class="secondary outline" onClick=${endAll}>
-        ${others.length === sessions.data?.length ? "End all sessions" : "End all others"}</button></p>`
+        ${others.length === sessions.data?.length ? "End all sessions" : "End all other sessions"}</button></p>`
     }
   </section>`;
 }
@@ -46,8 +46,8 @@ export function Sessions({ path, whose }) {
 /** @param {{session: Session, onEnd: () => void}} props */
 function Row({ session, onEnd }) {
   return html`<li>
-    <h3>${session.deviceName || "No name"} ${session.current && html`<${Badge} kind="good">This one<//>`}</h3>
-    <p class="muted">Used <${Time} at=${session.lastUsedAt} ago /><br />Begun <${Time} at=${session.createdAt} exact /></p>
+    <h3>${session.deviceName || "Unnamed"} ${session.current && html`<${Badge} kind="good">This session<//>`}</h3>
+    <p class="muted">Last used <${Time} at=${session.lastUsedAt} ago /><br />Started <${Time} at=${session.createdAt} exact /></p>
     <div class="actions">${
       !session.current &&
       html`<button type="button" class="secondary outline small" onClick=${onEnd}>End<span class="said"> ${session.deviceName}</span></button>`

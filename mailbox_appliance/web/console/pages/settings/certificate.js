@@ -7,10 +7,10 @@ import { Field, Form, useForm } from "../../ui/form.js";
 /** @param {{onClose: () => void, take: (body: object) => Promise<void>}} props */
 export function ImportCertificate({ onClose, take }) {
   const form = useForm({ certificate: "", privateKey: "" }, take);
-  return html`<${Dialog} title="Use a certificate of an authority" onClose=${onClose} wide>
-    <${Form} of=${form} action="Use this certificate" busy="Looking at it …" label="Certificate of an authority">
-      <${Pem} form=${form} name="certificate" label="Certificate with its chain" hint="PEM, the server’s own first: often called fullchain.pem." />
-      <${Pem} form=${form} name="privateKey" label="Private key" hint="PEM, without a passphrase: often called privkey.pem." />
+  return html`<${Dialog} title="Use a CA-issued certificate?" onClose=${onClose} wide>
+    <${Form} of=${form} action="Use certificate" busy="Checking…" label="CA-issued certificate">
+      <${Pem} form=${form} name="certificate" label="Certificate with its chain" hint="PEM with the server certificate first, often named fullchain.pem." />
+      <${Pem} form=${form} name="privateKey" label="Private key" hint="PEM without a passphrase, often named privkey.pem." />
     <//>
   <//>`;
 }
@@ -22,5 +22,5 @@ function Pem({ form, name, label, hint }) {
     if (file) form.set({ [name]: await file.text() });
   };
   return html`<${Field} of=${form} name=${name} label=${label} hint=${hint} rows=${4} />
-    <label>${label}, from a file<input type="file" onChange=${read} /></label>`;
+    <label>${label} from a file<input type="file" onChange=${read} /></label>`;
 }

@@ -16,7 +16,7 @@ import { ImportCertificate } from "./certificate.js";
 
 export function Https() {
   const loading = useLoad((signal) => ask("GET", "", undefined, signal), []);
-  return html`<${Loaded} of=${loading} what="how HTTPS is">${(/** @type {Offered} */ offered) => html`
+  return html`<${Loaded} of=${loading} what="the HTTPS settings">${(/** @type {Offered} */ offered) => html`
     <${Warnings} of=${offered.warnings} />
     <${Offer} offered=${offered} set=${loading.set} />
     <${Served} certificate=${offered.certificate} set=${loading.set} />`}<//>`;
@@ -39,17 +39,17 @@ function Offer({ offered, set }) {
     const now = await ask("PATCH", "", { enabled, port: number, host: host.trim() });
     set(now);
     form.set({ port: String(now.port), host: now.host });
-    done(now.enabled ? "HTTPS is offered." : "HTTPS is not offered any more.");
+    done(now.enabled ? "HTTPS is on." : "HTTPS is off.");
   });
   return html`<article>
-    <h2>Where it is offered</h2>
-    <p>Other computers need HTTPS to sign in and to administrate. <${Badge} kind=${url ? "good" : "plain"}>${url ? "It answers" : "It is off"}<//>
+    <h2>Remote access</h2>
+    <p>Other computers need HTTPS to sign in and to manage the appliance. <${Badge} kind=${url ? "good" : "plain"}>${url ? "On" : "Off"}<//>
       ${url && html` at <a href=${url} rel="noopener" target="_blank">${url}</a>`}</p>
     <${Form} of=${form} action="Save" label="HTTPS">
-      <${Check} of=${form} name="enabled" label="Offer HTTPS" isSwitch />
+      <${Check} of=${form} name="enabled" label="Enable HTTPS" isSwitch />
       <div class="columns">
-        <${Field} of=${form} name="port" label="Port" inputmode="numeric" hint="From 1 to 65535; 0 takes a free one." />
-        <${Field} of=${form} name="host" label="Address to listen at" hint="An IP address of this computer, or localhost. Empty: all of its addresses." />
+        <${Field} of=${form} name="port" label="Port" inputmode="numeric" hint="From 1 to 65535; 0 selects a free port." />
+        <${Field} of=${form} name="host" label="Listen address" hint="An IP address of this computer, or localhost. Leave empty for all addresses." />
       </div>
     <//>
   </article>`;
@@ -59,8 +59,8 @@ function Offer({ offered, set }) {
 async function mayTurnOff() {
   if (location.protocol !== "https:") return true;
   const text =
-    "You are here by HTTPS: this page will not reach the appliance any more, and only on its own computer can it be turned on again.";
-  return sure({ title: "Turn HTTPS off?", text, action: "Turn off", danger: true });
+    "You are connected over HTTPS. Turning it off disconnects you; you can turn it on again only on the appliance’s own machine.";
+  return sure({ title: "Turn off HTTPS?", text, action: "Turn off", danger: true });
 }
 
 /** @param {{certificate: Certificate | null, set: (offered: Offered) => void}} props */
@@ -69,20 +69,20 @@ function Served({ certificate, set }) {
   const replace = async (/** @type {string} */ method, /** @type {string} */ path, /** @type {object} */ body) => {
     set(await ask(method, path, body));
     setImporting(false);
-    done("Another certificate is used from now on.");
+    done("Certificate replaced.");
   };
   const rotate = async () => {
     const text =
-      "The appliance makes one itself, in place of the present one. Who pinned that has to sign in again with the new fingerprint.";
-    if (await sure({ title: "Make another certificate?", text, action: "Make another one", danger: true }))
+      "The appliance creates a new self-signed certificate. Clients that pinned the current one must sign in again with the new fingerprint.";
+    if (await sure({ title: "Replace the certificate?", text, action: "Replace certificate", danger: true }))
       await replace("POST", "/rotate", {}).catch(failed);
   };
   return html`<article>
     <h2>Certificate</h2>
-    ${certificate ? html`<${Shown} certificate=${certificate} />` : html`<p>One is made when HTTPS is first offered.</p>`}
+    ${certificate ? html`<${Shown} certificate=${certificate} />` : html`<p>The appliance creates a certificate when you first enable HTTPS.</p>`}
     <div class="actions">
-      <button type="button" class="secondary" onClick=${() => setImporting(true)}>Use a certificate of an authority</button>
-      <button type="button" class="secondary outline" onClick=${rotate}>Make another one</button>
+      <button type="button" class="secondary" onClick=${() => setImporting(true)}>Use a CA-issued certificate</button>
+      <button type="button" class="secondary outline" onClick=${rotate}>Create a new self-signed certificate</button>
     </div>
     ${
       isImporting &&
@@ -94,11 +94,11 @@ function Served({ certificate, set }) {
 /** @param {{certificate: Certificate}} props */
 function Shown({ certificate }) {
   const { selfSigned, trusted, names, notAfter, fingerprint } = certificate;
-  const issuer = `an authority that this computer ${trusted ? "trusts" : "does not know"}`;
+  const issuer = `A CA that this computer ${trusted ? "trusts" : "does not trust"}`;
   return html`<${Facts} of=${[
-    ["Made by", selfSigned ? "the appliance itself: clients compare its fingerprint" : issuer],
+    ["Issued by", selfSigned ? "The appliance (self-signed): clients compare its fingerprint" : issuer],
     ["Names", names.join(", ") || "none"],
-    ["Good until", `${words.longTime(notAfter)} (${words.ago(notAfter)})`],
+    ["Expires", `${words.longTime(notAfter)} (${words.ago(notAfter)})`],
   ]} />
     <${Snippet} label="Fingerprint" text=${fingerprint} />`;
 }

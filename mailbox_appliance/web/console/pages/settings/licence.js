@@ -11,10 +11,10 @@ import * as words from "../../words.js";
 
 /** @typedef {{plan: string, status: "none" | "valid" | "expired" | "unverified", issuedTo: string | null, expiresAt: string | null, maxMembers: number | null, maxAccounts: number | null}} License */
 const STATES = {
-  none: "No licence, and none needed",
+  none: "No license. None is required.",
   valid: "Valid",
-  expired: "Expired: nothing can be added",
-  unverified: "Could not be confirmed by its issuer",
+  expired: "Expired: no members or mailboxes can be added",
+  unverified: "Not confirmed by its issuer",
 };
 
 export function Licence() {
@@ -23,17 +23,17 @@ export function Licence() {
     const { data, warnings } = await api.ask("PUT", "/admin/license", { body: { token } });
     loading.set(data);
     form.reset();
-    done(warnings[0] ?? "The licence is installed.");
+    done(warnings[0] ?? "License installed.");
   });
-  return html`<${Loaded} of=${loading} what="the licence">${(/** @type {License} */ license) => html`<article>
-      <h2>In force</h2>
+  return html`<${Loaded} of=${loading} what="the license">${(/** @type {License} */ license) => html`<article>
+      <h2>Current license</h2>
       <${Facts} of=${termsOf(license)} />
-      ${license.status !== "none" && html`<div class="actions"><button type="button" class="secondary" onClick=${() => remove(loading.reload)}>Remove the licence</button></div>`}
+      ${license.status !== "none" && html`<div class="actions"><button type="button" class="secondary" onClick=${() => remove(loading.reload)}>Remove license</button></div>`}
     </article>`}<//>
     <article>
-      <h2>Install a licence</h2>
-      <${Form} of=${form} action="Install licence" label="Install a licence">
-        <${Field} of=${form} name="token" label="Licence token" rows=${4} hint="The text that its issuer gave you." />
+      <h2>Install a license</h2>
+      <${Form} of=${form} action="Install license" label="Install a license">
+        <${Field} of=${form} name="token" label="License token" rows=${4} hint="The text you received from the issuer." />
       <//>
     </article>`;
 }
@@ -42,10 +42,10 @@ export function Licence() {
 function termsOf({ status, plan, issuedTo, expiresAt, maxMembers, maxAccounts }) {
   const most = (/** @type {number | null} */ limit) => (limit === null ? "no limit" : words.number(limit));
   return [
-    ["State", STATES[status]],
+    ["Status", STATES[status]],
     ["Plan", plan],
     ["Issued to", issuedTo ?? "nobody"],
-    ["Good until", expiresAt ? words.longTime(expiresAt) : "for good"],
+    ["Expires", expiresAt ? words.longTime(expiresAt) : "never"],
     ["Members", most(maxMembers)],
     ["Mailboxes", most(maxAccounts)],
   ];
@@ -53,8 +53,8 @@ function termsOf({ status, plan, issuedTo, expiresAt, maxMembers, maxAccounts })
 
 /** @param {() => unknown} reload */
 async function remove(reload) {
-  const text = "The plan is “community” again. Keep the token if you may want it back.";
-  if (!(await sure({ title: "Remove the licence?", text, action: "Remove licence", danger: true }))) return;
+  const text = "The plan returns to “community”. Keep the token if you want to install it again.";
+  if (!(await sure({ title: "Remove the license?", text, action: "Remove license", danger: true }))) return;
   await api.remove("/admin/license").catch(failed);
   await reload();
 }

@@ -31,8 +31,8 @@ export function Running() {
     const [settings, values] = await Promise.all([described(signal), api.get("/admin/settings", {}, signal)]);
     return { settings, values };
   }, []);
-  return html`<p>A change counts at once. What the environment or the command line sets cannot be changed here; all other settings stand in
-      <code>config.toml</code>, and count from the next start on.</p>
+  return html`<p>Changes apply immediately. You cannot change settings here that an environment variable or command-line option sets.
+      All other settings are in <code>config.toml</code> and apply after a restart.</p>
     <${Loaded} of=${loading} what="the settings">${(
       /** @type {{settings: Setting[], values: Values}} */ { settings, values },
     ) => html`
@@ -65,23 +65,23 @@ function Group({ name, settings, values }) {
     form.set(shown());
     const undo = () => void change(before).catch(failed);
     done(
-      html`Saved. It counts from now on. <button type="button" class="secondary outline small" onClick=${undo}>Undo</button>`,
+      html`Saved. The change applies now. <button type="button" class="secondary outline small" onClick=${undo}>Undo</button>`,
     );
     for (const warning of warnings) warn(warning);
     void refresh();
   };
   const form = useForm(shown(), (typed) => change(changedBy(typed)));
   const goBack = async () => {
-    const text = `All of “${label}” is again as config.toml says.`;
-    if (await sure({ title: "Go back to config.toml?", text, action: "Go back" }))
+    const text = `All settings in “${label}” return to their values in config.toml.`;
+    if (await sure({ title: "Reset to config.toml?", text, action: "Reset" }))
       await change(Object.fromEntries(settings.map((one) => [one.name, null]))).catch(failed);
   };
   const isUnsaved = Object.keys(changedBy(form.values)).length > 0;
-  useEffect(() => (isUnsaved ? guard(() => "Settings are not saved. Leave the page?") : undefined), [isUnsaved]);
+  useEffect(() => (isUnsaved ? guard(() => "Your changes are not saved. Leave this page?") : undefined), [isUnsaved]);
   return html`<article>
     <h2>${label}</h2>
     <${Form} of=${form} action="Save" label=${label} more=${html`<button type="button" class="secondary outline"
-        aria-label=${`${label}: go back to config.toml`} onClick=${goBack}>Go back to config.toml</button>
+        aria-label=${`${label}: reset to config.toml`} onClick=${goBack}>Reset to config.toml</button>
         ${isUnsaved && html`<small role="status">Not saved yet</small>`}`}>
       <div class="columns">${settings.map((setting) => html`<${Entry} key=${setting.name} setting=${setting} form=${form} />`)}</div>
     <//>

@@ -20,11 +20,11 @@ export function Store() {
   ) => html`
       <${Warnings} of=${[...warnings, data.key.problem].filter(Boolean)} />
       <article>
-        <h2>What there is</h2>
+        <h2>Encrypted database</h2>
         <${Facts} of=${[
           ["Folder", data.path],
-          ["Size", `${words.size(data.sizeBytes)}, format ${data.format}; ${words.size(data.freeBytes)} of room left`],
-          ["Opens with", words.list(data.key.slots.map((/** @type {string} */ one) => SLOTS[one] ?? one))],
+          ["Size", `${words.size(data.sizeBytes)}, format ${data.format}; ${words.size(data.freeBytes)} free`],
+          ["Key protected by", words.list(data.key.slots.map((/** @type {string} */ one) => SLOTS[one] ?? one))],
           [
             "Newest backup",
             html`<a href=${to("/backups")}>${data.lastBackup ? words.ago(data.lastBackup.at) : "none yet"}</a>`,
@@ -41,10 +41,10 @@ function Look() {
     setFound(await api.post("/admin/store/check", { full }));
   });
   return html`<article>
-    <h2>Is it whole?</h2>
-    <p>Every page of it is read. Nothing is changed.</p>
-    <${Form} of=${form} action="Check the store" busy="Checking the store …" label="Check of the store">
-      <${Check} of=${form} name="full" label="Check all of it" hint="Also indexes, counts and the audit log; takes some times as long." />
+    <h2>Integrity check</h2>
+    <p>The appliance reads every page of the store. Nothing is changed.</p>
+    <${Form} of=${form} action="Check integrity" busy="Checking the store…" label="Integrity check">
+      <${Check} of=${form} name="full" label="Full check" hint="Also checks indexes, counts and the audit log. Takes several times as long." />
       ${form.isBusy && html`<${Working} label="Checking the store" />`}
       <div role="status">${found && html`<${Verdict} found=${found} />`}</div>
     <//>
@@ -54,9 +54,9 @@ function Look() {
 /** @param {{found: Checked}} props */
 function Verdict({ found }) {
   if (found.ok)
-    return html`<p><strong>The store is whole.</strong> <small class="muted">Looked at: ${found.checked.join(", ")}.</small></p>`;
+    return html`<p><strong>The store is intact.</strong> <small class="muted">Checked: ${found.checked.join(", ")}.</small></p>`;
   return html`<div class="problem">
-    <p><strong>Something is wrong with the store.</strong> Keep its files as they are, and <a href=${to("/backups")}>restore a backup</a>.</p>
+    <p><strong>The store is damaged.</strong> Do not change its files, and <a href=${to("/backups")}>restore a backup</a>.</p>
     <ul>${found.problems.map((one) => html`<li key=${one.message}>${one.message}</li>`)}</ul>
   </div>`;
 }

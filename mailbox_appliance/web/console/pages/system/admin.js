@@ -29,8 +29,8 @@ export function BackupAge() {
   return html`<${Card} title="Newest backup">
     <${Loaded} of=${loading} what="backups">${(/** @type {{items: any[]}} */ { items: [newest] }) =>
       newest
-        ? html`<p><${Time} at=${newest.createdAt} ago />, ${words.size(newest.sizeBytes)}${newest.verified && ", read back and checked"}</p>`
-        : html`<p>There is none yet.</p>`}<//>
+        ? html`<p><${Time} at=${newest.createdAt} ago />, ${words.size(newest.sizeBytes)}${newest.verified && ", verified"}</p>`
+        : html`<p>No backups yet.</p>`}<//>
     <p><a href=${to("/backups")}>Backups</a></p><//>`;
 }
 
@@ -43,8 +43,8 @@ export function Https() {
 
 /** @param {any} https */
 function certificate({ enabled, url, certificate }) {
-  if (!enabled) return html`<p>Off: people sign in on this computer only.</p>`;
+  if (!enabled) return html`<p>Off. You can sign in only on this computer.</p>`;
   const ends = certificate && new Date(certificate.notAfter).getTime() - Date.now();
-  return html`<p>${url ? `Answers at ${url}` : html`<span class="wrong">It is on, and does not answer.</span>`}</p>
-    ${certificate && html`<p class=${ends < SOON ? "wrong" : ""}>The certificate ${ends < 0 ? "ended" : "lasts until"} <${Time} at=${certificate.notAfter} />${certificate.selfSigned && ", self-signed"}</p>`}`;
+  return html`<p>${url ? `On at ${url}` : html`<span class="wrong">Enabled, but not responding.</span>`}</p>
+    ${certificate && html`<p class=${ends < SOON ? "wrong" : ""}>The certificate ${ends < 0 ? "expired" : "expires"} <${Time} at=${certificate.notAfter} />${certificate.selfSigned && ", self-signed"}</p>`}`;
 }

@@ -24,7 +24,7 @@ const SPANS = [
 /** @type {Part[]} */
 const OUTCOMES = [
   ["succeeded", "Sent", "bar-good"],
-  ["other", "On their way", "bar-busy"],
+  ["other", "In progress", "bar-busy"],
   ["uncertain", "Uncertain", "bar-doubt"],
   ["failed", "Not sent", "bar-bad"],
 ];
@@ -42,13 +42,13 @@ export function History() {
   }, [hours]);
   return html`<section aria-labelledby="history">
     <div class="title">
-      <h2 id="history">Lately</h2>
-      <div class="span"><${Choice} label="How far back" value=${hours} options=${SPANS} onChoose=${setHours} /></div>
+      <h2 id="history">Activity</h2>
+      <div class="span"><${Choice} label="Time range" value=${hours} options=${SPANS} onChoose=${setHours} /></div>
     </div>
-    <${Loaded} of=${loading} what="the last hours">
+    <${Loaded} of=${loading} what="the activity">
       ${(/** @type {any} */ { deliveries, arrived, stepSeconds }) => html`<div class="charts">
-        <${Chart} title="Deliveries" steps=${deliveries} seconds=${stepSeconds} parts=${OUTCOMES} none="Nothing was sent" />
-        <${Chart} title="Mail that came" steps=${arrived} seconds=${stepSeconds} parts=${MESSAGES} none="Nothing came" />
+        <${Chart} title="Deliveries" steps=${deliveries} seconds=${stepSeconds} parts=${OUTCOMES} none="No messages sent" />
+        <${Chart} title="Received" steps=${arrived} seconds=${stepSeconds} parts=${MESSAGES} none="No mail received" />
       </div>`}
     <//>
   </section>`;

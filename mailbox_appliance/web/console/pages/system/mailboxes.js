@@ -35,8 +35,8 @@ function Row({ account, isReached, progress }) {
       ${isReached ? html`<a href=${to(api.at`/mailboxes/${account.id}`)}>${account.email}</a>` : html`<span>${account.email}</span>`}
       ${progress && html`<small role="status">${progress}</small>`}
       ${account.error && html`<small class="wrong">${account.error.message}</small>`}
-      ${account.status === "reauth_required" && isReached && html`<small>Open it, and sign in again.</small>`}
+      ${account.status === "reauth_required" && isReached && html`<small>Open the mailbox and sign in again.</small>`}
     </div>
-    <span class="when"><${State} account=${account} /><small>In step <${Time} at=${account.lastSyncAt} ago none="not yet" /></small></span>
+    <span class="when"><${State} account=${account} /><small>Synced <${Time} at=${account.lastSyncAt} ago none="not yet" /></small></span>
   </li>`;
 }

@@ -38,10 +38,10 @@ export default function Page() {
   return html`
     <${Title}>System<//>
     <${Problem} error=${lost} again=${refresh} />
-    ${lost !== undefined && status && html`<p class="warning">What is below is of ${words.exactTime(status.asOf)}.</p>`}
+    ${lost !== undefined && status && html`<p class="warning">The information below is from ${words.exactTime(status.asOf)}.</p>`}
     ${
       status === null
-        ? lost === undefined && html`<${Busy} what="how the appliance is" />`
+        ? lost === undefined && html`<${Busy} what="the status" />`
         : html`<${Shown} status=${status} isAdmin=${isAdmin} isNow=${lost === undefined && status.asOf >= opened} />`
     }
     <${History} />`;
@@ -63,7 +63,7 @@ function Shown({ status, isAdmin, isNow }) {
         <p>${words.size(store.freeBytes)} free on its disk</p>
         ${progress && html`<${Progress} label=${`${progress.work}: ${progress.step}`} done=${progress.done} total=${progress.total} />`}
       <//>
-      <${Card} title="On their way">${QUEUE.map(
+      <${Card} title="In progress">${QUEUE.map(
         ([name, told]) =>
           html`<p><a href=${to("/deliveries", { status: name })}>${words.number(deliveries[name])} ${told}</a></p>`,
       )}<//>
@@ -79,8 +79,8 @@ function Attention({ status, isNow }) {
   const isWell = isNow && status.warnings.length === 0 && uncertain === 0 && lost === 0;
   return html`<div role="status">
     <${Warnings} of=${status.warnings} />
-    ${lost > 0 && html`<p class="warning">${words.count(lost, "mailbox is", "mailboxes are")} not in step: see below.</p>`}
-    ${uncertain > 0 && html`<p class="warning">Nobody knows whether ${words.count(uncertain, "message")} arrived. <a href=${to("/deliveries", { status: "uncertain" })}>Find out and decide</a></p>`}
-    ${isWell && html`<p class="all-well">All is well.</p>`}
+    ${lost > 0 && html`<p class="warning">${words.count(lost, "mailbox is", "mailboxes are")} not synced. See below.</p>`}
+    ${uncertain > 0 && html`<p class="warning">${words.count(uncertain, "message")} may not have been delivered. <a href=${to("/deliveries", { status: "uncertain" })}>Review and resolve</a></p>`}
+    ${isWell && html`<p class="all-well">No problems.</p>`}
   </div>`;
 }
