@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 ENVIRONMENT_PREFIX = "MAILBOX_APPLIANCE_"
 Value = str | int | bool | tuple[str, ...]
-_KINDS = {bool: "true or false", int: "a whole number", str: "a text", tuple: "a list of texts"}
+_KINDS = {bool: "true or false", int: "a whole number", str: "a string", tuple: "a list of strings"}
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_QUOTE = 100
 _BROADCAST = IPv4Address(0xFFFFFFFF)
@@ -48,91 +48,91 @@ class Option:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("server.host", "", "IP address of the HTTP listener; empty or localhost: 127.0.0.1 and ::1.", address=True),
-    Option("server.port", 8025, "Port of the HTTP listener; 0 picks a free one.", maximum=65535),
-    Option("server.allowed_hosts", (), "Names besides loopback that the HTTP listener answers to in Host and Origin."),
-    Option(
-        "server.public_url", "", "The address under which others reach the appliance, e.g. https://mail.example.org."
-    ),
-    Option("server.https", False, "Whether HTTPS is offered, to other computers too.", runtime=True),
-    Option("server.https_port", 8443, "Port of the HTTPS listener; 0 picks a free one.", maximum=65535, runtime=True),
+    Option("server.host", "", "IP address for HTTP; empty or localhost means 127.0.0.1 and ::1.", address=True),
+    Option("server.port", 8025, "Port for HTTP; 0 picks a free one.", maximum=65535),
+    Option("server.allowed_hosts", (), "Host names, besides loopback, accepted over HTTP in Host and Origin."),
+    Option("server.public_url", "", "URL at which other computers reach the appliance, e.g. https://mail.example.org."),
+    Option("server.https", False, "Whether HTTPS is on, which allows remote access.", runtime=True),
+    Option("server.https_port", 8443, "Port for HTTPS; 0 picks a free one.", maximum=65535, runtime=True),
     Option(
         "server.https_host",
         "",
-        "IP address of the HTTPS listener, or localhost; empty: all addresses of this computer.",
+        "IP address for HTTPS, or localhost; empty means all addresses.",
         runtime=True,
         address=True,
     ),
     Option(
         "server.hsts_days",
         365,
-        "Days for which browsers keep to HTTPS, once they saw a certificate that this computer trusts; 0: none.",
+        "Days for which browsers use only HTTPS (HSTS), if this computer trusts the certificate; 0 turns it off.",
         maximum=3650,
         runtime=True,
     ),
     Option(
         "server.trusted_proxies",
         (),
-        "Addresses or networks of proxies whose word counts on where a request comes from.",
+        "Addresses or networks of proxies whose forwarding headers are trusted.",
         networks=True,
     ),
     Option(
         "server.proxy_headers",
         "x-forwarded",
-        "Which header fields these proxies write: X-Forwarded-For and -Proto, or Forwarded (RFC 7239).",
+        "Headers that trusted proxies set: X-Forwarded-For and X-Forwarded-Proto, or Forwarded (RFC 7239).",
         choices=("x-forwarded", "forwarded"),
     ),
     Option(
         "metrics.allowed",
         (),
-        "Addresses or networks besides this computer that may read /metrics.",
+        "Addresses or networks, besides this computer, that can read /metrics.",
         runtime=True,
         networks=True,
     ),
-    Option("server.workers", 8, "Threads that answer requests.", minimum=2, maximum=64),
-    Option("server.waiting_workers", 4, "How many of them may wait for other servers.", minimum=1, maximum=63),
-    Option("server.connections_per_peer", 32, "Connections from one address.", minimum=1, maximum=10_000),
+    Option("server.workers", 8, "Threads that handle requests.", minimum=2, maximum=64),
+    Option("server.waiting_workers", 4, "How many of these threads can wait for other servers.", minimum=1, maximum=63),
+    Option("server.connections_per_peer", 32, "Connections per remote address.", minimum=1, maximum=10_000),
     Option("server.connections_per_local_peer", 256, "Connections from this computer.", minimum=1, maximum=10_000),
-    Option("server.request_timeout", 60, "Seconds a client may take to send a request.", minimum=1, maximum=3600),
-    Option("log.level", "info", "How much is logged.", choices=("debug", "info", "warning", "error"), runtime=True),
-    Option("log.requests", True, "Whether every request is logged, not only those that failed.", runtime=True),
-    Option("log.max_bytes", 10_000_000, "Size at which the log file is rotated.", minimum=10_000),
-    Option("log.keep", 5, "How many rotated log files are kept.", minimum=1, maximum=1000),
-    Option("remote.ca_file", "", "A file with the certificates of a private CA that mail servers use."),
+    Option("server.request_timeout", 60, "Seconds a client can take to send a request.", minimum=1, maximum=3600),
+    Option(
+        "log.level", "info", "Lowest level that is logged.", choices=("debug", "info", "warning", "error"), runtime=True
+    ),
+    Option("log.requests", True, "Whether every request is logged, or only failed ones.", runtime=True),
+    Option("log.max_bytes", 10_000_000, "Bytes at which the log file is rotated.", minimum=10_000),
+    Option("log.keep", 5, "Number of rotated log files to keep.", minimum=1, maximum=1000),
+    Option("remote.ca_file", "", "File with the certificates of a private CA that mail servers use."),
     Option(
         "remote.resolver",
         "",
-        "DNS server that is asked for a mailbox's servers, e.g. 192.0.2.53 or [2001:db8::53]:53; empty: the system's.",
+        "DNS server for finding mail servers, e.g. 192.0.2.53 or [2001:db8::53]:53; empty means the system's.",
         resolver=True,
     ),
     Option(
         "remote.autoconfig_directory",
         "https://autoconfig.thunderbird.net/v1.1/",
-        "Directory of mail providers (https) that is asked for a domain's servers; empty: none.",
+        "URL (https) of the provider directory for finding mail servers; empty means none.",
     ),
-    Option("remote.providers_file", "", "A file over the table of providers: other addresses, scopes, mail servers."),
-    Option("remote.timeout", 30, "Seconds to wait for a mail server's answer.", minimum=1, maximum=600, runtime=True),
+    Option("remote.providers_file", "", "File that overrides provider settings: URLs, scopes and mail servers."),
+    Option("remote.timeout", 30, "Seconds to wait for a mail server's reply.", minimum=1, maximum=600, runtime=True),
     Option(
         "sync.poll_interval",
         60,
-        "Seconds between looks at folders that are not watched.",
+        "Seconds between polls of folders that have no IDLE connection.",
         minimum=1,
         maximum=86_400,
         runtime=True,
     ),
-    Option("sync.cache_mib", 256, "MiB kept of attachments and sources that were fetched on request.", runtime=True),
-    Option("sync.workers", 6, "Threads that bring mail in, for all mailboxes together.", minimum=1, maximum=64),
+    Option("sync.cache_mib", 256, "MiB of cache for attachments and raw messages fetched on request.", runtime=True),
+    Option("sync.workers", 6, "Threads that fetch mail, for all mailboxes together.", minimum=1, maximum=64),
     Option(
         "sending.answer_within",
         25,
-        "Seconds that a send waits for its outcome before it answers.",
+        "Seconds that a send request waits for the outcome before it returns.",
         maximum=300,
         runtime=True,
     ),
     Option(
         "sending.dot_timeout",
         600,
-        "Seconds to wait for the reply to a message (RFC 5321 4.5.3.2.6).",
+        "Seconds to wait for the mail server's reply to a message (RFC 5321 4.5.3.2.6).",
         minimum=1,
         maximum=86_400,
         runtime=True,
@@ -140,45 +140,45 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sending.keep_connection",
         3,
-        "Seconds an SMTP connection is kept for the next message; 0: none.",
+        "Seconds an SMTP connection stays open for the next message; 0 closes it at once.",
         maximum=60,
         runtime=True,
     ),
     Option(
         "sending.credential_per_hour",
         0,
-        "Messages that one API key or session may hand in an hour; 0: no limit.",
+        "Messages that one API key or session can submit per hour; 0 means no limit.",
         runtime=True,
     ),
     Option(
         "sending.credential_per_day",
         0,
-        "Messages that one API key or session may hand in a day; 0: no limit.",
+        "Messages that one API key or session can submit per day; 0 means no limit.",
         runtime=True,
     ),
     Option(
         "sending.account_per_hour",
         0,
-        "Messages that may be handed in an hour for one mailbox, whoever does; 0: no limit.",
+        "Messages that can be submitted per hour for one mailbox in total; 0 means no limit.",
         runtime=True,
     ),
     Option(
         "sending.account_per_day",
         0,
-        "Messages that may be handed in a day for one mailbox, whoever does; 0: no limit.",
+        "Messages that can be submitted per day for one mailbox in total; 0 means no limit.",
         runtime=True,
     ),
     Option(
         "sending.hold_scheduled",
         False,
-        "Whether scheduled sends wait, as after a restore that could not know what has been sent since.",
+        "Whether scheduled messages are on hold, as after a restore that cannot know what was sent since.",
         runtime=True,
     ),
-    Option("backup.daily", True, "Whether a backup is made every day.", runtime=True),
+    Option("backup.daily", True, "Whether a backup is created every day.", runtime=True),
     Option(
         "backup.keep_daily",
         7,
-        "Days of which the newest daily backup is kept.",
+        "Number of days of which the newest daily backup is kept.",
         minimum=1,
         maximum=3660,
         runtime=True,
@@ -186,26 +186,26 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "backup.keep_weekly",
         4,
-        "Weeks of which the newest daily backup is kept.",
+        "Number of weeks of which the newest daily backup is kept.",
         maximum=520,
         runtime=True,
     ),
     Option(
         "store.low_space_mib",
         512,
-        "MiB of room on the store's disk below which it is told in the log and by /status; 0: never.",
+        "MiB of free disk space below which the log and /status warn; 0 turns the warning off.",
         runtime=True,
     ),
     Option(
         "store.keep_phases_days",
         90,
-        "Days for which the steps of deliveries that are over are kept; their outcome stays for ever.",
+        "Days for which the steps of finished deliveries are kept; outcomes are kept permanently.",
         minimum=1,
         maximum=3660,
         runtime=True,
     ),
-    Option("license.issuer_public_key", "", "The Ed25519 key of whoever issues licences: base64 of 32 bytes, or PEM."),
-    Option("license.verify_url", "", "Where licences are confirmed online every day (https); empty: nowhere."),
+    Option("license.issuer_public_key", "", "Ed25519 public key of the license issuer: base64 of 32 bytes, or PEM."),
+    Option("license.verify_url", "", "URL (https) for the daily online check of the license; empty means none."),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -218,22 +218,23 @@ def parse_flag(text: str) -> bool | None:
 def why_invalid(option: Option, value: object) -> str | None:
     """What is wrong with a value, as the end of a sentence about it: "is a whole number, not 'x'"; None: it fits."""
     if type(value) is not type(option.default):
-        return f"is {_KINDS[type(option.default)]}, not {_shortened(value)}"
+        return f"must be {_KINDS[type(option.default)]} (got {_shortened(value)})"
     if isinstance(value, int) and not isinstance(value, bool) and not option.minimum <= value <= option.maximum:
-        return f"lies between {option.minimum} and {option.maximum}, not {_shortened(value)}"
-    if isinstance(value, tuple) and not all(isinstance(part, str) for part in value):
-        return "is a list of texts"
+        return f"must be between {option.minimum} and {option.maximum} (got {_shortened(value)})"
+    if isinstance(value, tuple) and (wrong_kind := [part for part in value if not isinstance(part, str)]):
+        return f"must be a list of strings (got {_shortened(wrong_kind[0])} in it)"
     if option.networks and isinstance(value, tuple) and (wrong := [one for one in value if not _is_network(one)]):
-        return f"is a list of addresses and networks, such as 192.0.2.7 or 10.0.0.0/8, not {_shortened(wrong[0])}"
+        return f"must be a list of addresses and networks, such as 192.0.2.7 or 10.0.0.0/8 (got {_shortened(wrong[0])})"
     if option.address and isinstance(value, str) and not _is_address(value):
         return (
-            "is an IP address of this computer, such as 192.0.2.7 or 2001:db8::7, or localhost, "
-            f"not {_shortened(value)}; leave it empty for the default"
+            "must be localhost, empty, or an IP address of this computer such as 192.0.2.7 or 2001:db8::7 "
+            f"(got {_shortened(value)})"
         )
     if option.resolver and isinstance(value, str) and value and parse_host_and_port(value) is None:
-        return f"is an IP address, such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53, not {_shortened(value)}"
+        forms = "192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53"
+        return f"must be an IP address, such as {forms} (got {_shortened(value)})"
     if option.choices and value not in option.choices:
-        return f"is one of {', '.join(option.choices)}, not {_shortened(value)}"
+        return f"must be one of {', '.join(option.choices)} (got {_shortened(value)})"
     return None
 
 
@@ -416,10 +417,10 @@ def _read_file(file: Path) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for table, options in tables.items():
         if not isinstance(options, dict):
-            raise BadSetting(f"{file}: {table} stands outside a [table]")
+            raise BadSetting(f"{file}: {table} must be in a [table]")
         for key, value in options.items():
             if (name := f"{table}.{key}") not in BY_NAME:
-                raise BadSetting(f"{file}: there is no setting {name}")
+                raise BadSetting(f"{file}: unknown setting {name}")
             found[name] = _require_valid(BY_NAME[name], tuple(value) if isinstance(value, list) else value, str(file))
     return found
 
@@ -427,13 +428,13 @@ def _read_file(file: Path) -> dict[str, Value]:
 def _parse_value(option: Option, text: str, where: str) -> Value:
     if isinstance(option.default, bool):
         if (found := parse_flag(text)) is None:
-            raise BadSetting(f"{where}: {option.name} is true or false, not {text!r}")
+            raise BadSetting(f"{where}: {option.name} must be true or false (got {text!r})")
         return found
     if isinstance(option.default, int):
         try:
             number = int(text)
         except ValueError as error:
-            raise BadSetting(f"{where}: {option.name} is a whole number, not {text!r}") from error
+            raise BadSetting(f"{where}: {option.name} must be a whole number (got {text!r})") from error
         return _require_valid(option, number, where)
     if isinstance(option.default, tuple):
         return _require_valid(option, tuple(part.strip() for part in text.split(",") if part.strip()), where)

@@ -33,11 +33,11 @@ def resolve_backup_file(invocation: Invocation, name: str) -> Path:
     try:
         os.close(files.open_regular(file))
     except (FileNotFoundError, NotADirectoryError) as error:
-        hint = "`backup list` has the ids of backups, which begin with bak_, and the names of their files."
-        raise Failure("invalid_request", f"There is no file {shown}. {hint}", INPUT) from error
+        hint = "`backup list` shows the IDs of backups, which start with bak_, and their file names."
+        raise Failure("invalid_request", f"No file {shown} exists. {hint}", INPUT) from error
     except OSError as error:
         if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - never raise
-            raise Failure("not_a_backup", f"{shown} is no backup: it is not even a regular file.", INPUT) from error
+            raise Failure("not_a_backup", f"{shown} is not a backup: it is not a regular file.", INPUT) from error
         raise Failure("invalid_request", f"{shown} cannot be read: {error.strerror}.", INPUT) from error
     return file
 
@@ -46,10 +46,12 @@ def summary_sentence(answer: Any) -> str:
     """A summary as a sentence."""
     told = answer["data"]
     if not told["ok"]:
-        return "The files are as they were; no store opens with them.\n"
-    counts = ", ".join(_count_text(told[f"{noun}s"], noun) for noun in ("member", "account", "message"))
-    return f"It is whole, and holds {counts}.\n"
+        return "The files match the backup, but they are not a usable store.\n"
+    nouns = {"member": "members", "account": "mailboxes", "message": "messages"}
+    counts = ", ".join(_count_text(told[f"{noun}s"], noun, plural) for noun, plural in nouns.items())
+    return f"The backup is intact and holds {counts}.\n"
 
 
-def _count_text(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _count_text(count: int, noun: str, plural: str) -> str:
+    one = "mailbox" if noun == "account" else noun
+    return f"{count:,} {one if count == 1 else plural}"

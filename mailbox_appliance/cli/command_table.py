@@ -28,21 +28,23 @@ Given = dict[str, Any]
 DEFAULT_ALL, MAX_RESULTS = 1_000, 10_000
 LARGEST_PAGE = 100
 
-ACCOUNT = click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; needed when you reach more than one.")
+ACCOUNT = click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox; required if you have access to more than one.")
 #: The mailbox as an argument, for commands that are about the mailbox itself.
 MAILBOX = click.Argument(["mailbox"], metavar="[ID|EMAIL]", required=False)
 PAGES = (
-    click.Option(["--limit"], type=click.IntRange(1, LARGEST_PAGE), help="How many on a page (default 50)."),
-    click.Option(["--cursor"], metavar="CURSOR", help="Go on where a page ended: its nextCursor."),
+    click.Option(
+        ["--limit"], type=click.IntRange(1, LARGEST_PAGE), help=f"Items per page, up to {LARGEST_PAGE} (default 50)."
+    ),
+    click.Option(["--cursor"], metavar="CURSOR", help="Continue from this nextCursor of an earlier page."),
 )
 ALL_PAGES = (
     *PAGES,
-    click.Option(["--all", "all_pages"], is_flag=True, help=f"Follow the pages, up to {DEFAULT_ALL:,} results."),
+    click.Option(["--all", "all_pages"], is_flag=True, help=f"Fetch all pages, up to {DEFAULT_ALL:,} items."),
     click.Option(
         ["--max-results"],
         type=click.IntRange(1, MAX_RESULTS),
         metavar="N",
-        help=f"As --all, up to N (at most {MAX_RESULTS:,}).",
+        help=f"Fetch all pages, up to N items (at most {MAX_RESULTS:,}).",
     ),
 )
 _NOT_IN_QUERY = frozenset({"account", "mailbox", "all_pages", "max_results"})
@@ -100,7 +102,7 @@ def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient |
     body = row.body(invocation, given) if row.body else None
     headers = row.headers(given) if row.headers else {}
     if row.names_mailbox and wanted_mailbox(given) is None:
-        raise wrong_usage("Name the mailbox.", "option:--account")
+        raise wrong_usage("Missing mailbox. Name it as an argument or with --account.", "option:--account")
     client = client or invocation.client()
     template = row.everywhere.path if row.everywhere and wanted_mailbox(given) is None else row.call.path
     path = fill_path(template, _path_values(template, client, given))
@@ -136,11 +138,11 @@ def fill_path(path: str, values: Mapping[str, str]) -> str:
 
     for name, value in values.items():
         if value in ("", ".", ".."):
-            raise wrong_usage(f"{value!r} is no id.", f"path:{name}")
+            raise wrong_usage(f"{value!r} is not a valid ID.", f"path:{name}")
         try:
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
         except UnicodeEncodeError as error:
-            raise wrong_usage("An id is not valid UTF-8.", f"path:{name}") from error
+            raise wrong_usage("An ID is not valid UTF-8.", f"path:{name}") from error
     return path
 
 
@@ -233,10 +235,12 @@ def resolve_account(client: "ApiClient", wanted: str | None) -> str:
 def _ambiguous_account(accounts: list[Any], wanted: str | None, found: int) -> Failure:
     names = ", ".join(f"{one['id']} ({one['email']})" for one in accounts)
     if not accounts:
-        return Failure("not_found", "You reach no mailbox. Connect one with `mailbox-appliance accounts add`.", INPUT)
+        message = "You do not have access to a mailbox. Connect one with `mailbox-appliance accounts add`."
+        return Failure("not_found", message, INPUT)
     if wanted is not None and found == 0:
-        return Failure("not_found", f"You reach no mailbox {wanted}. There are: {names}.", INPUT)
-    return wrong_usage(f"Say which mailbox with --account ID: {names}.", "option:--account")
+        message = f"You do not have access to a mailbox {wanted}. Your mailboxes: {names}."
+        return Failure("not_found", message, INPUT)
+    return wrong_usage(f"More than one mailbox fits. Choose one with --account ID: {names}.", "option:--account")
 
 
 # --- The progress of long work on the store of a running appliance, for somebody who waits at a terminal ---

@@ -96,7 +96,7 @@ class Invocation:
             _require_reachable(instance)
             raise Failure(
                 "unauthenticated",
-                "You are not logged in. Log in with `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
+                "You are not signed in. Run `mailbox-appliance login`, or set MAILBOX_APPLIANCE_TOKEN.",
                 ACCESS,
             )
         return ApiClient(instance.url, token, instance.fingerprint)
@@ -124,7 +124,7 @@ def _expand_folder(named: str) -> "Path":
     try:
         return Path(named).expanduser().absolute()
     except RuntimeError as error:
-        raise wrong_usage(f"There is no home directory for the `~` in {named}.") from error
+        raise wrong_usage(f"The `~` in {named} cannot be resolved: this user has no home directory.") from error
 
 
 def _require_reachable(instance: "Instance") -> None:

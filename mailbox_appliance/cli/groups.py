@@ -2,7 +2,7 @@
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,8 +12,10 @@ from mailbox_appliance.cli.context import Invocation
 
 FORMATS = ("json", "table", "ndjson")
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-_EMPTY = "This must not be empty."
-_EPILOG = "Also takes --instance, --data-dir and --format; see `mailbox-appliance --help`."
+_EMPTY = "The value must not be empty."
+_EPILOG = "Global options: --instance, --data-dir, --format. See `mailbox-appliance --help`."
+#: The file in `commands/` that defines a command, and the command's summary.
+Entry = tuple[str, str]
 
 
 def _store_global_option(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -43,7 +45,29 @@ class _TextParam(click.types.StringParamType):
         return complete_value(param.metavar or "", incomplete)
 
 
-class _Command(click.Command):
+class _WithExample(click.Command):
+    """A command whose help shows an example."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example of this command, if it has one, above the inherited text."""
+        from mailbox_appliance.cli.examples import example_of  # loaded only when help is shown
+
+        if lines := example_of(command_words(ctx)):
+            with formatter.section("Example"):
+                formatter.write("".join(f"  {line}\n" for line in lines.splitlines()))
+        super().format_epilog(ctx, formatter)
+
+
+def command_words(context: click.Context) -> tuple[str, ...]:
+    """The words that name the command of a context, without the program's name: `emails`, `send`."""
+    words: list[str] = []
+    while context.parent is not None:
+        words.insert(0, context.info_name or "")
+        context = context.parent
+    return tuple(words)
+
+
+class _Command(_WithExample):
     """A command; if nothing else can follow, options are completed."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -51,7 +75,7 @@ class _Command(click.Command):
         return super().shell_complete(ctx, incomplete or "-") + complete_hidden_options(self, incomplete or "-")
 
 
-class _Group(click.Group):
+class _Group(_WithExample, click.Group):
     """A group of commands about one noun."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -66,9 +90,14 @@ class _Group(click.Group):
 def global_options(*, hidden: bool) -> list[click.Parameter]:
     """The options that every command and group takes; the last occurrence counts."""
     table: tuple[tuple[str, str, click.Choice[str] | None, str], ...] = (
-        ("--instance", "NAME|URL", None, "The appliance to speak to, as in `instances list`, or its address."),
-        ("--data-dir", "DIR", None, "The data directory of the appliance on this computer."),
-        ("--format", "FORMAT", click.Choice(FORMATS), "json (default), table, or ndjson: one item a line."),
+        ("--instance", "NAME|URL", None, "Appliance to use: a name from `instances list`, or a URL."),
+        ("--data-dir", "DIR", None, "Data directory of the appliance on this computer."),
+        (
+            "--format",
+            "FORMAT",
+            click.Choice(FORMATS),
+            "Output format: json (default), table, or ndjson (one item per line).",
+        ),
     )
     return [
         click.Option(
@@ -138,15 +167,21 @@ def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Grou
     )
 
 
-class Root(click.Group):
-    """The top of the tree. The table knows each command's help; its module is imported when it is used."""
+class Root(_WithExample, click.Group):
+    """The top of the tree. The table has each command's summary; a command's module is imported when it is used.
 
-    def __init__(self, entries: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+    `sections`: the listed commands by heading; without it the list has one heading.
+    """
+
+    def __init__(
+        self, entries: Mapping[str, Entry], sections: Mapping[str, Iterable[str]] | None = None, **settings: Any
+    ) -> None:
         super().__init__(params=global_options(hidden=False), context_settings=CONTEXT_SETTINGS, **settings)
         self._entries = entries
+        self._sections = sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names in the order of the table: the order in which a newcomer needs them."""
+        """Return the names in the order of the table."""
         return [name for name, (_, text) in self._entries.items() if text]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -168,8 +203,10 @@ class Root(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them, which the inherited one would do."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self._entries[name][1]) for name in self.list_commands(ctx)])
+        sections = self._sections or {"Commands": self.list_commands(ctx)}
+        for title, names in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self._entries[name][1]) for name in names])
 
 
 def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -191,8 +228,8 @@ def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
 # which names of instances contain. These scripts pass the line unchanged.
 
 
-_BASH = r"""# Completion of mailbox-appliance for bash. With bash-completion it belongs into
-# ~/.local/share/bash-completion/completions/mailbox-appliance, else into ~/.bashrc.
+_BASH = r"""# Completion of mailbox-appliance for bash. With bash-completion, save it as
+# ~/.local/share/bash-completion/completions/mailbox-appliance; otherwise add it to ~/.bashrc.
 _mailbox_appliance() {
     local kind value help
     COMPREPLY=()
@@ -211,7 +248,7 @@ complete -o nosort -F _mailbox_appliance mailbox-appliance
 """
 
 _ZSH = r"""#compdef mailbox-appliance
-# Completion of mailbox-appliance for zsh. It belongs into a directory of $fpath, as _mailbox-appliance.
+# Completion of mailbox-appliance for zsh. Save it as _mailbox-appliance in a directory of $fpath.
 _mailbox_appliance() {
     local kind value help program=${(Q)words[1]}
     local -a described
@@ -235,7 +272,7 @@ else
 fi
 """
 
-_FISH = r"""# Completion of mailbox-appliance for fish. It belongs into
+_FISH = r"""# Completion of mailbox-appliance for fish. Save it as
 # ~/.config/fish/completions/mailbox-appliance.fish.
 function __mailbox_appliance_complete
     set -lx _MAILBOX_APPLIANCE_COMPLETE fish_complete

@@ -27,7 +27,9 @@ _SPACES = " \t\n\r"
 _ONE_SPACE = tuple(_SPACES)
 _LONGEST_NUMBER = 1_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-INPUT_OPTION = click.Option(["--input", "input_"], metavar="FILE|-", help="The whole JSON body, from a file or stdin.")
+INPUT_OPTION = click.Option(
+    ["--input", "input_"], metavar="FILE|-", help="JSON request body from a file or stdin, instead of options."
+)
 
 
 def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
@@ -86,7 +88,7 @@ def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -
     if given["input_"] is None:
         return None
     if others := given_options(given, "input_", *beside):
-        raise wrong_usage(f"--input holds the whole body; it does not go with {', '.join(others)}.", _INPUT)
+        raise wrong_usage(f"--input is the whole body and cannot be combined with {', '.join(others)}.", _INPUT)
     return read_body(terminal, given["input_"])
 
 
@@ -101,7 +103,7 @@ def read_object(content: bytes, name: str) -> dict[str, Any]:
     """A JSON object given as a body. A Failure says what is wrong, and where."""
     value = decode_json(content, name)
     if not isinstance(value, dict):
-        raise wrong_usage(f"{_source_name(name)} is not a JSON object, {{...}}, as the API takes it.", _INPUT)
+        raise wrong_usage(f"{_source_name(name)} must be a JSON object, {{...}}.", _INPUT)
     return value
 
 
@@ -149,16 +151,16 @@ def _explain_decode_errors(name: str) -> Iterator[None]:
         raise _invalid_json(f"{_source_name(name)} is not valid UTF-8.") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise _invalid_json(f"{_source_name(name)} is no JSON: {error.msg}, {where}.") from error
+        raise _invalid_json(f"{_source_name(name)} is not valid JSON: {error.msg}, {where}.") from error
     except RecursionError as error:
         raise _invalid_json(f"{_source_name(name)} is nested too deeply.") from error
     except ValueError as error:
-        raise _invalid_json(f"{_source_name(name)} is no JSON: {error}.") from error
+        raise _invalid_json(f"{_source_name(name)} is not valid JSON: {error}.") from error
 
 
 def _parse_number(text: str) -> int:
     if len(text) > _LONGEST_NUMBER:
-        raise ValueError(f"a number in it has more than {_LONGEST_NUMBER} digits")
+        raise ValueError(f"a number has more than {_LONGEST_NUMBER} digits")
     return int(text)
 
 
@@ -167,13 +169,13 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{name!r} stands twice in an object")
+            raise ValueError(f"{name!r} occurs twice in an object")
         found[name] = value
     return found
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"it has no {name}")
+    raise ValueError(f"JSON has no {name}")
 
 
 def _invalid_json(message: str) -> Failure:
@@ -192,7 +194,7 @@ _DAY_AND_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
 _WITH_OFFSET = re.compile(_DAY_AND_TIME + r":[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})", re.IGNORECASE)
 _LOCAL = re.compile(_DAY_AND_TIME + r"(:[0-9]{2})?", re.IGNORECASE)
 #: The accepted forms, for the help of an option.
-MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an offset: the time of this computer"
+MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an offset, the local time of this computer"
 
 
 def parse_moment(text: str, option: str) -> str:
@@ -226,13 +228,13 @@ def _with_local_offset(written: str, option: str) -> str:
     # At the start and end of summer time both readings (PEP 495) differ.
     first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
     if first.utcoffset() != second.utcoffset():
-        message = f"The clock of this computer shows {written} twice or never: add the offset, such as +01:00."
+        message = f"Local clocks show {written} twice or never. Add an offset, such as +01:00."
         raise wrong_usage(message, f"option:{option}")
     return first.isoformat()
 
 
 def _invalid_moment(text: str, option: str) -> Failure:
-    return wrong_usage(f"{text!r} is no date-time. Give one in {MOMENT_FORMS}.", f"option:{option}")
+    return wrong_usage(f"{text!r} is not a valid date-time. Use {MOMENT_FORMS}.", f"option:{option}")
 
 
 # --- The messages of a command: named on the command line, or read from another command's list ---
@@ -261,9 +263,9 @@ def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None
     names nor a list, or both.
     """
     if file is None and not named:
-        raise wrong_usage("Name a message, or give a list with --input.", "argument:MESSAGE-ID...")
+        raise wrong_usage("Missing message IDs. Name them, or pass a list with --input.", "argument:MESSAGE-ID...")
     if file is not None and named:
-        raise wrong_usage("Name the messages, or give a list with --input, and not both.", _INPUT)
+        raise wrong_usage("Name the messages or pass a list with --input, not both.", _INPUT)
     found = (
         [ListedMessage(one) for one in named]
         if file is None
@@ -271,7 +273,7 @@ def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None
     )
     distinct = list({one.message_id: one for one in found}.values())
     if len(distinct) > MAX_MESSAGES:
-        raise wrong_usage(f"One command is about at most {MAX_MESSAGES:,} messages.", _INPUT)
+        raise wrong_usage(f"Too many messages: one command takes at most {MAX_MESSAGES:,}.", _INPUT)
     return distinct
 
 
@@ -308,7 +310,7 @@ def _messages_in(value: Any, account_id: str | None) -> list[ListedMessage]:
 
 
 def _no_message_failure() -> Failure:
-    return wrong_usage("The list has something in it that is no message: an id, or an object with one.", _INPUT)
+    return wrong_usage("The list must hold message IDs, or objects that have one.", _INPUT)
 
 
 # --- The member of a command, by ID or email ---
@@ -325,9 +327,9 @@ def resolve_member(client: "ApiClient", wanted: str) -> str:
     except Failure as failure:
         if failure.code != "permission_denied":
             raise
-        hint = f"Only administrators look members up by email: give the id of {wanted}, which `whoami` shows them."
+        hint = f"Only administrators can look up members by email. Ask {wanted} for their ID (`whoami` shows it)."
         raise Failure(failure.code, hint, ACCESS, details=failure.details, request_id=failure.request_id) from failure
     for one in members:
         if str(one["email"]).casefold() == wanted.casefold():
             return str(one["id"])
-    raise Failure("not_found", f"There is no member {wanted}.", INPUT)
+    raise Failure("not_found", f"No member has the email {wanted}.", INPUT)

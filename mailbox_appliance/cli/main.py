@@ -7,72 +7,69 @@ from collections.abc import Mapping, Sequence
 import click
 
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.groups import FORMATS, Root
+from mailbox_appliance.cli.groups import FORMATS, Entry, Root
 from mailbox_appliance.cli.man_page import help_epilog
 from mailbox_appliance.cli.terminal import Terminal
 from mailbox_appliance.client import errors
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.version import __version__
 
-#: Command or group -> the file in `commands/` that knows it, and its help (empty: not listed).
-ENTRIES: dict[str, tuple[str, str]] = {
-    "demo": ("run", "Try everything in one go, with a mail server and a mailbox of its own."),
-    "serve": ("run", "Run the appliance until it is told to stop."),
-    "setup": ("session", "Create the first administrator."),
-    "enroll": ("session", "Take up an invitation: choose a password, and log in."),
-    "login": ("session", "Log in to an appliance, here or at a URL."),
-    "logout": ("session", "End the log-in."),
-    "reset-password": ("session", "Choose a new password with the link of a reset, and log in."),
-    "password": ("members", "Change your password."),
-    "profile": ("members", "What others are told of you: update."),
-    "console": ("members", "Make a link that opens the console as you."),
-    "about": ("members", "Show what answers, and its version."),
-    "whoami": ("members", "Show who is logged in, and what they may do."),
-    "status": ("members", "Show how the appliance and its mailboxes are."),
-    "history": ("members", "Show how much was sent and how much came, over the last hours."),
-    "accounts": (
-        "accounts",
-        "Mailboxes: list, show, add, discover, rename, reconnect, access, remove, folders, map-folders, addresses.",
-    ),
-    "emails": (
-        "emails",
-        (
-            "Messages: list, search, get, send, preview, forward, delivery-status, timeline, deliveries, resolve, "
-            "read, unread, star, unstar, archive, trash, untrash, delete, move, label."
-        ),
-    ),
-    "labels": ("accounts", "Labels of messages: list."),
-    "attachments": ("emails", "Attachments: download, link."),
-    "drafts": ("sending", "Drafts: list, get, create, update, delete, send."),
-    "scheduled": ("sending", "What is sent later: list, cancel, release."),
-    "threads": ("emails", "Conversations: get."),
-    "sessions": ("members", "Log-ins of yours: list, show, revoke."),
-    "members": (
-        "members",
-        "Who may log in: list, show, add, update, suspend, activate, invite, reset-password, remove.",
-    ),
-    "audit": ("admin", "What was done, and whether the log of it is whole: list, verify."),
-    "backup": ("backup", "Backups of everything: create, list, verify, download, restore."),
-    "store": ("store", "The store as a whole: status, check, compact, migrate, rekey."),
-    "settings": ("admin", "Settings that may change while it runs: show, set, reset."),
-    "https": ("https", "HTTPS for other computers: status, enable, disable, fingerprint, import, rotate."),
-    "oauth-apps": ("admin", "OAuth applications for Google and Outlook: show, set, remove."),
-    "api-keys": ("api_keys", "Credentials for programs: list, create, update, revoke."),
-    "license": ("admin", "The licence, where one is needed: show, set, remove."),
-    "key": ("store", "What opens the store: show, add-passphrase, use-keyring, use-file."),
-    "instances": ("session", "Appliances that you logged in to: list, use, remove."),
-    "openapi": ("members", "Print the description of the API."),
-    "mcp": ("run", "Serve tools to an assistant, on standard input and output."),
-    "tray": ("run", "Show an icon beside the clock, with a menu."),
-    "autostart": ("run", "Start the icon beside the clock at login: enable, disable, status."),
-    "logs": ("admin", "Print the log of the appliance on this computer."),
-    "completion": ("run", "Print what makes bash, zsh or fish complete these commands."),
-    "man": ("run", "Print the manual page."),
-    "ask-keychain": ("session", ""),
-    "demo-servers": ("run", ""),
+#: Section of the list of commands -> command or group -> the file in `commands/` that defines it, and its summary.
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Mail": {
+        "accounts": ("accounts", "Manage mailboxes: connect, share, reconnect, remove."),
+        "emails": ("emails", "Manage messages: list, search, get, send, organize, delete."),
+        "threads": ("emails", "Manage conversations: get."),
+        "labels": ("accounts", "Manage labels: list."),
+        "attachments": ("emails", "Manage attachments: download, link."),
+    },
+    "Sending": {
+        "drafts": ("sending", "Manage drafts: list, get, create, update, delete, send."),
+        "scheduled": ("sending", "Manage scheduled messages: list, cancel, release."),
+    },
+    "People and keys": {
+        "login": ("session", "Sign in and store the token for later commands."),
+        "logout": ("session", "Sign out and delete the stored token."),
+        "enroll": ("session", "Accept an invitation: set a password and sign in."),
+        "reset-password": ("session", "Set a new password with a reset link and sign in."),
+        "password": ("members", "Change your password and end your other sessions."),
+        "whoami": ("members", "Show the signed-in member and their permissions."),
+        "profile": ("members", "Manage your profile: update."),
+        "console": ("members", "Create a link that opens the console as you."),
+        "sessions": ("members", "Manage sessions: list, show, revoke."),
+        "api-keys": ("api_keys", "Manage API keys for programs and AI agents."),
+        "members": ("members", "Manage members: add, invite, update, suspend, remove."),
+        "audit": ("admin", "Manage the audit log: list, verify."),
+        "instances": ("session", "Manage the appliances you signed in to: list, use, remove."),
+    },
+    "Appliance": {
+        "demo": ("run", "Try the appliance with its own mail server and sample mail."),
+        "serve": ("run", "Run the appliance until it is stopped."),
+        "setup": ("session", "Create the first administrator and sign in."),
+        "status": ("members", "Show the status of the appliance and its mailboxes."),
+        "history": ("members", "Show how many messages were sent and received over time."),
+        "about": ("members", "Show the server's name and version."),
+        "backup": ("backup", "Manage backups: create, list, verify, download, restore."),
+        "store": ("store", "Manage the store: status, check, compact, migrate, rekey."),
+        "key": ("store", "Manage the encryption key of the store."),
+        "settings": ("admin", "Manage settings of the running appliance: show, set, reset."),
+        "https": ("https", "Manage HTTPS for remote access: enable, import, rotate."),
+        "oauth-apps": ("admin", "Manage OAuth apps for Google and Microsoft mailboxes."),
+        "license": ("admin", "Manage the license: show, set, remove."),
+        "logs": ("admin", "Print the log of the appliance on this computer."),
+        "mcp": ("run", "Serve MCP tools to an AI agent on standard input and output."),
+        "tray": ("run", "Show a tray icon with a menu."),
+        "autostart": ("run", "Manage starting the tray icon at login: enable, disable, status."),
+        "openapi": ("members", "Print the OpenAPI document of the API."),
+        "completion": ("run", "Print a completion script for bash, zsh or fish."),
+        "man": ("run", "Print the manual page."),
+    },
 }
+#: Commands that the program itself runs; help does not list them.
+_INTERNAL: dict[str, Entry] = {"ask-keychain": ("session", ""), "demo-servers": ("run", "")}
+ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()} | _INTERNAL
 
-_HELP = "Your mailboxes in one encrypted file on your own machine, for people, scripts and assistants."
+_HELP = "Self-hosted email API for scripts, apps and AI agents."
 #: The variable by which shells ask for completions; the word before the `_` is the shell.
 COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
@@ -91,10 +88,10 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
     except BrokenPipeError:
         return _end_on_closed_output(terminal is None)
     except (KeyboardInterrupt, click.Abort):
-        told = "Interrupted. What was asked for may have been done all the same: look before you repeat the command."
+        told = "Interrupted. The command may have taken effect anyway: check before you repeat it."
         return _report(Failure("interrupted", told, errors.INTERRUPTED), invocation)
     except click.exceptions.NoArgsIsHelpError as shown:
-        return _report(errors.wrong_usage("Name a command."), invocation, shown.format_message() + "\n\n")
+        return _report(errors.wrong_usage("Missing command."), invocation, shown.format_message() + "\n\n")
     except click.ClickException as error:
         return _report(_failure_from_usage(error), invocation)
     except Exception as error:  # noqa: BLE001 - whatever it is, it becomes an error object and an exit code
@@ -105,7 +102,7 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
 
 def root() -> Root:
     """The whole tree of commands."""
-    top = Root(ENTRIES, name="mailbox-appliance", help=_HELP, epilog=help_epilog(), no_args_is_help=True)
+    top = Root(ENTRIES, SECTIONS, name="mailbox-appliance", help=_HELP, epilog=help_epilog(), no_args_is_help=True)
     top.params.append(_version_option())
     return top
 
@@ -152,7 +149,7 @@ def _failure_from_usage(error: click.ClickException) -> Failure:
         path = f"option:{error.option_name}" if isinstance(error, click.NoSuchOption) else None
     if isinstance(error, click.UsageError) and _takes_secret(error) and "unexpected extra argument" in error.message:
         # It may be the secret: it would go on to logs.
-        told = "There is an argument too many. A secret is asked for, or read from stdin; it is never an argument."
+        told = "Too many arguments. Secrets come from a prompt, stdin or the environment, never from an argument."
         return errors.wrong_usage(told, path)
     return errors.wrong_usage(error.format_message(), path)
 
@@ -176,7 +173,7 @@ def _failure_from_exception(error: Exception) -> Failure:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = f" in {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""  # noqa: PTH119
-    return Failure("internal_error", f"This is a fault of ours: {type(error).__name__}{place}.", errors.INTERNAL)
+    return Failure("internal_error", f"Internal error: {type(error).__name__}{place}.", errors.INTERNAL)
 
 
 def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:

@@ -14,59 +14,62 @@ from mailbox_appliance.version import __version__
 
 
 DESCRIPTION = """
-The appliance keeps the mail of a team's mailboxes in one encrypted file and lets people, scripts and assistants use
-them. `serve` runs it; the other commands ask the one that runs, which they find through the data directory or, after
-`login URL`, at its address.
+The appliance connects the mailboxes of a person or team, keeps their mail in one encrypted store and gives people,
+scripts and AI agents scoped access to it. `serve` runs the appliance. Most other commands talk to the running one,
+which they find through the data directory or, after `login URL`, at that URL.
 
-Output is the API's JSON on stdout; errors are JSON on stderr (plain text with `--format table`). With
-`--format ndjson`, warnings and the nextCursor of a list that goes on are lines of JSON on stderr. Secrets come from a
+Output is the API's JSON on stdout. Errors are JSON on stderr, or plain text with `--format table`. With
+`--format ndjson`, warnings and the nextCursor of a list with more pages are JSON lines on stderr. Secrets come from a
 prompt, from the standard input or from the environment, never from an argument.
 """
 #: Names without their prefix, with a value if only one counts -> their purpose.
 VARIABLES: tuple[tuple[str, str], ...] = (
-    ("INSTANCE, DATA_DIR", "stand for the options"),
-    ("TOKEN", "a session or an API key, instead of a log-in"),
-    ("PASSWORD", "instead of the prompt of login, setup, enroll, reset-password and password"),
-    ("NEW_PASSWORD", "instead of the prompt of password for the new one"),
-    ("LINK", "instead of the prompt of enroll and reset-password"),
-    ("MAILBOX_PASSWORD", "instead of the prompt of accounts add and reconnect"),
-    ("CLIENT_SECRET", "instead of the prompt of oauth-apps set"),
-    ("LICENSE_TOKEN", "instead of the prompt of license set"),
-    ("PASSPHRASE", "of a backup, and of the key of the store"),
-    ("NEW_PASSPHRASE", "instead of the prompt of key add-passphrase"),
-    ("KEY_FILE", "a key file that is kept elsewhere"),
-    ("CONFIG_DIR", "where log-ins are remembered"),
-    ("KEYCHAIN=off", "keeps tokens in a 0600 file there"),
-    ("KEYCHAIN_SECONDS", "how long to wait for the keychain (30)"),
+    ("INSTANCE, DATA_DIR", "same as --instance, --data-dir"),
+    ("TOKEN", "token of a session or API key to use"),
+    ("PASSWORD", "password for login, setup, enroll, reset-password and password"),
+    ("NEW_PASSWORD", "new password for password"),
+    ("LINK", "link for enroll and reset-password"),
+    ("MAILBOX_PASSWORD", "mailbox password for accounts add and accounts reconnect"),
+    ("CLIENT_SECRET", "client secret for oauth-apps set"),
+    ("LICENSE_TOKEN", "license token for license set"),
+    ("PASSPHRASE", "passphrase of a backup or of the store's key"),
+    ("NEW_PASSPHRASE", "new passphrase for key add-passphrase"),
+    ("KEY_FILE", "path of a key file outside the data directory"),
+    ("CONFIG_DIR", "directory for known appliances and tokens"),
+    ("KEYCHAIN=off", "store tokens in a file (mode 0600) there, not in the keychain"),
+    ("KEYCHAIN_SECONDS", "seconds to wait for the keychain (default 30)"),
 )
 EXIT_CODES: tuple[tuple[int, str], ...] = (
-    (0, "done, queued or sending"),
-    (1, "the rest"),
-    (2, "wrong input"),
-    (3, "uncertain or partial"),
-    (4, "access"),
-    (5, "network or mail server, a failed delivery"),
+    (0, "success; the message was sent, queued or is being sent"),
+    (1, "any other error"),
+    (2, "invalid input"),
+    (3, "uncertain or partial result"),
+    (4, "authentication, permission or encryption key"),
+    (5, "network or mail server error, or a failed delivery"),
 )
 #: File -> contents. DATA_DIR and CONFIG_DIR: those of the environment, or of the options.
 FILES: tuple[tuple[str, str], ...] = (
-    ("~/.local/share/mailbox-appliance", "DATA_DIR, where nothing else is said: everything the appliance keeps."),
-    ("DATA_DIR/mailbox.db", "The store: one encrypted file."),
-    ("DATA_DIR/encryption.key", "What opens the store. Keep a copy of it elsewhere: without it nobody can."),
-    ("DATA_DIR/config.toml", "Settings of serve, where they differ from the defaults."),
-    ("DATA_DIR/backups/", "Backups, made daily and by backup create."),
-    ("DATA_DIR/logs/", "What serve does, without addresses and mail."),
-    ("DATA_DIR/tls/", "The certificate of HTTPS and its key."),
-    ("DATA_DIR/run.json", "Which process owns the directory, and where it answers."),
-    ("DATA_DIR/setup-code", "The code for the first administrator, until setup has used it."),
-    ("~/.config/mailbox-appliance", "CONFIG_DIR, where nothing else is said: what the commands remember of this user."),
-    ("CONFIG_DIR/instances.json", "The appliances that were logged in to, and the fingerprints of their certificates."),
-    ("CONFIG_DIR/tokens.json", "Tokens of log-ins, where there is no keychain."),
+    ("~/.local/share/mailbox-appliance", "The default DATA_DIR: all data of the appliance."),
+    ("DATA_DIR/mailbox.db", "The store (the encrypted database)."),
+    (
+        "DATA_DIR/encryption.key",
+        "The key file of the store. Keep a copy elsewhere: without it the store cannot be opened.",
+    ),
+    ("DATA_DIR/config.toml", "Settings that differ from the defaults."),
+    ("DATA_DIR/backups/", "Backups, created daily and by `backup create`."),
+    ("DATA_DIR/logs/", "Logs of `serve`, without email addresses and mail."),
+    ("DATA_DIR/tls/", "The HTTPS certificate and its key."),
+    ("DATA_DIR/run.json", "The running process and its address."),
+    ("DATA_DIR/setup-code", "The setup code for the first administrator, until `setup` has used it."),
+    ("~/.config/mailbox-appliance", "The default CONFIG_DIR: what the commands store for this user."),
+    ("CONFIG_DIR/instances.json", "Known appliances and the fingerprints of their certificates."),
+    ("CONFIG_DIR/tokens.json", "Session tokens, if there is no keychain."),
 )
 #: Task -> the command lines for it.
 EXAMPLES: tuple[tuple[str, str], ...] = (
-    ("Try everything, without a mailbox of your own:", "mailbox-appliance demo"),
+    ("Try the appliance with sample mail:", "mailbox-appliance demo"),
     (
-        "Run an appliance and become its administrator, in another terminal:",
+        "Run an appliance, then create its administrator in another terminal:",
         """mailbox-appliance serve
 mailbox-appliance setup --name Ada --email ada@example.org""",
     ),
@@ -75,14 +78,14 @@ mailbox-appliance setup --name Ada --email ada@example.org""",
         """mailbox-appliance accounts add --email ada@example.org \\
     --imap-host imap.example.org --smtp-host smtp.example.org""",
     ),
-    ("Find unread mail, as a table:", "mailbox-appliance emails search invoice is:unread --format table"),
+    ("Find unread mail and print it as a table:", "mailbox-appliance emails search invoice is:unread --format table"),
     (
-        "Send a file, at most once however often this is repeated:",
+        "Send a file, at most once even if you repeat the command:",
         """mailbox-appliance emails send --idempotency-key report-42 --to bob@example.net \\
     --subject Report --text-file - --attach report.pdf <letter.txt""",
     ),
     (
-        "Speak to an appliance on another computer:",
+        "Sign in to an appliance on another computer:",
         """mailbox-appliance login https://mail.example.org:8443 \\
     --email ada@example.org --fingerprint sha256:...""",
     ),
@@ -96,8 +99,8 @@ def help_epilog() -> str:
     codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
     return (
         "Output is the API's JSON on stdout; errors are JSON on stderr (plain text with --format table). "
-        "With --format ndjson, warnings and the nextCursor of a list that goes on are lines of JSON on stderr.\n\n"
-        f"\b\nEnvironment: {ENVIRONMENT_PREFIX}...\n{variables}\n\b\nExit codes:\n{codes}"
+        "With --format ndjson, warnings and the nextCursor of a list with more pages are JSON lines on stderr.\n\n"
+        f"\b\nEnvironment variables ({ENVIRONMENT_PREFIX}...):\n{variables}\n\b\nExit codes:\n{codes}"
     )
 
 
@@ -109,7 +112,7 @@ _ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "
 _CODE = re.compile(r"`([^`]+)`")
 #: Columns of the source, so that its lines can be compared.
 _WIDTH = 78
-_SEE_ALSO = "The guide, and the pages on operating, monitoring and threats, lie in docs/ of the source."
+_SEE_ALSO = "The documentation is in docs/ of the source."
 
 
 def render_man_page(root: Root) -> str:

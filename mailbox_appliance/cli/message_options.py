@@ -30,30 +30,28 @@ _BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
 
 #: The options of a message, for a send and for a draft.
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="A recipient, a@b or 'Name <a@b>' (repeatable)."),
-    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="A recipient of a copy (repeatable)."),
-    click.Option(
-        ["--bcc"], multiple=True, metavar="ADDRESS", help="A recipient whom the others do not see (repeatable)."
-    ),
-    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
-    click.Option(["--subject"], metavar="TEXT", help="The subject."),
-    click.Option(["--text"], metavar="TEXT", help="The text."),
-    click.Option(["--text-file"], metavar="FILE|-", help="The text, from a file or stdin."),
-    click.Option(["--html-file"], metavar="FILE|-", help="The text as HTML, from a file or stdin."),
-    click.Option(["--attach"], multiple=True, metavar="FILE", help="A file to attach (repeatable)."),
-    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="The message to answer."),
-    click.Option(["--reply-all"], is_flag=True, help="Answer everybody who got it."),
+    click.Option(["--to"], multiple=True, metavar="ADDRESS", help="Recipient, a@b or 'Name <a@b>' (repeatable)."),
+    click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="Cc recipient (repeatable)."),
+    click.Option(["--bcc"], multiple=True, metavar="ADDRESS", help="Bcc recipient (repeatable)."),
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="Sender (default: the mailbox's own address)."),
+    click.Option(["--subject"], metavar="TEXT", help="Subject."),
+    click.Option(["--text"], metavar="TEXT", help="Plain text of the message."),
+    click.Option(["--text-file"], metavar="FILE|-", help="Plain text from a file or stdin."),
+    click.Option(["--html-file"], metavar="FILE|-", help="HTML version from a file or stdin."),
+    click.Option(["--attach"], multiple=True, metavar="FILE", help="File to attach (repeatable)."),
+    click.Option(["--reply-to"], metavar="MESSAGE-ID", help="Message to reply to."),
+    click.Option(["--reply-all"], is_flag=True, help="Reply to everyone who received that message."),
 )
 SEND_AT = click.Option(
-    ["--send-at"], metavar="TIME", help=f"Send it at this time, at most 366 days ahead: {inputs.MOMENT_FORMS}."
+    ["--send-at"], metavar="TIME", help=f"Time to send, at most 366 days ahead: {inputs.MOMENT_FORMS}."
 )
 #: Recipients, the text above a forward, and attachments.
 FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
     *MESSAGE_OPTIONS[:2],
-    click.Option(["--from", "from_"], metavar="ADDRESS", help="The sender (default: the mailbox)."),
-    click.Option(["--comment"], metavar="TEXT", help="A text above the forwarded message."),
-    click.Option(["--comment-file"], metavar="FILE|-", help="The text above it, from a file or stdin."),
-    click.Option(["--no-attachments"], is_flag=True, help="Leave out its attachments, but for pictures in the text."),
+    click.Option(["--from", "from_"], metavar="ADDRESS", help="Sender (default: the mailbox's own address)."),
+    click.Option(["--comment"], metavar="TEXT", help="Text above the forwarded message."),
+    click.Option(["--comment-file"], metavar="FILE|-", help="Text above it, from a file or stdin."),
+    click.Option(["--no-attachments"], is_flag=True, help="Omit its attachments, except images in the text."),
 )
 
 
@@ -66,8 +64,8 @@ def parse_address(text: str, option: str = "--to") -> dict[str, str]:
     name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
     if _MORE_NAMED.search(_QUOTED.sub("", name)) or _MORE_PLAIN.search(_QUOTED.sub("", email)):
         raise wrong_usage(
-            f"{option} takes one address, a@b or 'Name <a@b>': repeat the option for each of them. A name with @, < or"
-            " > in it stands in quotation marks: '\"Name @ work\" <a@b>'.",
+            f"{option} takes one address, a@b or 'Name <a@b>'. Repeat the option for more. Put a name with @, < or >"
+            " in quotation marks: '\"Name @ work\" <a@b>'.",
             f"option:{option}",
         )
     if quoted := _QUOTED.fullmatch(name):
@@ -109,7 +107,7 @@ def forward_body(terminal: "Terminal", given: Given) -> Any:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
     if not given["to"]:
-        raise wrong_usage("Say who it goes to.", "option:--to")
+        raise wrong_usage("Missing recipient: add --to ADDRESS.", "option:--to")
     comment = _text_or_file(terminal, given, "comment")
     no_files = False if given["no_attachments"] else None
     return _without_none(
@@ -125,12 +123,13 @@ def forward_body(terminal: "Terminal", given: Given) -> Any:
 def _require_alone(given: Given, name: str, *also: str) -> None:
     if others := given_options(given, name, *also, *_BESIDE_THE_BODY):
         option = f"--{name.rstrip('_')}"
-        raise wrong_usage(f"{option} holds the message; it does not go with {', '.join(others)}.", f"option:{option}")
+        message = f"{option} is the whole message and cannot be combined with {', '.join(others)}."
+        raise wrong_usage(message, f"option:{option}")
 
 
 def _read_inline_files(terminal: "Terminal", given: Given) -> dict[str, Any]:
     if given["reply_all"] and given["reply_to"] is None:
-        raise wrong_usage("--reply-all needs --reply-to MESSAGE-ID.", "option:--reply-all")
+        raise wrong_usage("--reply-all requires --reply-to MESSAGE-ID.", "option:--reply-all")
     message = {
         "from": _parse_sender(given),
         **_parse_recipients(given, "to", "cc", "bcc"),
@@ -151,9 +150,7 @@ def _send_at(given: Given) -> str | None:
 
 def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
     if given["text_file"] == "-" == given["html_file"]:
-        raise wrong_usage(
-            "Only one of --text-file and --html-file can come from the standard input.", "option:--html-file"
-        )
+        raise wrong_usage("Only one of --text-file and --html-file can read the standard input.", "option:--html-file")
     text = _text_or_file(terminal, given, "text")
     html = read_text(terminal, given["html_file"]) if given["html_file"] is not None else None
     return _without_none({"text": text, "html": html})
@@ -166,7 +163,7 @@ def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
     if file is None:
         return text
     if text is not None:
-        raise wrong_usage(f"--{name} and --{name}-file exclude each other.", f"option:--{name}-file")
+        raise wrong_usage(f"--{name} and --{name}-file cannot be combined.", f"option:--{name}-file")
     return read_text(terminal, file)
 
 
@@ -179,7 +176,7 @@ def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
     left, found = LARGEST_ATTACHMENTS, []
     for name in names:
         if name == "-":
-            told = "--attach takes files; the standard input is for --text-file, --html-file and --input."
+            told = "--attach takes files. Only --text-file, --html-file and --input can read the standard input."
             raise wrong_usage(told, "option:--attach")
         content = read_file(Path(name), left)
         left -= len(content)
@@ -198,7 +195,7 @@ def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def _attachments_too_large() -> Failure:
-    return too_large_failure("What is attached", LARGEST_ATTACHMENTS)
+    return too_large_failure("The size of all attachments", LARGEST_ATTACHMENTS)
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

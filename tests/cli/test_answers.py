@@ -47,7 +47,7 @@ PROBLEMS: list[tuple[Exception, str, int]] = [
     (errors.Unavailable(reason="it is down"),                   "provider_unavailable", 5),
     (errors.Throttled(),                                        "too_many_attempts", 5),
     (errors.HttpsRequired(),                                    "https_required", 4),
-    (BadSetting("server.port lies between 0 and 65535"),        "invalid_request", 2),
+    (BadSetting("server.port must be between 0 and 65535"),     "invalid_request", 2),
 ]
 # fmt: on
 

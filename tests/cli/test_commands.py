@@ -366,8 +366,6 @@ def test_every_command_can_be_reached_and_has_help() -> None:
         assert found.help
         if isinstance(found, click.Group):
             assert all(one.help for one in found.commands.values())
-            listed = ENTRIES[name][1].partition(": ")[2].rstrip(".").split(", ")
-            assert listed == list(found.commands), "the help of the group names its commands"
 
 
 def calls() -> list[Call]:

@@ -47,7 +47,7 @@ def test_settings_are_changed_refused_and_taken_back(walking: Walker) -> None:
     group.get_by_label("Days of which the newest").fill("0")
     group.get_by_role("button", name="Save").click()
     expect(group.get_by_label("Days of which the newest")).to_be_focused()
-    expect(group.get_by_text("backup.keep_daily lies between 1 and 3660, not 0.")).to_be_visible()
+    expect(group.get_by_text("backup.keep_daily must be between 1 and 3660 (got 0).")).to_be_visible()
     group.get_by_label("Days of which the newest").fill("9")
     group.get_by_role("switch", name="Whether a backup is made every day").uncheck()
     group.get_by_role("button", name="Save").click()

@@ -83,7 +83,7 @@ def test_the_general_way_to_settings_does_the_same(ada: CheckedClient) -> None:
 def test_where_one_cannot_listen_is_no_host(ada: CheckedClient, host: str) -> None:
     refused = ada.ask("PATCH", PATH, {"enabled": True, "host": host, "port": 0})
     assert refused.refusal == (400, "invalid_request")
-    assert "is an IP address of this computer" in refused.message
+    assert "an IP address of this computer" in refused.message
     assert ada.appliance.store.stored_settings.get_all() == {}
 
 

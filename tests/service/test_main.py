@@ -279,7 +279,7 @@ def test_a_second_process(tmp_path: Path) -> None:
         ("[server]\nprot = 1\n", "server.prot"),
         ("[server\n", "config.toml"),
         ("[server]\nport = 70000\n", "65535"),
-        ("[server]\nhost = 'no such name'\n", "server.host is an IP address"),
+        ("[server]\nhost = 'no such name'\n", "server.host must be localhost, empty, or an IP address"),
         (
             "[remote]\nca_file = '/nowhere/ca.pem'\n",
             "/nowhere/ca.pem, the file of the setting remote.ca_file, cannot be read",

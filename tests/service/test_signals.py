@@ -463,7 +463,7 @@ def test_configuration_and_log_files_are_taken_up_anew(tmp_path: Path) -> None:
         hung_up(appliance, 2)
         assert _days(appliance) == 3
         [line] = [line for line in log_of(appliance) if line["level"] == "error"]
-        assert "backup.keep_daily is a whole number" in line["why"]
+        assert "backup.keep_daily must be a whole number" in line["why"]
         config.unlink()
         _rotate_log(appliance)
         assert _days(appliance) == 7

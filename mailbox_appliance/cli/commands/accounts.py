@@ -41,14 +41,21 @@ if TYPE_CHECKING:
 ACCESS = Row(
     "access",
     Call("PUT", "/accounts/{accountId}/access"),
-    "Say who besides you reaches a mailbox of yours.\n\n"
-    "What is not named stays. Administrators can take access to any mailbox away, and give none.",
+    "Share a mailbox or change who has access.\n\n"
+    "Members who are not named keep or lack access as before. Administrators can remove access to any mailbox, but"
+    " cannot grant it.",
     (
         ACCOUNT,
         MAILBOX,
-        click.Option(["--share-with-all/--not-with-all"], default=None, help="Every member, whoever joins later, too."),
-        click.Option(["--grant"], multiple=True, metavar="ID|EMAIL", help="A member who reaches it (repeatable)."),
-        click.Option(["--revoke"], multiple=True, metavar="ID|EMAIL", help="One who no longer does (repeatable)."),
+        click.Option(
+            ["--share-with-all/--not-with-all"],
+            default=None,
+            help="Share with all members, including future ones, or stop.",
+        ),
+        click.Option(["--grant"], multiple=True, metavar="ID|EMAIL", help="Member to give access to (repeatable)."),
+        click.Option(
+            ["--revoke"], multiple=True, metavar="ID|EMAIL", help="Member to remove access from (repeatable)."
+        ),
         INPUT_OPTION,
     ),
 )
@@ -64,11 +71,11 @@ def access_command() -> click.Command:
 
 def _change_access(invocation: Invocation, **given: Any) -> int:
     if given["input_"] is not None and given["share_with_all"] is not None:
-        raise wrong_usage("--input holds the whole body; it does not go with --share-with-all.", "option:--input")
+        raise wrong_usage("--input is the whole body and cannot be combined with --share-with-all.", "option:--input")
     if given["share_with_all"] is None and not given_options(given, "account", "mailbox", "share_with_all"):
-        raise wrong_usage("Say what is to change, such as --grant ID.", "option:--grant")
+        raise wrong_usage("Nothing to change: add an option such as --grant ID.", "option:--grant")
     if twice := set(given["grant"]) & set(given["revoke"]):
-        raise wrong_usage(f"{min(twice)} is both given access and deprived of it.", "option:--revoke")
+        raise wrong_usage(f"{min(twice)} is in both --grant and --revoke.", "option:--revoke")
     # A list given whole replaces the present one; it is read before any request.
     body: Any = read_whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
     client = invocation.client()
@@ -120,7 +127,7 @@ def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
 ADDRESSES = Row(
     "addresses",
     Call("GET", "/accounts/{accountId}/sender-addresses"),
-    "List the addresses that mail of a mailbox may be from.\n\nIts own is used where `--from` is not given.",
+    "List the sender addresses of a mailbox.\n\nWithout `--from`, mail is sent from the mailbox's own address.",
     (ACCOUNT, MAILBOX),
     columns=("email", "name", "isDefault"),
 )
@@ -146,8 +153,8 @@ def _discovery_text(found: Any) -> str:
         for line in _candidate_lines(number, way, found["email"])
     ]
     said = [f"  {one['source']}: {one['outcome']}" for one in found["sources"]]
-    nothing = "Nothing was found. The provider tells its servers, mostly under “IMAP”."
-    lines = [*(ways or [nothing, ""]), "What each source said:", *said]
+    nothing = "No servers were found. Look for “IMAP” in the provider's help pages."
+    lines = [*(ways or [nothing, ""]), "Result of each source:", *said]
     return "".join(f"{output.plain_text(line)}\n" for line in lines)
 
 
@@ -187,13 +194,13 @@ def _connect_command(way: Any, email: str) -> Iterator[str]:
 DISCOVER = Row(
     "discover",
     Call("POST", "/accounts/discover"),
-    "Find the servers of a mailbox from its address.\n\n"
-    "Asked are a table of large providers, and else DNS, the domain's web server, and a directory of providers. No mail"
-    " server is connected to and nothing is stored; the first way is the likeliest.",
+    "Find the mail servers for an email address.\n\n"
+    "The appliance checks its list of large providers first, then DNS, the domain's web server and a provider"
+    " directory. It connects to no mail server and stores nothing. The most likely servers come first.",
     (click.Argument(["email"], metavar="ADDRESS"),),
     view=_discovery_text,
     body=_discovery_body,
-    waiting_for="Asking DNS and the provider…",
+    waiting_for="Searching for mail servers…",
 )
 
 
@@ -203,20 +210,26 @@ DISCOVER = Row(
 PROVIDERS = ("google", "outlook")
 _SIGN_IN_WAYS = (
     click.Option(
-        ["--paste"], is_flag=True, help="Open no browser: paste the address where a browser ended, on any computer."
+        ["--paste"], is_flag=True, help="Sign in with a browser on any computer, then paste the address where it ended."
     ),
-    click.Option(["--device"], is_flag=True, help="Type a code on any device; outlook only."),
+    click.Option(["--device"], is_flag=True, help="Sign in by typing a code on any device (outlook only)."),
 )
 SIGN_IN_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(
-        ["--provider"], metavar="|".join(PROVIDERS), help="Sign in at Google or Microsoft: no servers, no password."
+        ["--provider"],
+        metavar="|".join(PROVIDERS),
+        help="Sign in at Google or Microsoft, without server options and password.",
     ),
     *_SIGN_IN_WAYS,
-    click.Option(["--begin"], is_flag=True, help="Only begin: print the address to open; for scripts."),
-    click.Option(["--finish"], is_flag=True, help="End it: the address of where the browser ended comes from stdin."),
+    click.Option(["--begin"], is_flag=True, help="Start the sign-in and print the address to open; for scripts."),
+    click.Option(
+        ["--finish"], is_flag=True, help="Finish the sign-in with the address where the browser ended, from stdin."
+    ),
 )
 SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--sign-in"], is_flag=True, help="Google and Microsoft: sign in again, though it works."),
+    click.Option(
+        ["--sign-in"], is_flag=True, help="Sign in again even if the connection works (Google and Microsoft only)."
+    ),
     *_SIGN_IN_WAYS,
 )
 GET_ACCOUNT = Call("GET", "/accounts/{accountId}")
@@ -230,7 +243,7 @@ def refuse_sign_in_options(given: Given) -> None:
     """Raises Failure for options of a sign-in without a provider."""
     for name in ("paste", "device", "begin", "finish"):
         if given.get(name):
-            raise wrong_usage(f"--{name} goes with --provider.", f"option:--{name}")
+            raise wrong_usage(f"--{name} requires --provider.", f"option:--{name}")
 
 
 def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
@@ -269,7 +282,7 @@ def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
     if account["provider"] in PROVIDERS and (is_asked or account["status"] == "reauth_required"):
         return account
     if is_asked:
-        raise wrong_usage("This mailbox is logged in to with a password: use --new-password.", "option:--sign-in")
+        raise wrong_usage("This mailbox uses a password: change it with --new-password.", "option:--sign-in")
     return None
 
 
@@ -283,17 +296,17 @@ def sign_in_again(invocation: Invocation, given: Given, account: Any) -> int:
 
 def _sign_in_way(given: Given, provider: str) -> SignInWay:
     if provider not in PROVIDERS:
-        raise wrong_usage(f"There is no provider {provider}; it is google or outlook.", "option:--provider")
+        raise wrong_usage(f"--provider must be google or outlook (got {provider}).", "option:--provider")
     if given["paste"] and given["device"]:
-        raise wrong_usage("--paste and --device do not go together.", "option:--device")
+        raise wrong_usage("--paste and --device cannot be combined.", "option:--device")
     if given["device"] and provider != "outlook":
-        raise wrong_usage("Google gives no access to mail by a code; use --paste.", "option:--device")
+        raise wrong_usage("Google does not support --device for mail. Use --paste.", "option:--device")
     return "paste" if given["paste"] else "code" if given["device"] else "browser"
 
 
 def _refuse_beside(given: Given, option: str, fitting: tuple[str, ...]) -> None:
     if others := given_options(given, *fitting):
-        raise wrong_usage(f"{option} and {others[0]} do not go together.", f"option:{others[0]}")
+        raise wrong_usage(f"{option} and {others[0]} cannot be combined.", f"option:{others[0]}")
 
 
 # --- The other commands of `accounts` ---
@@ -305,38 +318,39 @@ PORTS = {"imap": {"tls": 993, "starttls": 143, "none": 143}, "smtp": {"tls": 465
 
 
 _NO_SERVERS = (
-    "Missing option '--imap-host'. `mailbox-appliance accounts discover {email}` finds the servers; mailboxes of Google"
-    " and Microsoft are connected with --provider google or --provider outlook."
+    "Missing option '--imap-host'. Find the servers with `mailbox-appliance accounts discover {email}`. For Google and"
+    " Microsoft use --provider google or --provider outlook."
 )
 _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 
 
 def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
     """The options of a server; the texts say what holds without an option."""
-    host = click.Option([f"--{kind}-host"], metavar="HOST", help=f"The {kind.upper()} server.")
-    number = click.IntRange(1, 65535)
+    name, number = kind.upper(), click.IntRange(1, 65535)
     return (
-        host,
-        click.Option([f"--{kind}-port"], type=number, metavar="PORT", help=f"Its port{port}."),
-        click.Option([f"--{kind}-security"], type=click.Choice(SECURITY), help=f"How it is protected{security}."),
-        click.Option([f"--{kind}-username"], metavar="NAME", help=f"The name to log in with{username}."),
+        click.Option([f"--{kind}-host"], metavar="HOST", help=f"Host name of the {name} server."),
+        click.Option([f"--{kind}-port"], type=number, metavar="PORT", help=f"Port of the {name} server{port}."),
+        click.Option([f"--{kind}-security"], type=click.Choice(SECURITY), help=f"Security of {name}{security}."),
+        click.Option([f"--{kind}-username"], metavar="NAME", help=f"User name for {name}{username}."),
     )
 
 
 PASSWORD_OPTIONS = (
     click.Option(
-        ["--password-stdin"], is_flag=True, help="Read the password, for IMAP and SMTP, from the first line of stdin."
+        ["--password-stdin"], is_flag=True, help="Read the password for IMAP and SMTP from the first line of stdin."
     ),
-    click.Option(["--smtp-password-stdin"], is_flag=True, help="Read another one for SMTP from the next line."),
+    click.Option(
+        ["--smtp-password-stdin"], is_flag=True, help="Read a separate SMTP password from the next line of stdin."
+    ),
 )
 ADD_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--email"], metavar="ADDRESS", help="The address of the mailbox."),
-    click.Option(["--display-name"], metavar="NAME", help="What the mailbox is called."),
+    click.Option(["--email"], metavar="ADDRESS", help="Email address of the mailbox."),
+    click.Option(["--display-name"], metavar="NAME", help="Display name of the mailbox."),
     *SIGN_IN_OPTIONS,
-    *_server_options("imap", " (usual for the security)", " (default tls)", " (default: the address)"),
-    *_server_options("smtp", " (usual for the security)", " (default tls)", " (default: the IMAP name)"),
+    *_server_options("imap", " (default: 993, or 143 without tls)", " (default tls)", " (default: the address)"),
+    *_server_options("smtp", " (default: 465, or 587 without tls)", " (default tls)", " (default: the IMAP name)"),
     *PASSWORD_OPTIONS,
-    click.Option(["--owner"], metavar="ID|EMAIL", help="The member who is to own it; for administrators."),
+    click.Option(["--owner"], metavar="ID|EMAIL", help="Member who will own the mailbox. Administrators only."),
     INPUT_OPTION,
 )
 RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
@@ -344,7 +358,7 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
     MAILBOX,
     *_server_options("imap", "", "", ""),
     *_server_options("smtp", "", "", ""),
-    click.Option(["--new-password"], is_flag=True, help="Ask for a new password, for IMAP and SMTP."),
+    click.Option(["--new-password"], is_flag=True, help="Prompt for a new password for IMAP and SMTP."),
     *PASSWORD_OPTIONS,
     *SIGN_IN_AGAIN_OPTIONS,
     INPUT_OPTION,
@@ -409,9 +423,9 @@ ROLES = ("sent", "drafts", "trash", "archive", "spam")
 MAP_OPTIONS: tuple[click.Parameter, ...] = (
     ACCOUNT,
     MAILBOX,
-    *(click.Option([f"--{role}"], metavar="PATH|ID", help=f"Its {role} folder.") for role in ROLES),
+    *(click.Option([f"--{role}"], metavar="PATH|ID", help=f"Folder for {role}.") for role in ROLES),
     click.Option(
-        ["--clear"], multiple=True, type=click.Choice(ROLES), help="Leave this one to the server again (repeatable)."
+        ["--clear"], multiple=True, type=click.Choice(ROLES), help="Role to leave to the server again (repeatable)."
     ),
     INPUT_OPTION,
 )
@@ -423,9 +437,9 @@ def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
         return whole
     named = {role: given[role] for role in ROLES if given[role] is not None}
     if twice := named.keys() & set(given["clear"]):
-        raise wrong_usage(f"{min(twice)} is both given and cleared.", "option:--clear")
+        raise wrong_usage(f"--{min(twice)} and --clear {min(twice)} cannot be combined.", "option:--clear")
     if not named and not given["clear"]:
-        raise wrong_usage("Name a folder, such as --sent PATH, or --clear a role.")
+        raise wrong_usage("Nothing to change: name a folder, such as --sent PATH, or --clear a role.")
     return {**named, **dict.fromkeys(given["clear"])}
 
 
@@ -435,20 +449,21 @@ def _name_body(_invocation: Invocation, given: Given) -> Any:
 
 
 _COLUMNS = ("id", "email", "displayName", "provider", "status", "lastSyncAt")
-_EVERYBODY = click.Option(["--everybody"], is_flag=True, help="Whoever owns them; for administrators.")
-LIST = Row("list", Call("GET", "/accounts"), "List the mailboxes that you reach.", (_EVERYBODY,), _COLUMNS)
+_EVERYBODY = click.Option(["--everybody"], is_flag=True, help="Mailboxes of all members. Administrators only.")
+LIST = Row("list", Call("GET", "/accounts"), "List the mailboxes you have access to.", (_EVERYBODY,), _COLUMNS)
 LIST_ALL = Row("list", Call("GET", "/admin/accounts"), "", columns=("id", "ownerMemberId", *_COLUMNS[1:]))
 SHOW = Row("show", Call("GET", "/accounts/{accountId}"), "Show a mailbox.", (ACCOUNT, MAILBOX))
 ADD = Row(
     "add",
     Call("POST", "/accounts"),
-    "Connect a mailbox: by the provider's own sign-in with --provider, or by its IMAP and SMTP servers.\n\n"
-    "Both servers are logged in to before anything is stored. With --provider a browser opens on this computer; without"
-    " a desktop, and with --paste, you open the page elsewhere and paste the address where it ended.",
+    "Connect a mailbox by IMAP and SMTP, or with --provider.\n\n"
+    "The appliance signs in to both servers before it stores anything. `accounts discover` finds the servers.\n\n"
+    "With --provider you sign in at Google or Microsoft in a browser on this computer. With --paste, or without a"
+    " desktop, open the page on any computer and paste the address where it ended.",
     ADD_OPTIONS,
     body=connection_body,
     timeout=180.0,
-    waiting_for="Logging in to both servers…",
+    waiting_for="Signing in to both servers…",
 )
 ADD_FOR = Row(
     "add", Call("POST", "/admin/accounts"), "", body=member_connection_body, timeout=180.0, waiting_for=ADD.waiting_for
@@ -456,10 +471,10 @@ ADD_FOR = Row(
 RECONNECT = Row(
     "reconnect",
     Call("POST", "/accounts/{accountId}/reconnect"),
-    "Change how a mailbox's servers are reached, or try the present logins again.\n\n"
-    "What is not given stays. Both servers are logged in to before anything is stored; the mailbox is followed anew"
-    " at once, and what waited for the login is sent. A mailbox of Google or Microsoft that needs a new sign-in gets it"
-    " as with `accounts add --provider`.",
+    "Change a mailbox's connection, or try the current one again.\n\n"
+    "Settings that are not given stay as they are. The appliance signs in to both servers before it stores anything,"
+    " then syncs again at once and sends messages that waited for the sign-in. A Google or Microsoft mailbox that needs"
+    " a new sign-in gets one as with `accounts add --provider`.",
     RECONNECT_OPTIONS,
     body=reconnection_body,
     timeout=180.0,
@@ -468,22 +483,20 @@ RECONNECT = Row(
 RENAME = Row(
     "rename",
     Call("PATCH", "/accounts/{accountId}"),
-    "Change what a mailbox is called.",
+    "Change the display name of a mailbox.",
     (
         ACCOUNT,
         MAILBOX,
-        click.Option(
-            ["--display-name"], required=True, metavar="NAME", help="What it is called from now on; '' takes that away."
-        ),
+        click.Option(["--display-name"], required=True, metavar="NAME", help="New display name; '' removes it."),
     ),
     body=_name_body,
 )
 REMOVE = Row(
     "remove",
     Call("DELETE", "/accounts/{accountId}"),
-    "Disconnect a mailbox and forget what was stored of it.\n\n"
-    "It must be named, by --account or as argument, even where you reach only one.",
-    (click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; always needed here."), MAILBOX),
+    "Disconnect a mailbox and delete its stored data.\n\n"
+    "The mail stays on its server. Name the mailbox, even if you have access to only one.",
+    (click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox; always required here."), MAILBOX),
     names_mailbox=True,
 )
 FOLDERS = Row(
@@ -496,10 +509,10 @@ FOLDERS = Row(
 MAP_FOLDERS = Row(
     "map-folders",
     Call("PATCH", "/accounts/{accountId}/imap/folders"),
-    "Say which folders are for sent mail, drafts, trash, archive and spam.\n\nThose that are not named stay.",
+    "Map folders to sent, drafts, trash, archive and spam.\n\nRoles that are not named stay as they are.",
     MAP_OPTIONS,
     body=folder_mapping_body,
-    waiting_for="Asking the mail server…",
+    waiting_for="Contacting the mail server…",
 )
 
 
@@ -520,7 +533,7 @@ def _reconnect_account(invocation: Invocation, **given: Any) -> int:
 
 accounts = group(
     "accounts",
-    "Mailboxes.",
+    "Manage mailboxes: connect, share, reconnect, remove.",
     [
         command("list", _list_accounts, LIST.help, LIST.parameters),
         SHOW.command(),
@@ -544,9 +557,9 @@ LABEL_ROWS = (
     Row(
         "list",
         Call("GET", "/accounts/{accountId}/labels"),
-        "List the labels that messages of a mailbox have.",
+        "List the labels of a mailbox's messages.",
         (ACCOUNT,),
         columns=("id", "name"),
     ),
 )
-labels = group("labels", "Labels of messages.", [row.command() for row in LABEL_ROWS])
+labels = group("labels", "Manage labels: list.", [row.command() for row in LABEL_ROWS])

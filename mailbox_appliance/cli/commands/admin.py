@@ -33,9 +33,9 @@ _AUDIT_COLUMNS = (
 def _audit_verdict(answer: Any) -> str:
     broken = answer["data"]["firstBroken"]
     if broken is None:
-        return f"All {answer['data']['count']:,} rows are as they were written.\n"
+        return f"The audit log is intact: {answer['data']['count']:,} rows.\n"
     row = f"Row {broken['number']}" + (f" ({broken['id']})" if broken["id"] else "")
-    return f"{row} of the audit log is not as it was written: {broken['reason']}.\n"
+    return f"The audit log is not intact. {row} differs from what was written: {broken['reason']}.\n"
 
 
 def _audit_exit_code(answer: Any) -> int:
@@ -45,12 +45,12 @@ def _audit_exit_code(answer: Any) -> int:
 LIST_EVENTS = Row(
     "list",
     Call("GET", "/admin/audit-events"),
-    "List what was done, the newest first.",
+    "List audit events, newest first.\n\nAdministrators only, except with --mine.",
     (
-        click.Option(["--mine"], is_flag=True, help="What concerns you; everybody may ask for that."),
-        click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="What this member did, or was done to them."),
-        click.Option(["--action"], metavar="NAME", help="An action, or all of its kind: session, session.create."),
-        click.Option(["--outcome"], type=click.Choice(("success", "failure", "denied")), help="Only what ended so."),
+        click.Option(["--mine"], is_flag=True, help="Events that concern you; every member can list these."),
+        click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="Events by or about this member."),
+        click.Option(["--action"], metavar="NAME", help="Action or kind of action, such as session.create or session."),
+        click.Option(["--outcome"], type=click.Choice(("success", "failure", "denied")), help="Outcome of the events."),
         *ALL_PAGES,
     ),
     _AUDIT_COLUMNS,
@@ -59,19 +59,20 @@ LIST_OWN_EVENTS = Row("list", Call("GET", "/me/audit-events"), "", columns=_AUDI
 VERIFY_AUDIT = Row(
     "verify",
     Call("GET", "/admin/audit-events/verify"),
-    "Look whether any row was changed, dropped, added or moved.\n\nThe first such row is named, and the exit code is 1."
-    " Where no appliance runs, the files of the data directory are looked at.",
+    "Verify that no audit row was changed, removed, added or moved.\n\nOtherwise the command names the first such row"
+    " and exits with 1. If no appliance is running, it reads the files in the data directory.",
     remark=_audit_verdict,
     exit_code=_audit_exit_code,
     timeout=600.0,
-    waiting_for="Looking at every row…",
+    waiting_for="Checking every row…",
 )
 
 
 def _list_events(invocation: Invocation, mine: bool, **given: Any) -> int:
     filters = [name for name in ("member_id", "action", "outcome") if given[name] is not None]
     if mine and filters:
-        raise wrong_usage("--mine goes with no filter.", f"option:--{filters[0].removesuffix('_id')}")
+        option = f"--{filters[0].removesuffix('_id')}"
+        raise wrong_usage(f"--mine cannot be combined with {option}.", f"option:{option}")
     if given["member_id"] is not None:
         given["member_id"] = resolve_member(invocation.client(), given["member_id"])
     return execute(LIST_OWN_EVENTS if mine else LIST_EVENTS, invocation, given)
@@ -93,7 +94,7 @@ def _is_running(invocation: Invocation) -> bool:
 
 audit = group(
     "audit",
-    "The audit log.",
+    "Manage the audit log: list, verify.",
     [
         command("list", _list_events, LIST_EVENTS.help, LIST_EVENTS.parameters),
         command("verify", _verify_audit, VERIFY_AUDIT.help),
@@ -105,29 +106,31 @@ audit = group(
 
 
 TOKEN_VARIABLE = "MAILBOX_APPLIANCE_LICENSE_TOKEN"  # noqa: S105 - a name
-TOKEN_STDIN = click.Option(["--token-stdin"], is_flag=True, help="Read the token from the first line of stdin.")
+TOKEN_STDIN = click.Option(["--token-stdin"], is_flag=True, help="Read the license token from the first line of stdin.")
 
 
 def license_body(invocation: Invocation, given: Given) -> Any:
     """The body of PUT /admin/license."""
-    read = invocation.terminal.secret("Licence token", TOKEN_VARIABLE, from_stdin=given["token_stdin"], what="token")
+    read = invocation.terminal.secret("License token", TOKEN_VARIABLE, from_stdin=given["token_stdin"], what="token")
     return {"token": read}
 
 
 LICENSE_ROWS = (
-    Row("show", Call("GET", "/admin/license"), "Show how the appliance is licensed."),
+    Row("show", Call("GET", "/admin/license"), "Show the license and its limits."),
     Row(
         "set",
         Call("PUT", "/admin/license"),
-        f"Install a licence.\n\nIts token is asked for, or read from stdin or {TOKEN_VARIABLE}.",
+        f"Install a license.\n\nThe token comes from a prompt, stdin or {TOKEN_VARIABLE}.",
         (TOKEN_STDIN,),
         body=license_body,
         timeout=180.0,
-        waiting_for="Asking the issuer…",
+        waiting_for="Contacting the issuer…",
     ),
-    Row("remove", Call("DELETE", "/admin/license"), "Remove the licence; there are no limits then."),
+    Row("remove", Call("DELETE", "/admin/license"), "Remove the license and its limits."),
 )
-license = group("license", "The licence.", [row.command() for row in LICENSE_ROWS])  # noqa: A001 - the command's name
+license = group(  # noqa: A001 - the command's name
+    "license", "Manage the license: show, set, remove.", [row.command() for row in LICENSE_ROWS]
+)
 
 
 # --- OAuth applications, by which members connect Google and Outlook mailboxes ---
@@ -139,11 +142,13 @@ _METAVAR = "|".join(_PROVIDERS)
 PROVIDER = click.Argument(["provider"], metavar=_METAVAR)
 OAUTH_APP_OPTIONS: tuple[click.Parameter, ...] = (
     PROVIDER,
-    click.Option(["--client-id"], metavar="ID", help="The id that the provider gave the application."),
+    click.Option(["--client-id"], metavar="ID", help="Client ID that the provider assigned to the app."),
     click.Option(["--client-secret-stdin"], is_flag=True, help="Read the client secret from the first line of stdin."),
-    click.Option(["--keep-client-secret"], is_flag=True, help="Keep the saved one, where the id stays the same."),
-    click.Option(["--public-client"], is_flag=True, help="It keeps no secret; a saved one of Google stays."),
-    click.Option(["--tenant-id"], metavar="ID", help="Outlook only: the tenant that members belong to."),
+    click.Option(["--keep-client-secret"], is_flag=True, help="Keep the saved client secret; the client ID must stay."),
+    click.Option(
+        ["--public-client"], is_flag=True, help="Register a public client without a secret; Google keeps a saved one."
+    ),
+    click.Option(["--tenant-id"], metavar="ID", help="Tenant that members belong to (outlook only)."),
     INPUT_OPTION,
 )
 
@@ -156,7 +161,7 @@ def oauth_app_body(invocation: Invocation, given: Given) -> Any:
     chosen = [name for name in ("client_secret_stdin", "keep_client_secret", "public_client") if given[name]]
     if len(chosen) > 1:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
-        raise wrong_usage(f"{options} do not go together.", f"option:--{chosen[0].replace('_', '-')}")
+        raise wrong_usage(f"{options} cannot be combined.", f"option:--{chosen[0].replace('_', '-')}")
     body: dict[str, Any] = {"clientId": given["client_id"]}
     if given["tenant_id"] is not None:
         body["tenantId"] = given["tenant_id"]
@@ -165,7 +170,7 @@ def oauth_app_body(invocation: Invocation, given: Given) -> Any:
     if given["keep_client_secret"]:
         return body
     if given["provider"] not in _PROVIDERS:  # before anybody types a secret for nothing
-        raise wrong_usage(f"There is no provider {given['provider']}; it is google or outlook.", f"argument:{_METAVAR}")
+        raise wrong_usage(f"The provider must be google or outlook (got {given['provider']}).", f"argument:{_METAVAR}")
     secret = invocation.terminal.secret(
         "Client secret", SECRET_VARIABLE, from_stdin=given["client_secret_stdin"], what="client secret"
     )
@@ -173,19 +178,19 @@ def oauth_app_body(invocation: Invocation, given: Given) -> Any:
 
 
 OAUTH_APP_ROWS = (
-    Row("show", Call("GET", "/admin/oauth-apps"), "Show the applications in force, without their secrets."),
+    Row("show", Call("GET", "/admin/oauth-apps"), "Show the OAuth apps in use, without their secrets."),
     Row(
         "set",
         Call("PUT", "/admin/oauth-apps/{provider}"),
-        "Save the application of a provider in place of the one before.\n\n"
-        f"Its secret is asked for, or read from stdin or {SECRET_VARIABLE}.",
+        "Save the OAuth app of a provider, replacing the previous one.\n\n"
+        f"The client secret comes from a prompt, stdin or {SECRET_VARIABLE}.",
         OAUTH_APP_OPTIONS,
         body=oauth_app_body,
     ),
-    Row("remove", Call("DELETE", "/admin/oauth-apps/{provider}"), "Forget the application of a provider.", (PROVIDER,)),
+    Row("remove", Call("DELETE", "/admin/oauth-apps/{provider}"), "Remove the OAuth app of a provider.", (PROVIDER,)),
 )
 oauth_apps = group(
-    "oauth-apps", "OAuth applications for Google and Outlook.", [row.command() for row in OAUTH_APP_ROWS]
+    "oauth-apps", "Manage OAuth apps for Google and Microsoft mailboxes.", [row.command() for row in OAUTH_APP_ROWS]
 )
 
 
@@ -200,7 +205,7 @@ def _settings_body(invocation: Invocation, given: Given) -> Any:
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     if given["name"] is None or given["value"] is None:
-        raise wrong_usage("Name a setting and its value; `settings show` lists them.", "argument:NAME VALUE")
+        raise wrong_usage("Missing setting or value. `settings show` lists the settings.", "argument:NAME VALUE")
     return {given["name"]: parse_setting(given["name"], given["value"])}
 
 
@@ -225,7 +230,7 @@ def parse_setting(name: str, text: str) -> bool | int | str | list[str]:
 
 
 def _invalid_value(name: str, kind: str, text: str) -> Failure:
-    return wrong_usage(f"{name} is {kind}, not {text!r}.", "argument:VALUE")
+    return wrong_usage(f"{name} must be {kind} (got {text!r}).", "argument:VALUE")
 
 
 def _reset_body(_invocation: Invocation, given: Given) -> Any:
@@ -233,18 +238,19 @@ def _reset_body(_invocation: Invocation, given: Given) -> Any:
 
 
 _SETTINGS_HELP = (
-    "The answer is all of them, as they are now. What the environment or the command line sets stays (409)."
+    "The output shows all settings with their new values. Settings that come from the environment or the command line"
+    " cannot be changed (409)."
 )
 SETTINGS_ROWS = (
     Row(
         "show",
         Call("GET", "/admin/settings"),
-        "Show the settings that may change while it runs.\n\nThe others are in config.toml.",
+        "Show the settings that can change while the appliance runs.\n\nAll other settings are in config.toml.",
     ),
     Row(
         "set",
         _PATCH_SETTINGS,
-        f"Change a setting; it counts at once, and after a start.\n\nLists have commas. {_SETTINGS_HELP}",
+        f"Change a setting, now and for later starts.\n\nSeparate the items of a list with commas. {_SETTINGS_HELP}",
         (
             click.Argument(["name"], required=False),
             click.Argument(["value"], required=False),
@@ -255,12 +261,14 @@ SETTINGS_ROWS = (
     Row(
         "reset",
         _PATCH_SETTINGS,
-        f"Take changes back: what config.toml has counts again.\n\n{_SETTINGS_HELP}",
+        f"Reset settings to their values in config.toml.\n\n{_SETTINGS_HELP}",
         (click.Argument(["names"], metavar="NAME...", nargs=-1, required=True),),
         body=_reset_body,
     ),
 )
-settings = group("settings", "Settings that may change while it runs.", [row.command() for row in SETTINGS_ROWS])
+settings = group(
+    "settings", "Manage settings of the running appliance: show, set, reset.", [row.command() for row in SETTINGS_ROWS]
+)
 
 
 # --- The log of the appliance on this computer, read from its file: it helps also if the appliance does not run ---
@@ -329,7 +337,7 @@ def _logs(invocation: Invocation, lines: int, follow: bool) -> int:
     try:
         stream = file.open("rb")
     except FileNotFoundError as error:
-        raise Failure("not_found", f"There is no log yet: {file}.", INPUT) from error
+        raise Failure("not_found", f"No log exists yet: {file}.", INPUT) from error
     with stream:
         newest = last_lines(stream, lines)
         older = [] if _is_cut(stream) else _rotated_lines(file, lines - len(newest))
@@ -371,9 +379,10 @@ def _write_line(invocation: Invocation, line: bytes) -> None:
 logs = command(
     "logs",
     _logs,
-    "Print the end of the log of the appliance on this computer: lines of JSON, or readable with --format table.",
+    "Print the log of the appliance on this computer.\n\nPrints the newest lines as JSON, or as text with"
+    " --format table.",
     [
-        click.Option(["--lines"], type=click.IntRange(1, 10_000), default=100, help="How many lines (default 100)."),
-        click.Option(["--follow"], is_flag=True, help="Go on with what is added, until interrupted."),
+        click.Option(["--lines"], type=click.IntRange(1, 10_000), default=100, help="Number of lines (default 100)."),
+        click.Option(["--follow"], is_flag=True, help="Print new lines as they are added, until interrupted."),
     ],
 )

@@ -22,54 +22,56 @@ MAIL = ("mail.read", "mail.drafts", "mail.organize", "mail.trash", "mail.delete"
 ADMIN = ("admin.accounts", "admin.members", "admin.api_keys", "admin.license", "admin.audit")
 
 _KEY = click.Argument(["key_id"])
-_ALL_MEMBERS = click.Option(["--all-members"], is_flag=True, help="Of every member; for administrators.")
-_ANYBODYS = click.Option(
-    ["--all-members"], is_flag=True, help="Also a key of another member, whosever it is; for administrators."
-)
+_ALL_MEMBERS = click.Option(["--all-members"], is_flag=True, help="List keys of all members. Administrators only.")
+_ANYBODYS = click.Option(["--all-members"], is_flag=True, help="Revoke a key of any member. Administrators only.")
 _RIGHTS: tuple[click.Parameter, ...] = (
-    click.Option(["--profile"], type=click.Choice(PROFILES), help="What it may do with mail."),
+    click.Option(["--profile"], type=click.Choice(PROFILES), help="Permission profile for mail."),
     click.Option(
         ["--supplemental"],
         multiple=True,
         type=click.Choice(ADMIN),
         metavar="CAPABILITY",
-        help=f"What it may do besides (repeatable): {', '.join(ADMIN)}. With admin.members it can reset the password of"
-        " any member who is not an administrator, and so read all their mail.",
+        help=f"Additional capability (repeatable): {', '.join(ADMIN)}. A key with admin.members can reset the password"
+        " of any member who is not an administrator, and so read all their mail.",
     ),
     click.Option(
         ["--capability", "capabilities"],
         multiple=True,
         type=click.Choice((*MAIL, *ADMIN)),
         metavar="CAPABILITY",
-        help=f"Exactly this instead of a profile (repeatable): also {', '.join(MAIL)}.",
+        help=f"Capability, instead of a profile (repeatable): one of the above or {', '.join(MAIL)}.",
     ),
     click.Option(
         ["--account", "accounts"],
         multiple=True,
         metavar="ID|EMAIL",
-        help="Limit it to this mailbox (repeatable). Of mailboxes that you do not reach give the id.",
+        help="Mailbox to limit the key to (repeatable). For mailboxes you do not have access to, give the ID.",
     ),
-    click.Option(["--no-accounts"], is_flag=True, help="It reaches no mailbox."),
+    click.Option(["--no-accounts"], is_flag=True, help="Give the key access to no mailbox."),
 )
 CREATE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--name"], metavar="NAME", help="What the key is called."),
+    click.Option(["--name"], metavar="NAME", help="Name of the key."),
     *_RIGHTS,
     click.Option(
-        ["--member"], metavar="ID|EMAIL", help="Whose key it is; for administrators. Others' keys get no mail rights."
+        ["--member"],
+        metavar="ID|EMAIL",
+        help="Member who will own the key; it gets no mail permissions. Administrators only.",
     ),
     INPUT_OPTION,
 )
 UPDATE_OPTIONS: tuple[click.Parameter, ...] = (
     _KEY,
     *_RIGHTS,
-    click.Option(["--no-supplemental"], is_flag=True, help="It may do nothing besides its profile."),
-    click.Option(["--all-accounts"], is_flag=True, help="It reaches every mailbox that its owner reaches."),
+    click.Option(["--no-supplemental"], is_flag=True, help="Remove all additional capabilities."),
+    click.Option(
+        ["--all-accounts"], is_flag=True, help="Give the key access to every mailbox its owner has access to."
+    ),
     INPUT_OPTION,
 )
 
 
 def _shown_once(_answer: Any) -> str:
-    return "This token is shown only once. Keep it now: nobody can show it again.\n"
+    return "This token is shown only once. Save it now.\n"
 
 
 def _new_key_body(invocation: Invocation, given: Given) -> Any:
@@ -78,7 +80,7 @@ def _new_key_body(invocation: Invocation, given: Given) -> Any:
         return whole
     require_options(given, "name")
     if not given["profile"] and not given["capabilities"]:
-        raise wrong_usage("Say what it may do: --profile, or --capability once or more.", "option:--profile")
+        raise wrong_usage("Missing permissions: add --profile, or --capability (repeatable).", "option:--profile")
     return {"name": given["name"], **_permissions(invocation, given)}
 
 
@@ -95,7 +97,7 @@ def _change_body(invocation: Invocation, given: Given) -> Any:
     if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
         return whole
     if not given_options(given, "key_id"):
-        raise wrong_usage("Say what is to change, such as --profile read-only.", "option:--profile")
+        raise wrong_usage("Nothing to change: add an option such as --profile read-only.", "option:--profile")
     return _permissions(invocation, given)
 
 
@@ -119,7 +121,7 @@ def _refuse_both(given: Given, *names: str) -> None:
     options = {"accounts": "--account"}
     both = [options.get(name, f"--{name.replace('_', '-')}") for name in names if given.get(name)]
     if len(both) > 1:
-        raise wrong_usage(f"{both[0]} and {both[1]} do not go together.", f"option:{both[1]}")
+        raise wrong_usage(f"{both[0]} and {both[1]} cannot be combined.", f"option:{both[1]}")
 
 
 def _resolve_accounts(invocation: Invocation, wanted: str) -> str:
@@ -132,8 +134,9 @@ LIST_ALL = Row("list", Call("GET", "/admin/api-keys"), "", columns=("id", "membe
 CREATE = Row(
     "create",
     Call("POST", "/me/api-keys"),
-    "Make an API key. Its token is shown only once.\n\n"
-    "It may never do more than its owner may at that time, and reaches no mailbox that its owner does not reach.",
+    "Create an API key.\n\n"
+    "Its token is shown only once. A key can never do more than its owner can at that time, and has access only to"
+    " mailboxes its owner has access to.",
     CREATE_OPTIONS,
     remark=_shown_once,
     body=_new_key_body,
@@ -142,15 +145,14 @@ CREATE_OF = Row("create", Call("POST", "/admin/api-keys"), "", remark=_shown_onc
 UPDATE = Row(
     "update",
     Call("PATCH", "/admin/api-keys/{keyId}"),
-    "Change what an API key may do; for administrators.\n\nWhat is not given stays.",
+    "Change the permissions of an API key.\n\nOptions that are not given change nothing. Administrators only.",
     UPDATE_OPTIONS,
     body=_change_body,
 )
 REVOKE = Row(
     "revoke",
     Call("DELETE", "/me/api-keys/{keyId}"),
-    "Revoke an API key of yours: nothing can be asked with it any more.\n\n"
-    "With --all-members it may be a key of anybody's.",
+    "Revoke an API key.\n\nThe key stops working at once. With --all-members it can be any member's key.",
     (_KEY, _ANYBODYS),
 )
 REVOKE_ANY = Row("revoke", Call("DELETE", "/admin/api-keys/{keyId}"), "")
@@ -169,7 +171,7 @@ def _own_or_all(own: Row, others: Row) -> click.Command:
 
 api_keys = group(
     "api-keys",
-    "API keys.",
+    "Manage API keys for programs and AI agents.",
     [
         _own_or_all(LIST, LIST_ALL),
         _own_or_all(CREATE, CREATE_OF),

@@ -40,20 +40,21 @@ _RESTARTING_CODES = ("appliance_unreachable", "provider_unavailable", "too_many_
 def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, passphrase_stdin: bool) -> int:
     """Request the restore, and wait until the appliance is back. Raises Failure if it reports one."""
     if not backup_ids.is_backup_id(backup):
-        raise wrong_usage("With --online the backup is one of the appliance's: give its id, as `backup list` has it.")
+        raise wrong_usage("--online requires the ID of a backup of that appliance. `backup list` shows the IDs.")
     client = invocation.client()
     terminal = invocation.terminal
     if not dry_run and not yes:
-        question = f"Put {backup} in the place of what {client.address.url} holds now?"
+        question = f"Restore {backup}, replacing the current store of {client.address.url}?"
         if not terminal.stdin.isatty():
-            raise wrong_usage(f"{question} That cannot be asked here: if so, say it with --yes.", "option:--yes")
+            message = f"{backup} would replace the current store of {client.address.url}. Confirm with --yes."
+            raise wrong_usage(message, "option:--yes")
         if not terminal.confirm(question):
             raise Failure("interrupted", "Nothing was restored.", INTERRUPTED)
     log = None if dry_run else _RestoreLog(client, backup, _find_known_rows(client, backup))
 
     def opening(passphrase: str | None) -> Any:
         body = {"backupId": backup, "dryRun": dry_run} | ({} if passphrase is None else {"passphrase": passphrase})
-        with show_store_progress(invocation, client, "Reading all of it…"):
+        with show_store_progress(invocation, client, "Reading the backup…"):
             return client.call(
                 ApiRequest(START_RESTORE.method, START_RESTORE.path, body=body, timeout=LONG_WORK_SECONDS)
             )
@@ -72,8 +73,8 @@ def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: b
 
 _OUTCOME_TEXTS = {
     "nothing": "Nothing was changed.\n",
-    "success": "It is restored, and the appliance answers again.\n",
-    "unknown": "The appliance starts again on it, and has not said yet how that went: see `audit list`.\n",
+    "success": "The backup is restored, and the appliance is running again.\n",
+    "unknown": "The appliance is restarting on the backup and has not reported the result yet: see `audit list`.\n",
 }
 
 
@@ -105,10 +106,10 @@ def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
 
 def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
     """The outcome. Raises Failure if it failed: then everything is as it was before."""
-    with invocation.terminal.waiting("It starts again on what was restored…"):
+    with invocation.terminal.waiting("The appliance is restarting…"):
         outcome = _poll_outcome(log)
     if outcome == "failure":
-        why = "The restore failed, and the store is as it was before. The appliance's log says why: `logs` there."
+        why = "The restore failed. The store was not changed. For the reason, run `logs` on the appliance's computer."
         raise Failure("internal_error", why, INTERNAL)
     return outcome
 
@@ -147,7 +148,7 @@ def _restore(
     passphrase_stdin: bool,
 ) -> int:
     if to is not None and online:
-        raise wrong_usage("--to unpacks a backup that lies here; it does not go with --online.", "option:--online")
+        raise wrong_usage("--to unpacks a local backup and cannot be combined with --online.", "option:--online")
     if online:
         return restore_online(invocation, backup, dry_run=dry_run, yes=yes, passphrase_stdin=passphrase_stdin)
     named, folder = _resolve_backup(invocation, backup), invocation.data_directory()
@@ -169,12 +170,10 @@ def _restore(
         answer = context.call_with_passphrase(invocation, opening, from_stdin=passphrase_stdin)
     except Exception as problem:
         if unasked:
-            why = f"{unasked[0]} Whether it may be given up cannot be asked here: if it may, say so with --yes."
+            why = f"{unasked[0]} To discard this store, add --yes."
             raise wrong_usage(why, "option:--yes") from problem
         if to is None and getattr(problem, "code", None) == "store_in_use":
-            raise Failure(
-                "store_in_use", f"{problem} Or restore it while it runs, with --online.", INTERNAL
-            ) from problem
+            raise Failure("store_in_use", f"{problem} Or restore while it runs, with --online.", INTERNAL) from problem
         raise
     output.show_answer(invocation, answer, (), output.render_record, _result_remark(to, dry_run))
     return 0
@@ -183,8 +182,8 @@ def _restore(
 def _other_appliance_failure(folder: Path) -> Failure:
     """The error for a command to another appliance: the files here, which would be replaced, are not meant."""
     message = (
-        "You speak to another appliance than that of this computer. Restore it with --online, or say that you mean the"
-        f" files in {folder} with --instance local."
+        "The appliance in use is not the one on this computer. Restore it with --online, or restore the files in"
+        f" {folder} with --instance local."
     )
     return wrong_usage(message, "option:--online")
 
@@ -201,16 +200,18 @@ def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str
             return False
         invocation.terminal.progress("")
         invocation.terminal.write_error(why)
-        return invocation.terminal.confirm("Give this store up, and restore the backup in its place?")
+        return invocation.terminal.confirm("Discard this store and restore the backup in its place?")
 
     return ask
 
 
 def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
     """Shown below the response in a table."""
-    done = f"It is unpacked in {to}.\n" if to is not None else "It is restored.\n"
+    done = f"The backup is unpacked in {to}.\n" if to is not None else "The backup is restored.\n"
     if dry_run:
-        done = "Nothing was changed.\n" if to is None else f"It would be unpacked in {to}. Nothing was changed.\n"
+        done = (
+            "Nothing was changed.\n" if to is None else f"The backup would be unpacked in {to}. Nothing was changed.\n"
+        )
     return lambda answer: backup_ids.summary_sentence(answer) + done
 
 
@@ -221,19 +222,21 @@ def _resolve_backup(invocation: Invocation, backup: str) -> str | Path:
 restore = command(
     "restore",
     _restore,
-    "Put a backup in the place of the store; what is replaced is kept as a backup of its own.\n\nNothing is sent again"
-    " and nothing revoked lives again: what happened since the backup is carried over. The appliance must be stopped;"
-    " one that runs, here or elsewhere, is restored by its administrators with --online, and starts again by itself."
-    " With --to the backup is unpacked into an empty directory instead, one of an older release byte for byte.",
+    "Restore a backup.\n\nThe current store is kept as a `pre-restore` backup. What happened since the backup is"
+    " carried over: mail is not resent, and revoked credentials stay revoked.\n\nStop the appliance first. With"
+    " --online an administrator restores a running appliance, here or remote, and it restarts by itself. With --to the"
+    " backup is unpacked into an empty directory instead; a backup of an older release is unpacked byte for byte.",
     (
         click.Argument(["backup"], metavar="ID|FILE"),
-        click.Option(["--to"], metavar="DIR", help="Unpack it there: a directory that is empty, or not there yet."),
-        click.Option(["--online"], is_flag=True, help="Ask the appliance that runs, logged in as an administrator."),
-        click.Option(["--dry-run"], is_flag=True, help="Only tell what is in it, and what would become of sends."),
+        click.Option(["--to"], metavar="DIR", help="Directory to unpack to; it must be empty or not exist yet."),
+        click.Option(["--online"], is_flag=True, help="Restore the running appliance. Administrators only."),
+        click.Option(
+            ["--dry-run"], is_flag=True, help="Show the contents and what would happen to sends; change nothing."
+        ),
         click.Option(
             ["--yes"],
             is_flag=True,
-            help="Ask no questions: of a store whose key is missing, or with --online. Needed without a terminal.",
+            help="Confirm --online, or discarding a store whose key is missing. Required without a terminal.",
         ),
         context.PASSPHRASE_STDIN,
     ),
@@ -249,11 +252,9 @@ _BACKUP_COLUMNS = ("id", "createdAt", "reason", "format", "sizeBytes", "passphra
 CREATE_BACKUP = Call("POST", "/admin/backups")
 DOWNLOAD_BACKUP = Call("GET", "/admin/backups/{backupId}")
 VERIFY_BACKUP = Call("POST", "/admin/backups/{backupId}/verify")
-LIST_BACKUPS = Row(
-    "list", Call("GET", "/admin/backups"), "List the backups, the newest first.", ALL_PAGES, _BACKUP_COLUMNS
-)
+LIST_BACKUPS = Row("list", Call("GET", "/admin/backups"), "List backups, newest first.", ALL_PAGES, _BACKUP_COLUMNS)
 _WITH_PASSPHRASE = click.Option(
-    ["--with-passphrase"], is_flag=True, help="Ask for a passphrase: it opens with that alone."
+    ["--with-passphrase"], is_flag=True, help="Prompt for a passphrase; only this passphrase opens the backup."
 )
 _ID = click.Argument(["backup_id"], metavar="ID")
 _ID_OR_FILE = click.Argument(["backup"], metavar="ID|FILE")
@@ -264,7 +265,7 @@ def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_std
     client = operator_client(invocation)
     if client is not None:
         answer = _call_appliance(
-            invocation, client, CREATE_BACKUP.method, CREATE_BACKUP.path, passphrase, "Making a backup…"
+            invocation, client, CREATE_BACKUP.method, CREATE_BACKUP.path, passphrase, "Creating a backup…"
         )
     else:
         folder, create = invocation.data_directory(), invocation.service("create_backup_on_files")
@@ -313,7 +314,7 @@ def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None],
         return _with_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
     asked, path = client, fill_path(VERIFY_BACKUP.path, {"backupId": backup})
     return lambda passphrase: _call_appliance(
-        invocation, asked, VERIFY_BACKUP.method, path, passphrase, "Reading all of it…"
+        invocation, asked, VERIFY_BACKUP.method, path, passphrase, "Reading the backup…"
     )
 
 
@@ -350,30 +351,31 @@ def _call_appliance(
 
 backup = group(
     "backup",
-    "Backups of everything: the store, its key, the configuration.\n\nThey are made while the appliance runs, or"
-    " where none does. No log-in is needed by who may read the data directory.",
+    "Manage backups: create, list, verify, download, restore.\n\nA backup holds the store, its key and the"
+    " configuration. The appliance can be running or stopped. Users who can read the data directory need no sign-in.",
     [
         command(
             "create",
             _create_backup,
-            "Make a backup in `backups/`, read it back, and say what it needs to be opened.\n\nWithout a passphrase it"
-            " opens with the store's own key, which travels in it as the store keeps it. MAILBOX_APPLIANCE_PASSPHRASE"
-            " is that of the store's key; with --with-passphrase it is the backup's too.",
+            "Create a backup in `backups/` and verify it.\n\nThe output shows what is needed to open it. Without a"
+            " passphrase the backup opens with the store's key, which it contains as the store keeps it."
+            " MAILBOX_APPLIANCE_PASSPHRASE is the passphrase of the store's key, and with --with-passphrase of the"
+            " backup too.",
             (_WITH_PASSPHRASE, context.PASSPHRASE_STDIN),
         ),
         command("list", _list_backups, LIST_BACKUPS.help, LIST_BACKUPS.parameters),
         command(
             "verify",
             _verify_backup,
-            "Read all of a backup, check the database in it, and tell what it holds.\n\nA FILE may lie anywhere, and"
-            " needs no appliance; its name alone is enough for one in `backups/`.",
+            "Verify a backup and show its contents.\n\nReads the whole backup and checks the database in it. A FILE can"
+            " be anywhere and needs no appliance; for files in `backups/` the name is enough.",
             (_ID_OR_FILE, context.PASSPHRASE_STDIN),
         ),
         command(
             "download",
             _download_backup,
-            "Save the file of a backup, to keep it elsewhere; for administrators.\n\nWhat opens without a passphrase"
-            " is not given out: make one with --with-passphrase.",
+            "Download a backup.\n\nOnly backups that need a passphrase can be downloaded: create one with"
+            " --with-passphrase. Administrators only.",
             (_ID, *SAVE_OPTIONS),
         ),
         restore,

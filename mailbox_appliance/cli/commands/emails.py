@@ -38,11 +38,11 @@ MESSAGES = click.Argument(["message_ids"], metavar="MESSAGE-ID...", nargs=-1)
 INPUT = click.Option(
     ["--input", "input_"],
     metavar="FILE|-",
-    help="The messages, from a file or stdin: an id a line, or what `emails list` or `search` wrote.",
+    help="File or stdin with the messages: one ID per line, or the output of `emails list` or `search`.",
 )
 _ACTIONS_HELP = (
-    "\n\nThe answer says of each message what became of it. Exit code 3: something failed or is uncertain. Of more than"
-    f" {MAX_PER_REQUEST} messages, {MAX_PER_REQUEST} at a time are asked for."
+    "\n\nThe output has a result for each message. Exit code 3 means that some messages failed or are uncertain. More"
+    f" than {MAX_PER_REQUEST} messages are sent as several requests of {MAX_PER_REQUEST}."
 )
 _Body = Callable[[Given], dict[str, Any]]
 
@@ -63,7 +63,7 @@ def _move_body(given: Given) -> dict[str, Any]:
 
 def _label_body(given: Given) -> dict[str, Any]:
     if bool(given["add"]) == bool(given["remove"]):
-        raise wrong_usage("Give either --add or --remove, each as often as needed.", "option:--add")
+        raise wrong_usage("Use either --add or --remove; both can be repeated.", "option:--add")
     action, labels = ("addLabels", given["add"]) if given["add"] else ("removeLabels", given["remove"])
     return {"action": action, "labels": list(labels)}
 
@@ -73,24 +73,24 @@ _ACTION_TABLE = (
     ("read", "Mark messages as read.", _simple_body("markRead"), ()),
     ("unread", "Mark messages as unread.", _simple_body("markUnread"), ()),
     ("star", "Star messages.", _simple_body("star"), ()),
-    ("unstar", "Take the star from messages.", _simple_body("unstar"), ()),
+    ("unstar", "Remove the star from messages.", _simple_body("unstar"), ()),
     ("archive", "Move messages to the archive.", _simple_body("archive"), ()),
     ("trash", "Move messages to the trash.", _simple_body("trash"), ()),
-    ("untrash", "Take messages out of the trash again.", _simple_body("untrash"), ()),
-    ("delete", "Delete messages for good.", _simple_body("delete"), ()),
+    ("untrash", "Restore messages from the trash.", _simple_body("untrash"), ()),
+    ("delete", "Delete messages permanently.", _simple_body("delete"), ()),
     (
         "move",
         "Move messages to another folder.",
         _move_body,
-        (click.Option(["--folder"], required=True, metavar="ID|ROLE|NAME", help="Where they go."),),
+        (click.Option(["--folder"], required=True, metavar="ID|ROLE|NAME", help="Target folder."),),
     ),
     (
         "label",
-        "Add labels to messages, or remove some.",
+        "Add labels to messages or remove labels.",
         _label_body,
         (
-            click.Option(["--add"], multiple=True, metavar="LABEL", help="A label to add (repeatable)."),
-            click.Option(["--remove"], multiple=True, metavar="LABEL", help="A label to remove (repeatable)."),
+            click.Option(["--add"], multiple=True, metavar="LABEL", help="Label to add (repeatable)."),
+            click.Option(["--remove"], multiple=True, metavar="LABEL", help="Label to remove (repeatable)."),
         ),
     ),
 )
@@ -116,7 +116,7 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
             text = (
                 f"{count * MAX_PER_REQUEST} of {len(messages)} so far…"
                 if len(requests) > 1
-                else "Asking the mail server…"
+                else "Contacting the mail server…"
             )
             with invocation.terminal.waiting(text):
                 done.append(client.call(request))
@@ -137,8 +137,8 @@ def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str 
     found: dict[str, list[str]] = {}
     for one in messages:
         if wanted is not None and one.account_id not in (None, named):
-            text = f"{one.message_id} is in mailbox {one.account_id}, not in {wanted}. Nothing was done."
-            raise wrong_usage(f"{text} Without --account each message is taken where it is.", "option:--account")
+            text = f"{one.message_id} is in mailbox {one.account_id}, not in {wanted}. Nothing was changed."
+            raise wrong_usage(f"{text} Omit --account to use each message's own mailbox.", "option:--account")
         found.setdefault(str(one.account_id or named), []).append(one.message_id)
     return found
 
@@ -178,26 +178,28 @@ ACTION_COMMANDS = tuple(_action_command(*one) for one in _ACTION_TABLE)
 
 
 FILTERS: tuple[click.Parameter, ...] = (
-    click.Option(["--folder"], metavar="ID|ROLE|NAME", help="Only what lies in this folder."),
-    click.Option(["--text"], metavar="TEXT", help="All these words; says where the text stands in each message."),
-    click.Option(["--unread/--read"], default=None, help="Only what has not been read, or has."),
-    click.Option(["--starred/--unstarred"], default=None, help="Only what is starred, or is not."),
-    click.Option(["--has-attachment/--no-attachment"], default=None, help="Only what has an attachment, or has none."),
-    click.Option(["--from", "from_"], metavar="WORDS", help="In the sender's name or address."),
-    click.Option(["--to"], metavar="WORDS", help="In the name or address of a recipient."),
-    click.Option(["--subject"], metavar="WORDS", help="In the subject."),
+    click.Option(["--folder"], metavar="ID|ROLE|NAME", help="Folder to list."),
+    click.Option(["--text"], metavar="TEXT", help="Words that must all occur; results show where they match."),
+    click.Option(["--unread/--read"], default=None, help="Only unread messages, or only read ones."),
+    click.Option(["--starred/--unstarred"], default=None, help="Only starred messages, or only others."),
     click.Option(
-        ["--after"], metavar="DATE", help="Its date is this or later, 2026-01-31 or 2026-01-31T12:00:00Z (UTC)."
+        ["--has-attachment/--no-attachment"], default=None, help="Only messages with attachments, or only without."
     ),
-    click.Option(["--before"], metavar="DATE", help="Its date is earlier than this."),
+    click.Option(["--from", "from_"], metavar="WORDS", help="Words in the sender's name or address."),
+    click.Option(["--to"], metavar="WORDS", help="Words in a recipient's name or address."),
+    click.Option(["--subject"], metavar="WORDS", help="Words in the subject."),
+    click.Option(["--after"], metavar="DATE", help="Earliest date, such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)."),
+    click.Option(["--before"], metavar="DATE", help="Date that messages must be earlier than, in the same forms."),
 )
 _LIST_COLUMNS = ("id", "date", "from", "subject", "folder.name", "flags.read")
-_SEARCH_HELP = """Search messages, newest first; in every mailbox that you reach, unless --account names one.
+_SEARCH_HELP = """Search messages, newest first.
+
+Searches every mailbox you have access to, or the one in --account.
 
 QUERY: words, '"a phrase"', beg*, from:ada to:bob subject:plan after:2026-01-31 before:2026-03-01 is:unread is:read
-is:starred has:attachment label:work. All of it must be found.
+is:starred has:attachment label:work. All terms must match.
 
-Spam and trash are searched only where --folder names them."""
+Spam and trash are searched only if --folder names them."""
 
 
 def _join_words(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
@@ -209,9 +211,14 @@ LIST_ROWS = (
     Row(
         "list",
         Call("GET", "/accounts/{accountId}/messages"),
-        "List messages, newest first.\n\nThose in spam and trash only where --folder names them. Newest is what the "
-        "server received last, whatever the date says.",
-        (ACCOUNT, click.Option(["--query", "q"], metavar="QUERY", help="As in `emails search`."), *FILTERS, *ALL_PAGES),
+        "List messages, newest first.\n\nMessages in spam and trash are listed only if --folder names them. The order"
+        " is when the mail server received them, not the date they bear.",
+        (
+            ACCOUNT,
+            click.Option(["--query", "q"], metavar="QUERY", help="Search query, as in `emails search`."),
+            *FILTERS,
+            *ALL_PAGES,
+        ),
         columns=_LIST_COLUMNS,
     ),
     Row(
@@ -220,7 +227,7 @@ LIST_ROWS = (
         _SEARCH_HELP,
         (
             click.Argument(["q"], metavar="[QUERY]...", nargs=-1, callback=_join_words),
-            click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; without it all are searched."),
+            click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox to search (default: all)."),
             *FILTERS,
             *ALL_PAGES,
         ),
@@ -248,7 +255,7 @@ THREAD_ROWS = (
         view=render_conversation,
     ),
 )
-threads = group("threads", "Conversations.", [row.command() for row in THREAD_ROWS])
+threads = group("threads", "Manage conversations: get.", [row.command() for row in THREAD_ROWS])
 
 
 # --- Attachments ---
@@ -259,13 +266,13 @@ SAVE_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(
         ["--output"],
         metavar="FILE|DIR|-",
-        help="Where to save it: a file, or a folder for it under its own name; - is stdout (default: here).",
+        help="File to save to, or a folder in which it gets its own name; - for stdout (default: current folder).",
     ),
-    click.Option(["--force"], is_flag=True, help="Replace a file that is there already."),
+    click.Option(["--force"], is_flag=True, help="Overwrite an existing file."),
 )
 _DOWNLOAD_HELP = """Save an attachment.
 
-The ids are those that `emails get` shows. Nothing that is there already is replaced, unless you say so.
+`emails get` shows the IDs. An existing file is not overwritten without --force.
 """
 
 
@@ -289,21 +296,22 @@ def _download(
 
 
 def _link_remark(answer: Any) -> str:
-    return f"Until {answer['data']['expiresAt']} it gives the file to whoever has it, without a log-in.\n"
+    return f"Anyone with this link can download the file until {answer['data']['expiresAt']}, without signing in.\n"
 
 
 _ATTACHMENT_ARGUMENTS = (click.Argument(["message_id"]), click.Argument(["attachment_id"]))
 LINK = Row(
     "link",
     Call("POST", "/accounts/{accountId}/messages/{messageId}/attachments/{attachmentId}/download-link"),
-    "Make a link that fetches an attachment without a log-in, for five minutes.\n\nIt is for a program that shall fetch"
-    " the file and shall not have your log-in. It ends earlier with the log-in or key that made it.",
+    "Create a download link for an attachment.\n\nAnyone with the link can download the file without signing in, for 5"
+    " minutes. Use it for a program that should not have your credentials. The link stops working earlier if the"
+    " session or API key that created it ends.",
     (*_ATTACHMENT_ARGUMENTS, ACCOUNT),
     remark=_link_remark,
 )
 attachments = group(
     "attachments",
-    "Attachments.",
+    "Manage attachments: download, link.",
     [command("download", _download, _DOWNLOAD_HELP, (*_ATTACHMENT_ARGUMENTS, ACCOUNT, *SAVE_OPTIONS)), LINK.command()],
 )
 
@@ -325,11 +333,11 @@ _GET_PARAMETERS: tuple[click.Parameter, ...] = (
     click.Option(
         ["--body-format", "format_"],
         type=click.Choice(("text", "html", "markdown")),
-        help="Only the body, in this form, page by page.",
+        help="Format of the body; shows only the body, page by page.",
     ),
-    click.Option(["--offset"], type=click.IntRange(0), help="With --body-format: the character to begin at."),
-    click.Option(["--limit"], type=click.IntRange(1, 1_000_000), help="With --body-format: characters on a page."),
-    click.Option(["--raw"], is_flag=True, help="Save the message as it came; --output and --force go with this."),
+    click.Option(["--offset"], type=click.IntRange(0), help="First character of the body page (with --body-format)."),
+    click.Option(["--limit"], type=click.IntRange(1, 1_000_000), help="Characters per body page (with --body-format)."),
+    click.Option(["--raw"], is_flag=True, help="Save the raw, unmodified message (with --output and --force)."),
     *SAVE_OPTIONS,
 )
 
@@ -338,12 +346,12 @@ def _get_message(invocation: Invocation, **given: Any) -> int:
     output, force, is_raw = given.pop("output"), given.pop("force"), given.pop("raw")
     is_body = given["format_"] is not None
     if is_raw and is_body:
-        raise wrong_usage("Choose between --raw and --body-format.", "option:--raw")
+        raise wrong_usage("--raw and --body-format cannot be combined.", "option:--raw")
     for option in ("offset", "limit"):
         if given[option] is not None and not is_body:
-            raise wrong_usage(f"--{option} goes with --body-format.", f"option:--{option}")
+            raise wrong_usage(f"--{option} requires --body-format.", f"option:--{option}")
     if (output is not None or force) and not is_raw:
-        raise wrong_usage("--output and --force go with --raw.", "option:--output" if output else "option:--force")
+        raise wrong_usage("--output and --force require --raw.", "option:--output" if output else "option:--force")
     if is_raw:
         return save_from_call(
             invocation, GET_SOURCE, given["account"], {"messageId": given["message_id"]}, output, force
@@ -351,10 +359,12 @@ def _get_message(invocation: Invocation, **given: Any) -> int:
     return execute(GET_BODY if is_body else GET_MESSAGE, invocation, given)
 
 
-GET_COMMAND = command(
-    "get", _get_message, "Show a message: all of it, its body page by page, or its source.", _GET_PARAMETERS
-)
+GET_COMMAND = command("get", _get_message, "Show a message, its body in pages, or the raw message.", _GET_PARAMETERS)
 
 
 _LISTS = (row.command() for row in LIST_ROWS)
-emails = group("emails", "Messages.", [*_LISTS, GET_COMMAND, *sending.SENDING_COMMANDS, *ACTION_COMMANDS])
+emails = group(
+    "emails",
+    "Manage messages: list, search, get, send, organize, delete.",
+    [*_LISTS, GET_COMMAND, *sending.SENDING_COMMANDS, *ACTION_COMMANDS],
+)

@@ -20,8 +20,12 @@ IMPORT = Call("PUT", "/admin/https/certificate")
 ROTATE = Call("POST", "/admin/https/rotate")
 #: A certificate with its chain, or a key, as a text: some thousand bytes.
 _LARGEST_PEM = 64 * 1024
-_PORT = click.Option(["--port"], type=click.IntRange(0, 65535), help="The port, 8443 at first; 0 picks a free one.")
-_HOST = click.Option(["--host"], metavar="ADDRESS", help="The address to listen on; '' is every one, as at first.")
+_PORT = click.Option(
+    ["--port"], type=click.IntRange(0, 65535), help="Port (initially 8443, then as last set); 0 picks a free one."
+)
+_HOST = click.Option(
+    ["--host"], metavar="ADDRESS", help="IP address to listen on (initially all, then as last set); '' is all."
+)
 _FILES = tuple(click.Argument([name], metavar=f"{name.upper()}-FILE") for name in ("certificate", "key"))
 _PASSPHRASE_OPTIONS = (context.PASSPHRASE_STDIN,)
 
@@ -67,7 +71,7 @@ def _never_offered_remark(answer: Any) -> bool:
 
 def _certificate_remark(answer: Any) -> Any:
     if answer["data"]["certificate"] is None:
-        why = answer.get("warnings") or ["It has no certificate: `https enable` makes one."]
+        why = answer.get("warnings") or ["The appliance has no certificate. Create one with `https enable`."]
         raise Failure("not_found", " ".join(why), INPUT)
     return answer["data"]["certificate"]
 
@@ -89,11 +93,14 @@ def _next_steps_remark(answer: Any) -> str:
     """How to go on from there."""
     data, certificate = answer["data"], answer["data"]["certificate"]
     if not data["enabled"]:
-        return "HTTPS is off: `mailbox-appliance https enable` lets other computers in.\n"
+        return "HTTPS is off. To allow remote access, run `mailbox-appliance https enable`.\n"
     if data["url"] is None:
-        return "HTTPS is offered once `mailbox-appliance serve` runs.\n"
+        return "HTTPS starts with `mailbox-appliance serve`.\n"
     if data["host"] == "localhost" or data["host"].startswith(("127.", "::1")):
-        return "It is offered to this computer only; `mailbox-appliance https enable --host ''` offers it to others.\n"
+        return (
+            "HTTPS is on for this computer only. To allow remote access, run"
+            " `mailbox-appliance https enable --host ''`.\n"
+        )
     port = data["url"].rpartition(":")[2]
     pinned = f" --fingerprint {certificate['fingerprint']}" if certificate and not certificate["trusted"] else ""
     return f"From another computer: mailbox-appliance login https://NAME-OF-THIS-ONE:{port} --email EMAIL{pinned}\n"
@@ -107,50 +114,49 @@ def _read_pem(name: str, argument: str) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         raise wrong_usage(f"{name} cannot be read: {reason.removesuffix('.')}.", f"argument:{argument}") from error
     if len(content) > _LARGEST_PEM:
-        what = f"{name} is larger than 64 KiB, which no certificate with its chain is."
-        raise wrong_usage(f"{what} Name the server's own, not a collection.", f"argument:{argument}")
+        what = f"{name} is too large: a certificate with its chain, or a key, has at most 64 KiB."
+        raise wrong_usage(f"{what} Do not pass a bundle of CA certificates.", f"argument:{argument}")
     return content.decode("latin-1")
 
 
 https = group(
     "https",
-    "HTTPS for other computers.\n\nNo log-in is needed by who may read the data directory.",
+    "Manage HTTPS for remote access: enable, import, rotate.\n\nUsers who can read the data directory need no sign-in.",
     [
-        command(
-            "status", _status, "Show whether HTTPS is offered, where, and with which certificate.", _PASSPHRASE_OPTIONS
-        ),
+        command("status", _status, "Show whether HTTPS is on, its address and certificate.", _PASSPHRASE_OPTIONS),
         command(
             "enable",
             _enable,
-            "Offer HTTPS, at once where the appliance runs.\n\nA certificate of its own is made where there is none,"
-            " good for ten years; clients are told its fingerprint. `https import` takes one of yours instead.",
+            "Enable HTTPS (immediately if the appliance is running).\n\nIf there is no certificate yet, the appliance"
+            " creates a self-signed one, valid for ten years; give clients its fingerprint. To use your own"
+            " certificate, see `https import`.",
             (_PORT, _HOST, *_PASSPHRASE_OPTIONS),
         ),
         command(
             "disable",
             _disable,
-            "Offer HTTPS no more.\n\nWhat is under way is still answered. The certificate and the port are kept.",
+            "Disable HTTPS.\n\nRequests in progress are still answered. The certificate and the port are kept.",
             _PASSPHRASE_OPTIONS,
         ),
         command(
             "fingerprint",
             _fingerprint,
-            "Print the fingerprint of the certificate, which `login URL --fingerprint` takes.\n\nThe appliance that"
-            " runs is asked, or the files are. A certificate is made where HTTPS was not on yet and there is none.",
+            "Print the certificate's fingerprint.\n\nPass it to `login URL --fingerprint`. Works with a running or a"
+            " stopped appliance. If HTTPS was never enabled and no certificate exists, one is created.",
         ),
         command(
             "import",
             _import,
-            "Take a certificate of your own, and its key.\n\nBoth are files with PEM: the certificate of the server"
-            " first, then that of who issued it, and so on; a key without a passphrase. They are copied. To have files"
-            " followed that something renews, let tls/cert.pem and tls/key.pem in the data directory be links to them.",
+            "Import your own certificate and its key.\n\nBoth are PEM files, and they are copied. The certificate file"
+            " starts with the server's certificate, followed by its issuers; the key has no passphrase. If a tool"
+            " renews the files, make tls/cert.pem and tls/key.pem in the data directory links to them instead.",
             (*_FILES, *_PASSPHRASE_OPTIONS),
         ),
         command(
             "rotate",
             _rotate,
-            "Make another certificate, with another key, in place of the present one.\n\nClients that pinned the"
-            " present one refuse the new one until they log in again with --fingerprint.",
+            "Replace the certificate and its key with new ones.\n\nClients that pinned the old certificate refuse the"
+            " new one until they sign in again with --fingerprint.",
             _PASSPHRASE_OPTIONS,
         ),
     ],

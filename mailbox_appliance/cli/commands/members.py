@@ -16,9 +16,9 @@ from mailbox_appliance.client.errors import Failure, wrong_usage
 MEMBER = click.Argument(["member"], metavar="ID|EMAIL")
 _ROLES = click.Choice(("admin", "member"))
 _MEMBER_PATH = "/admin/members/{memberId}"
-_LINK_HELP = "Send them the link: the appliance sends none. On their computer `mailbox-appliance {}` asks for it."
+_LINK_HELP = "Send them the link yourself; the appliance does not. They open it, or pass it to `mailbox-appliance {}`."
 _LOCAL_LINK_WARNING = (
-    "The link leads to this computer only: `server.public_url` says where others reach the appliance.\n"
+    "The link works on this computer only. To create links for other computers, set `server.public_url`.\n"
 )
 
 
@@ -33,7 +33,7 @@ def _change_member_body(invocation: Invocation, given: Given) -> Any:
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     if not given_options(given):
-        raise wrong_usage("Say what is to change: --name, --email or --role.", "option:--name")
+        raise wrong_usage("Nothing to change: add --name, --email or --role.", "option:--name")
     return {name: given[name] for name in ("name", "email", "role") if given[name] is not None}
 
 
@@ -52,8 +52,8 @@ def _link_remark(answer: Any) -> str:
     base, _, fragment = url.partition("/#")
     verb = "reset-password" if fragment.startswith("reset=") else "enroll"
     told = (
-        "Send the member this link. It is good once, and shown only now.\n"
-        "The page that it opens asks for a password. On their computer this does, too:\n"
+        "Send the member this link. It is single-use and shown only now.\n"
+        "They set a password on the page that it opens, or with this command on their computer:\n"
         f"  mailbox-appliance {verb}\n"
     )
     return output.plain_text(told + (_LOCAL_LINK_WARNING if _is_loopback(base) else ""))
@@ -81,17 +81,17 @@ def about_member(row: Row) -> click.Command:
 LIST_MEMBERS = Row(
     "list",
     Call("GET", "/admin/members"),
-    "List the members; of those who have not enrolled, until when their invitation is good.",
+    "List members and pending invitations.",
     columns=("id", "name", "email", "role", "status", "lastLoginAt", "invitation.expiresAt"),
 )
 ADD_MEMBER = Row(
     "add",
     Call("POST", "/admin/members"),
-    f"Make a member, and a link with which they enroll.\n\n{_LINK_HELP.format('enroll')}",
+    f"Create a member and an invitation link.\n\nThe link expires after 7 days. {_LINK_HELP.format('enroll')}",
     (
-        click.Option(["--name"], metavar="NAME", help="What they are called."),
-        click.Option(["--email"], metavar="ADDRESS", help="The address to log in with."),
-        click.Option(["--role"], type=_ROLES, help="What they are (default member)."),
+        click.Option(["--name"], metavar="NAME", help="Name of the member."),
+        click.Option(["--email"], metavar="ADDRESS", help="Email address to sign in with."),
+        click.Option(["--role"], type=_ROLES, help="Role (default member)."),
         INPUT_OPTION,
     ),
     remark=_link_remark,
@@ -102,13 +102,14 @@ MEMBER_ROWS = (
     Row(
         "update",
         Call("PATCH", _MEMBER_PATH),
-        "Change a member's name, email or role; what is not given stays.\n\n"
-        "Open links that an API key was shown stop working where the member becomes an administrator.",
+        "Change a member's name, email or role.\n\n"
+        "Options that are not given change nothing. If the member becomes an administrator, pending links that an API"
+        " key created stop working.",
         (
             MEMBER,
-            click.Option(["--name"], metavar="NAME", help="What they are called."),
-            click.Option(["--email"], metavar="ADDRESS", help="The address to log in with."),
-            click.Option(["--role"], type=_ROLES, help="What they are."),
+            click.Option(["--name"], metavar="NAME", help="New name."),
+            click.Option(["--email"], metavar="ADDRESS", help="New email address to sign in with."),
+            click.Option(["--role"], type=_ROLES, help="New role."),
             INPUT_OPTION,
         ),
         body=_change_member_body,
@@ -116,96 +117,101 @@ MEMBER_ROWS = (
     Row(
         "suspend",
         Call("PATCH", _MEMBER_PATH),
-        "Lock a member out.\n\nTheir sessions end at once; their API keys do nothing until they are active again.",
+        "Suspend a member.\n\nTheir sessions end at once. Their API keys do not work until they are active again.",
         (MEMBER,),
         body=_suspend_body,
     ),
     Row(
         "activate",
         Call("PATCH", _MEMBER_PATH),
-        "Let a suspended member in again; they log in anew.",
+        "Reactivate a suspended member.\n\nThey must sign in again.",
         (MEMBER,),
         body=_activate_body,
     ),
     Row(
         "invite",
         Call("POST", f"{_MEMBER_PATH}/invitation"),
-        "Make a new link with which a member enrolls, good for 7 days.\n\n"
-        f"An earlier one stops working. {_LINK_HELP.format('enroll')}",
+        "Create a new invitation link for a member.\n\n"
+        f"It expires after 7 days and replaces an earlier one. {_LINK_HELP.format('enroll')}",
         (MEMBER,),
         remark=_link_remark,
     ),
     Row(
         "reset-password",
         Call("POST", f"{_MEMBER_PATH}/password-reset"),
-        "Make a link with which a member sets a new password, good for 24 hours.\n\n"
-        f"The member is told that you did. {_LINK_HELP.format('reset-password')}",
+        "Create a password reset link for a member.\n\n"
+        f"It expires after 24 hours. The member sees that you created it. {_LINK_HELP.format('reset-password')}",
         (MEMBER,),
         remark=_link_remark,
     ),
     Row(
         "remove",
         Call("DELETE", _MEMBER_PATH),
-        "Remove a member with their sessions, API keys and grants.\n\nWhat they scheduled is not sent. "
-        "Who owns mailboxes cannot be removed.",
+        "Remove a member.\n\nThis also removes their sessions, API keys and access to shared mailboxes. Messages they"
+        " scheduled are not sent. A member who owns mailboxes cannot be removed.",
         (MEMBER,),
     ),
 )
 _SHOW_MEMBER, *_OTHER_MEMBER_COMMANDS = map(about_member, MEMBER_ROWS)
 members = group(
-    "members", "Members.", [LIST_MEMBERS.command(), _SHOW_MEMBER, ADD_MEMBER.command(), *_OTHER_MEMBER_COMMANDS]
+    "members",
+    "Manage members: add, invite, update, suspend, remove.\n\nAdministrators only.",
+    [LIST_MEMBERS.command(), _SHOW_MEMBER, ADD_MEMBER.command(), *_OTHER_MEMBER_COMMANDS],
 )
 
 
 # --- The caller, the status of the appliance, and sessions, one's own or with `--member` somebody else's ---
 
 
-ABOUT = Row("about", Call("GET", "/"), "Show what answers there, and its version; no log-in is needed.")
-WHOAMI = Row("whoami", Call("GET", "/me"), "Show who is logged in, and what they may do.")
+ABOUT = Row("about", Call("GET", "/"), "Show the server's name and version.\n\nNo sign-in needed.")
+WHOAMI = Row("whoami", Call("GET", "/me"), "Show the signed-in member and their permissions.")
 STATUS = Row(
     "status",
     Call("GET", "/status"),
-    "Show how the appliance and its mailboxes are.\n\nA crash of the appliance is shown to administrators once: on a "
-    "terminal, this command also dismisses it.",
+    "Show the status of the appliance and its mailboxes.\n\nAdministrators see a crash of the appliance once: on a"
+    " terminal this command also dismisses it.",
 )
 DISMISS = Call("POST", "/admin/crashes/{trace}/dismiss")
 HISTORY = Row(
     "history",
     Call("GET", "/status/history"),
-    "Show how much was sent and how much came, over the last hours.\n\nOf the mailboxes that you reach. Steps are 5 "
-    "minutes (up to 6 hours), an hour (up to 48), or 6 hours.",
-    (click.Option(["--hours"], type=click.IntRange(1, 168), help="How far back (default 24)."),),
+    "Show how many messages were sent and received over time.\n\nCounts the mailboxes you have access to, in steps of 5"
+    " minutes (up to 6 hours), 1 hour (up to 48 hours) or 6 hours.",
+    (click.Option(["--hours"], type=click.IntRange(1, 168), help="Hours to show, up to 168 (default 24)."),),
 )
-OPENAPI = Row("openapi", Call("GET", "/openapi.json"), "Print the description of the API (OpenAPI 3.1).")
+OPENAPI = Row("openapi", Call("GET", "/openapi.json"), "Print the OpenAPI document of the API.\n\nVersion 3.1.")
 
-_MEMBER_OPTION = click.Option(["--member", "member_id"], metavar="ID|EMAIL", help="Of this member; for administrators.")
+_MEMBER_OPTION = click.Option(
+    ["--member", "member_id"],
+    metavar="ID|EMAIL",
+    help="Member whose sessions are meant (default: you). Administrators only.",
+)
 _SESSION = click.Argument(["session_id"], required=False)
 _SESSION_COLUMNS = ("id", "deviceName", "createdAt", "lastUsedAt", "expiresAt", "current")
 _MEMBER_SESSIONS_PATH = "/admin/members/{memberId}/sessions"
-LIST_SESSIONS = Row(
-    "list", Call("GET", "/me/sessions"), "List where you are logged in.", (_MEMBER_OPTION,), _SESSION_COLUMNS
-)
+LIST_SESSIONS = Row("list", Call("GET", "/me/sessions"), "List your sessions.", (_MEMBER_OPTION,), _SESSION_COLUMNS)
 LIST_SESSIONS_OF = Row("list", Call("GET", _MEMBER_SESSIONS_PATH), "", columns=_SESSION_COLUMNS)
 SHOW_SESSION_OF = Row(
     "show",
     Call("GET", f"{_MEMBER_SESSIONS_PATH}/{{sessionId}}"),
-    "Show a log-in of a member; for administrators. Your own are in `sessions list`.",
+    "Show a session of a member.\n\n`sessions list` shows your own. Administrators only.",
     (
         click.Argument(["session_id"]),
-        click.Option(["--member", "member_id"], required=True, metavar="ID|EMAIL", help="Whose log-in it is."),
+        click.Option(["--member", "member_id"], required=True, metavar="ID|EMAIL", help="Member whose session it is."),
     ),
 )
 REVOKE_SESSION = Row(
     "revoke",
     Call("DELETE", "/me/sessions/{sessionId}"),
-    "End a log-in; ending the current one is a logout.\n\nWith --member and no session: all of the member's.",
+    "Revoke a session.\n\nRevoking the current session signs you out. With --member and without SESSION-ID, all"
+    " sessions of the member are revoked.",
     (_SESSION, _MEMBER_OPTION),
 )
 REVOKE_SESSION_OF = Row("revoke", Call("DELETE", f"{_MEMBER_SESSIONS_PATH}/{{sessionId}}"), "")
 
 
 def _all_ended_text(data: Any) -> str:
-    return f"All sessions of the member {output.one_line(str(data['id']))} have ended.\n"
+    return f"All sessions of member {output.one_line(str(data['id']))} are revoked.\n"
 
 
 REVOKE_ALL_SESSIONS_OF = Row("revoke", Call("DELETE", _MEMBER_SESSIONS_PATH), "", view=_all_ended_text)
@@ -246,7 +252,7 @@ def _list_sessions(invocation: Invocation, **given: Any) -> int:
 
 def _revoke_sessions(invocation: Invocation, **given: Any) -> int:
     if given["session_id"] is None and given["member_id"] is None:
-        raise wrong_usage("Say which session; `sessions list` shows them.", "argument:SESSION-ID")
+        raise wrong_usage("Missing session ID. `sessions list` shows yours.", "argument:SESSION-ID")
     others = REVOKE_SESSION_OF if given["session_id"] is not None else REVOKE_ALL_SESSIONS_OF
     return execute(
         REVOKE_SESSION if given["member_id"] is None else others, invocation, _with_member_id(invocation, given)
@@ -265,7 +271,7 @@ status = command(STATUS.name, _show_status, STATUS.help)
 history = HISTORY.command()
 sessions = group(
     "sessions",
-    "Log-ins of yours, or of a member's.",
+    "Manage sessions: list, show, revoke.",
     [
         command("list", _list_sessions, LIST_SESSIONS.help, LIST_SESSIONS.parameters),
         command("show", _show_session, SHOW_SESSION_OF.help, SHOW_SESSION_OF.parameters),
@@ -291,7 +297,7 @@ def _profile_body(invocation: Invocation, given: Given) -> Any:
 def _password_body(invocation: Invocation, given: Given) -> Any:
     """The body of POST /me/password."""
     terminal = invocation.terminal
-    current = terminal.secret("Present password", PASSWORD_VARIABLE, from_stdin=given["password_stdin"])
+    current = terminal.secret("Current password", PASSWORD_VARIABLE, from_stdin=given["password_stdin"])
     new = terminal.secret(
         "New password", _NEW_PASSWORD_VARIABLE, from_stdin=given["new_password_stdin"], twice=True, what="new password"
     )
@@ -299,32 +305,34 @@ def _password_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _console_link_remark(answer: Any) -> str:
-    return f"Open it in a browser before {answer['data']['expiresAt']}: it is good once, and lets in whoever has it.\n"
+    return f"Open this link before {answer['data']['expiresAt']}. It is single-use and signs in anyone who has it.\n"
 
 
 UPDATE_PROFILE = Row(
     "update",
     Call("PATCH", "/me"),
     "Change your name.",
-    (click.Option(["--name"], metavar="NAME", help="What you are called from now on."), INPUT_OPTION),
+    (click.Option(["--name"], metavar="NAME", help="New name."), INPUT_OPTION),
     body=_profile_body,
 )
 CHANGE_PASSWORD = Row(
     "password",
     Call("POST", "/me/password"),
-    f"Change your password; your other log-ins end.\n\nBoth are asked for, or read from stdin or the environment: the"
-    f" present one is {PASSWORD_VARIABLE}, the new one {_NEW_PASSWORD_VARIABLE}.",
+    "Change your password and end your other sessions.\n\nBoth passwords come from a prompt, stdin or the environment:"
+    f" {PASSWORD_VARIABLE} is the current one, {_NEW_PASSWORD_VARIABLE} the new one.",
     (
-        click.Option(["--password-stdin"], is_flag=True, help="Read the present one from the first line of stdin."),
-        click.Option(["--new-password-stdin"], is_flag=True, help="Read the new one from the next line of stdin."),
+        click.Option(
+            ["--password-stdin"], is_flag=True, help="Read the current password from the first line of stdin."
+        ),
+        click.Option(["--new-password-stdin"], is_flag=True, help="Read the new password from the next line of stdin."),
     ),
     body=_password_body,
 )
 CREATE_CONSOLE_LINK = Row(
     "console",
     Call("POST", "/auth/console-links"),
-    "Make a link that opens the console in a browser as you: once, and within a minute.",
+    "Create a link that opens the console as you.\n\nThe link is single-use and expires after a minute.",
     remark=_console_link_remark,
 )
-profile = group("profile", "What others are told of you.", [UPDATE_PROFILE.command()])
+profile = group("profile", "Manage your profile: update.", [UPDATE_PROFILE.command()])
 password, console = CHANGE_PASSWORD.command(), CREATE_CONSOLE_LINK.command()

@@ -13,13 +13,15 @@ from mailbox_appliance.client.errors import INPUT, NETWORK, Failure, wrong_usage
 from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 SERVE_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--host"], metavar="HOST", help="Address to listen on (default 127.0.0.1 and ::1)."),
-    click.Option(["--port"], type=click.IntRange(0, 65535), help="Port (default 8025); 0 picks a free one."),
+    click.Option(["--host"], metavar="HOST", help="IP address for HTTP (default 127.0.0.1 and ::1)."),
+    click.Option(["--port"], type=click.IntRange(0, 65535), help="Port for HTTP (default 8025); 0 picks a free one."),
     click.Option(
-        ["--https-port"], type=click.IntRange(0, 65535), help="Offer HTTPS, at this port (default 8443); 0: a free one."
+        ["--https-port"],
+        type=click.IntRange(0, 65535),
+        help="Port for HTTPS (default 8443); also enables HTTPS; 0 picks a free one.",
     ),
-    click.Option(["--https-host"], metavar="HOST", help="Address of HTTPS (default: all of this computer)."),
-    click.Option(["--ready-json"], is_flag=True, help="Print one line of JSON when it answers."),
+    click.Option(["--https-host"], metavar="HOST", help="IP address for HTTPS (default: all addresses)."),
+    click.Option(["--ready-json"], is_flag=True, help="Print one line of JSON when the appliance is ready."),
     PASSPHRASE_STDIN,
 )
 
@@ -58,11 +60,11 @@ def _run_demo_servers(invocation: Invocation, folder: str) -> int:
     return 0
 
 
-serve = command("serve", _run_serve, "Run the appliance until it is told to stop.", SERVE_OPTIONS)
+serve = command("serve", _run_serve, "Run the appliance until it is stopped.", SERVE_OPTIONS)
 demo = command(
     "demo",
     _run_demo,
-    "Try everything in one go: a mail server, a mailbox and an appliance that leave nothing behind.",
+    "Try the appliance with its own mail server and sample mail.\n\nAll data is deleted when the demo ends.",
     [
         click.Option(
             ["--port"], type=click.IntRange(0, 65535), default=0, help="Port of the appliance (default: a free one)."
@@ -70,17 +72,17 @@ demo = command(
     ],
 )
 demo_servers = command(
-    "demo-servers", _run_demo_servers, "Be the demo's mail servers.", [click.Argument(["folder"])], hidden=True
+    "demo-servers", _run_demo_servers, "Run the demo's mail servers.", [click.Argument(["folder"])], hidden=True
 )
 
 
 # --- `mcp`: tools for AI agents on stdin and stdout; the protocol's session is passed in from above ---
 
 
-_MCP_HELP = """Serve tools to an assistant (Model Context Protocol, on standard input and output).
+_MCP_HELP = """Serve MCP tools to an AI agent on standard input and output.
 
-They are those that the log-in or the API key may use. An appliance must run, here or where --instance says; it offers
-the same tools at /mcp.
+The agent gets the tools that the session or API key permits. The appliance must be running, on this computer or at
+--instance. It also serves these tools over HTTP at /mcp (Model Context Protocol).
 """
 #: Seconds without a response: a send may take 25, and calls to mail servers somewhat more.
 _ANSWER_SECONDS = 120.0
@@ -127,10 +129,11 @@ mcp = command("mcp", _run_mcp, _MCP_HELP)
 # --- `tray`: the tray icon; what shows it is passed in from above ---
 
 
-_TRAY_HELP = """Show an icon beside the clock: how the appliance is, and a menu for what one does with it.
+_TRAY_HELP = """Show a tray icon with a menu.
 
-It starts the appliance where it does not run; `Quit` in its menu stops both, Ctrl-C and the end of the desktop only the
-icon. For most of the menu, log in with `mailbox-appliance login`. Where no desktop shows icons it says so, and ends.
+On macOS it is a menu bar icon. It shows the status of the appliance and starts the appliance if it is not running.
+`Quit` in the menu stops both; Ctrl-C and the end of the desktop session stop only the icon. Most menu items need a
+session: sign in with `mailbox-appliance login`. If the desktop shows no tray icons, the command reports that and ends.
 """
 
 
@@ -138,10 +141,10 @@ def _run_tray(invocation: Invocation, opens_console: bool, quits: bool) -> int:
     data_dir, environment = invocation.data_directory(), invocation.terminal.environment
     if invocation.instance is not None:
         raise wrong_usage(
-            "The icon is for an appliance of this computer: name it with --data-dir.", "option:--instance"
+            "The tray icon works only for an appliance on this computer. Use --data-dir.", "option:--instance"
         )
     if quits and opens_console:
-        raise wrong_usage("--open and --quit do not go together.")
+        raise wrong_usage("--open and --quit cannot be combined.")
     if quits:
         return int(invocation.service("end_tray")(data_dir, environment=environment))
     show, config_dir = invocation.service("tray"), invocation.config_directory()
@@ -153,8 +156,10 @@ tray = command(
     _run_tray,
     _TRAY_HELP,
     [
-        click.Option(["--open", "opens_console"], is_flag=True, help="Open the console as well, once it answers."),
-        click.Option(["--quit", "quits"], is_flag=True, help="End the icon that is there, and the appliance with it."),
+        click.Option(
+            ["--open", "opens_console"], is_flag=True, help="Also open the console once the appliance is ready."
+        ),
+        click.Option(["--quit", "quits"], is_flag=True, help="Stop the running tray icon and the appliance."),
     ],
 )
 
@@ -162,7 +167,7 @@ tray = command(
 # --- `autostart`: whether this user's system starts the tray at login ---
 
 
-_NO_HOME = "This user has no home directory in which start at login could be kept. Set HOME, or XDG_CONFIG_HOME."
+_NO_HOME = "This user has no home directory to store the autostart entry in. Set HOME or XDG_CONFIG_HOME."
 
 
 def _find_autostart(invocation: Invocation) -> Any:
@@ -196,37 +201,42 @@ def _show_autostart_answer(invocation: Invocation, found: Any) -> int:
     answer: dict[str, Any] = {"data": data}
     if found.missing_program is not None:
         lost = found.missing_program
-        answer["warnings"] = [f"There is no program {lost} any more. `autostart enable` names this one."]
+        answer["warnings"] = [f"The program {lost} no longer exists. Run `autostart enable` to use this one."]
     output.show_answer(invocation, answer, (), output.render_record, _autostart_remark)
     return 0
 
 
 def _autostart_remark(answer: Any) -> str:
     if answer["data"]["enabled"]:
-        return "The icon beside the clock, and with it the appliance, start when you log in to this computer.\n"
-    return "Nothing is started when you log in; the command is what would be.\n"
+        return "The tray icon and the appliance start when you log in to this computer.\n"
+    return "Autostart is off. `command` is what `autostart enable` would start.\n"
 
 
 _AUTOSTART_HELP = (
-    "It is for who logs in to a desktop, without an administrator. A computer without one starts the appliance as a "
-    "service: see docs/operating.md."
+    "For desktop users; needs no administrator. On a computer without a desktop, run the appliance as a service: see"
+    " docs/operating.md."
 )
 autostart = group(
     "autostart",
-    "Start the icon beside the clock, and with it the appliance, when you log in to this computer.",
+    "Manage starting the tray icon at login: enable, disable, status.\n\nThe tray icon starts the appliance.",
     [
         command(
             "enable",
             _enable_autostart,
-            "Start the icon beside the clock, and with it the appliance, when you log in.\n\n"
-            f"{_AUTOSTART_HELP} With --data-dir it is for that directory; there is one for each user.",
+            "Start the tray icon and the appliance when you log in.\n\n"
+            f"{_AUTOSTART_HELP} There is one entry per user, for the data directory in --data-dir or the default.",
         ),
-        command("disable", _disable_autostart, "Start nothing at login. What runs goes on."),
+        command(
+            "disable",
+            _disable_autostart,
+            "Stop starting the tray icon at login.\n\nWhat is running now keeps running.",
+        ),
         command(
             "status",
             _show_autostart,
-            "Show whether the icon starts at login, where that is kept, and the command.\n\n"
-            "What was switched off in a settings app of the desktop is off.",
+            "Show whether the tray icon starts at login.\n\n"
+            "Also shows where the entry is stored and its command. An entry that was switched off in the desktop's"
+            " settings counts as off.",
         ),
     ],
 )
@@ -256,22 +266,22 @@ _SHELL = click.Argument(["shell"], metavar="bash|zsh|fish", type=click.Choice(("
 completion = command(
     "completion",
     _completion,
-    """Print what makes bash, zsh or fish complete these commands.
+    """Print a completion script for bash, zsh or fish.
 
-Try it in the shell that you are in:
+To enable completion in the current shell:
 
 \b
   bash  eval "$(mailbox-appliance completion bash)"
   zsh   eval "$(mailbox-appliance completion zsh)"
   fish  mailbox-appliance completion fish | source
 
-To keep it, write it to the file that its first lines name. The program must be found as mailbox-appliance.""",
+To keep it, save the script as the file named in its first lines. `mailbox-appliance` must be in your PATH.""",
     [_SHELL],
 )
 man = command(
     "man",
     _man,
-    """Print the manual page, as roff.
+    """Print the manual page.
 
-To read it: mailbox-appliance man | man -l -""",
+The format is roff.""",
 )

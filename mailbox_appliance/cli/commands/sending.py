@@ -20,8 +20,8 @@ _OPERATIONS_PATH = "/accounts/{accountId}/delivery-operations"
 #: A response waits at most 25 s for the outcome; a draft, or a message to forward, may have to be fetched before.
 _SENDING_SECONDS = 180.0
 _EXIT_CODES_HELP = (
-    "\n\nThe answer is a delivery operation. Exit code 0: it succeeded or is on its way; 5: it failed; 3: it may have "
-    "been delivered. Repeating it with the same key is safe."
+    "\n\nThe output is a delivery operation. Exit codes: 0 succeeded or in progress, 5 failed, 3 uncertain (it may have"
+    " been delivered). Repeating the command with the same key is safe."
 )
 
 
@@ -29,11 +29,11 @@ def idempotency_header(given: Given) -> dict[str, str]:
     """The header that makes repeating the command safe."""
     key = given["idempotency_key"]
     if key is None:
-        message = "Missing option '--idempotency-key'. Only --dry-run needs none."
+        message = "Missing option '--idempotency-key'. Only --dry-run works without one."
         raise wrong_usage(message, "option:--idempotency-key")
     if not _KEY.fullmatch(key):
         raise wrong_usage(
-            "An idempotency key has 1 to 255 printable ASCII characters and no spaces.", "header:Idempotency-Key"
+            "The idempotency key must be 1 to 255 printable ASCII characters without spaces.", "header:Idempotency-Key"
         )
     return {"Idempotency-Key": key}
 
@@ -70,14 +70,14 @@ def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click
     )
 
 
-_KEY_HELP = "A name of your choice for this sending: the same key never sends twice."
-IDEMPOTENCY_KEY = click.Option(["--idempotency-key"], metavar="KEY", help=f"{_KEY_HELP} Always needed to send.")
-DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Send nothing: show what would be sent, as a preview does.")
+_KEY_HELP = "Name of your choice for this send; the same key never sends twice."
+IDEMPOTENCY_KEY = click.Option(["--idempotency-key"], metavar="KEY", help=f"{_KEY_HELP} Required to send.")
+DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be sent, without sending.")
 OPERATION = click.Argument(["operation_id"])
 DRAFT = click.Argument(["draft_id"])
 SEND_OPTIONS: tuple[click.Parameter, ...] = (
     *message_options.MESSAGE_OPTIONS,
-    click.Option(["--draft"], metavar="ID", help="Send this saved draft; only --send-at goes with it."),
+    click.Option(["--draft"], metavar="ID", help="Saved draft to send; only --send-at can be added."),
     message_options.SEND_AT,
     INPUT_OPTION,
 )
@@ -87,17 +87,17 @@ SEND = _sending_row(
 PREVIEW = Row(
     "preview",
     Call("POST", "/accounts/{accountId}/send/preview"),
-    "Show what a send with these options would send, and to whom.\n\nNothing is sent. What is wrong with the "
-    "message is refused in the words of a send; whatever else would stand in its way is told in the warnings.",
+    "Show the message and recipients that a send would use.\n\nNothing is sent. An invalid message fails as it would in"
+    " a send; other obstacles appear as warnings.",
     (ACCOUNT, *SEND_OPTIONS),
     body=_message_body,
     timeout=_SENDING_SECONDS,
-    waiting_for="Looking…",
+    waiting_for="Preparing…",
 )
 FORWARD = _sending_row(
     "forward",
     Call("POST", "/accounts/{accountId}/messages/{messageId}/forward"),
-    "Forward a message, with its attachments.",
+    "Forward a message with its attachments.",
     _forward_body,
     click.Argument(["message_id"]),
     ACCOUNT,
@@ -109,8 +109,8 @@ DELIVERY_ROWS = (
     Row(
         "delivery-status",
         Call("GET", f"{_OPERATIONS_PATH}/{{operationId}}"),
-        "Show what became of a sending.\n\nExit code 0: it succeeded or is on its way; 5: it failed; 3: it may have "
-        "been delivered.",
+        "Show the status of a delivery.\n\nExit codes: 0 succeeded or in progress, 5 failed, 3 uncertain (it may have"
+        " been delivered).",
         (OPERATION, ACCOUNT),
         exit_code=output.delivery_exit_code,
         remark=output.delivery_remark,
@@ -118,16 +118,16 @@ DELIVERY_ROWS = (
     Row(
         "timeline",
         Call("GET", f"{_OPERATIONS_PATH}/{{operationId}}/timeline"),
-        "Show each step that a sending went, and when.",
+        "Show each step of a delivery and its time.",
         (OPERATION, ACCOUNT),
         remark=output.delivery_remark,
     ),
     Row(
         "deliveries",
         Call("GET", _OPERATIONS_PATH),
-        "List what was sent and what became of it, newest first.",
+        "List deliveries and their status, newest first.",
         (
-            click.Option(["--account"], metavar="ID|EMAIL", help="The mailbox; without it all that you reach."),
+            click.Option(["--account"], metavar="ID|EMAIL", help="Mailbox (default: all you have access to)."),
             *ALL_PAGES,
         ),
         columns=output.DELIVERY_COLUMNS,
@@ -137,15 +137,15 @@ DELIVERY_ROWS = (
     Row(
         "resolve",
         Call("POST", f"{_OPERATIONS_PATH}/{{operationId}}/resolve"),
-        "Say what became of an uncertain delivery.\n\nFor its sender or the mailbox's owner, logged in. Ask the "
-        "recipients first: the outcome is final.",
+        "Resolve an uncertain delivery.\n\nOnly its sender or the owner of the mailbox can do this, signed in. Ask the"
+        " recipients first: the outcome is final.",
         (
             OPERATION,
             click.Option(
                 ["--outcome"],
                 type=click.Choice(("succeeded", "failed")),
                 required=True,
-                help="succeeded: they got it; failed: nobody got it.",
+                help="Outcome: succeeded if they received it, failed if nobody did.",
             ),
             ACCOUNT,
         ),
@@ -155,7 +155,7 @@ DELIVERY_ROWS = (
 SEND_DRAFT = _sending_row(
     "send",
     _SEND,
-    "Send a draft, now or later; it is removed from the drafts once it was sent.",
+    "Send a draft, now or later.\n\nOnce it was sent, it is removed from the drafts.",
     _draft_body,
     DRAFT,
     ACCOUNT,
@@ -166,7 +166,7 @@ SEND_DRAFT = _sending_row(
 
 
 def _dry_run_remark(_answer: Any) -> str:
-    return "\nNothing was sent. Without --dry-run this would be.\n"
+    return "\nNothing was sent. Run the command without --dry-run to send it.\n"
 
 
 def _with_dry_run(row: Row) -> click.Command:
@@ -210,7 +210,7 @@ DRAFT_ROWS = (
     Row(
         "create",
         Call("POST", _DRAFTS_PATH),
-        "Keep a message as a draft.",
+        "Save a message as a draft.",
         DRAFT_OPTIONS,
         body=_saved_draft_body,
         view=output.render_message,
@@ -220,16 +220,20 @@ DRAFT_ROWS = (
     Row(
         "update",
         Call("PUT", _DRAFT_PATH),
-        "Replace a draft as a whole; its id stays.\n\nWhat is not given again is gone, attachments too.",
+        "Replace a draft.\n\nIts ID stays. Options that are not given again are removed, including attachments.",
         (DRAFT, *DRAFT_OPTIONS),
         body=_saved_draft_body,
         view=output.render_message,
         timeout=180.0,
         waiting_for="Saving…",
     ),
-    Row("delete", Call("DELETE", _DRAFT_PATH), "Delete a draft for good.", (DRAFT, ACCOUNT), timeout=180.0),
+    Row("delete", Call("DELETE", _DRAFT_PATH), "Delete a draft permanently.", (DRAFT, ACCOUNT), timeout=180.0),
 )
-drafts = group("drafts", "Drafts.", [*(row.command() for row in DRAFT_ROWS), DRAFT_COMMAND])
+drafts = group(
+    "drafts",
+    "Manage drafts: list, get, create, update, delete, send.",
+    [*(row.command() for row in DRAFT_ROWS), DRAFT_COMMAND],
+)
 
 
 # --- Scheduled messages: listed, canceled, released ---
@@ -240,8 +244,8 @@ SCHEDULED_ROWS = (
     Row(
         "list",
         Call("GET", _SCHEDULED_PATH),
-        "List what is to be sent later, the soonest first.\n\nAlso what is being sent just now, and what may have been "
-        "delivered (uncertain).",
+        "List scheduled messages, soonest first.\n\nThe list includes messages that are being sent now and uncertain"
+        " ones, which may have been delivered.",
         (ACCOUNT, *ALL_PAGES),
         columns=("id", "sendAt", "status", "to", "subject"),
         remark=output.delivery_remark,
@@ -249,19 +253,23 @@ SCHEDULED_ROWS = (
     Row(
         "cancel",
         Call("DELETE", f"{_SCHEDULED_PATH}/{{scheduleId}}"),
-        "Call a scheduled send back. The message is kept as a draft.",
+        "Cancel a scheduled message.\n\nThe message is kept as a draft.",
         (click.Argument(["schedule_id"]), ACCOUNT),
         # The message is put among the drafts before the answer, if the mail server can be asked.
         timeout=180.0,
-        waiting_for="Asking the mail server…",
+        waiting_for="Contacting the mail server…",
     ),
 )
 RELEASE_SCHEDULED = Row(
     "release",
     Call("PATCH", "/admin/settings"),
-    "Let scheduled sends go that a restore has held.\n\nThey wait where nobody knew what has been sent since the"
-    " backup: look through `scheduled list` first, and cancel what has gone out. For administrators.",
+    "Release scheduled messages that were held after a restore.\n\nA restore holds them if it cannot know what was sent"
+    " since the backup. Check `scheduled list` first, and cancel messages that were sent. Administrators only.",
     body=lambda _invocation, _given: {"sending.hold_scheduled": False},
-    remark=lambda _answer: "Scheduled sends go out when their time comes.\n",
+    remark=lambda _answer: "Scheduled messages are sent at their time again.\n",
 )
-scheduled = group("scheduled", "Scheduled sends.", [row.command() for row in (*SCHEDULED_ROWS, RELEASE_SCHEDULED)])
+scheduled = group(
+    "scheduled",
+    "Manage scheduled messages: list, cancel, release.",
+    [row.command() for row in (*SCHEDULED_ROWS, RELEASE_SCHEDULED)],
+)

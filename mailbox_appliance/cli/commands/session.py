@@ -22,14 +22,14 @@ PASSWORD_STDIN = click.Option(
     ["--password-stdin"], is_flag=True, help="Read the password from the first line of stdin."
 )
 DEVICE_NAME = click.Option(
-    ["--device-name"], metavar="NAME", help="What the log-in is called (default: this computer)."
+    ["--device-name"], metavar="NAME", help="Name of the session (default: name of this computer)."
 )
 FINGERPRINT = click.Option(
-    ["--fingerprint"], metavar="sha256:HEX", help="The certificate that `https fingerprint` prints there."
+    ["--fingerprint"], metavar="sha256:HEX", help="Fingerprint of the server's certificate, from `https fingerprint`."
 )
 LOGIN_OPTIONS: tuple[click.Parameter, ...] = (
     click.Argument(["url"], required=False),
-    click.Option(["--email"], metavar="ADDRESS", help="Your address (asked for at a terminal)."),
+    click.Option(["--email"], metavar="ADDRESS", help="Your email address (default: prompt)."),
     PASSWORD_STDIN,
     DEVICE_NAME,
     FINGERPRINT,
@@ -55,7 +55,7 @@ def _login(
         raise wrong_usage("Missing option '--email'.", "option:--email")
     instance = find_instance(invocation, url, fingerprint)
     # The target is shown before the password is typed: without a URL it is the appliance in use.
-    email = email or invocation.terminal.line(f"Your address for {instance.url}", "address")
+    email = email or invocation.terminal.line(f"Your email address for {instance.url}", "address")
     password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
     return log_in(
         invocation,
@@ -91,7 +91,7 @@ def find_instance(invocation: Invocation, url: str | None, fingerprint: str | No
     else:
         instance = invocation.resolve_instance()
     if pin and not ServerAddress.parse(instance.url).secure:
-        raise wrong_usage("A fingerprint belongs to an https address.", "option:--fingerprint")
+        raise wrong_usage("--fingerprint requires an https URL.", "option:--fingerprint")
     instance.require_protected()
     return Instance(instance.name, instance.url, instance.key, pin or instance.fingerprint)
 
@@ -100,7 +100,7 @@ def keep_token(invocation: Invocation, key: str, answer: Any) -> int:
     """Keep the token of a login for the next commands, and show the answer."""
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("token"), str):
-        raise Failure("unexpected_answer", "The server gave no token.", INTERNAL)
+        raise Failure("unexpected_answer", "The server did not return a token.", INTERNAL)
     invocation.tokens().put(key, data["token"])
     if invocation.terminal.stdout.isatty() or invocation.format == "table":
         # A terminal keeps it in its scroll-back. A script that reads the output gets the whole response.
@@ -131,8 +131,14 @@ def _ask_keychain(invocation: Invocation) -> int:
     return 0
 
 
-login = command("login", _login, "Log in, here or at a URL, and keep the token for the next commands.", LOGIN_OPTIONS)
-logout = command("logout", _logout, "End the log-in and forget its token.")
+login = command(
+    "login",
+    _login,
+    "Sign in and store the token for later commands.\n\nWithout URL you sign in to the appliance in use, initially the"
+    " one on this computer.",
+    LOGIN_OPTIONS,
+)
+logout = command("logout", _logout, "Sign out and delete the stored token.")
 ask_keychain = command("ask-keychain", _ask_keychain, "Ask the keychain what the standard input says.", hidden=True)
 
 
@@ -177,12 +183,16 @@ def _remove_instance(invocation: Invocation, name: str) -> int:
 _NAME = click.Argument(["name"], shell_complete=complete_instances)
 instances = group(
     "instances",
-    "Appliances that you logged in to; `local` is the one of the data directory.",
+    "Manage the appliances you signed in to: list, use, remove.\n\n`local` is the appliance of the data directory.",
     [
-        command("list", _list_instances, "List the appliances you know, and which is in use."),
-        command("use", _use_instance, "Speak to this one from now on.", [_NAME]),
+        command("list", _list_instances, "List the appliances you signed in to and the one in use."),
+        command("use", _use_instance, "Use this appliance in later commands.", [_NAME]),
         command(
-            "remove", _remove_instance, "Forget one, and its token. To end the log-in itself, log out first.", [_NAME]
+            "remove",
+            _remove_instance,
+            "Remove an appliance from the list and delete its token.\n\nThe session itself stays valid: sign out first"
+            " to end it.",
+            [_NAME],
         ),
     ],
 )
@@ -195,8 +205,8 @@ POST_SETUP = Call("POST", "/setup")
 #: Seconds between two looks, and how long an appliance that starts is waited for.
 _EVERY, _PATIENCE = 0.1, 15.0
 SETUP_OPTIONS: tuple[click.Parameter, ...] = (
-    click.Option(["--name"], required=True, metavar="NAME", help="The name of the administrator."),
-    click.Option(["--email"], required=True, metavar="ADDRESS", help="The address to log in with."),
+    click.Option(["--name"], required=True, metavar="NAME", help="Name of the administrator."),
+    click.Option(["--email"], required=True, metavar="ADDRESS", help="Email address to sign in with."),
     PASSWORD_STDIN,
     DEVICE_NAME,
 )
@@ -233,9 +243,7 @@ def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception
             if running := local.find_running(folder):
                 return running
             time.sleep(_EVERY)
-    message = (
-        f"{problem} Or it is an appliance that is still starting, or does not answer: then repeat this in a while."
-    )
+    message = f"{problem} If an appliance is still starting or does not respond, try again in a moment."
     raise Failure("store_in_use", message, INTERNAL) from problem
 
 
@@ -244,11 +252,17 @@ def _set_up_running(running: local.RunningAppliance, folder: Path, body: dict[st
 
     code = local.find_setup_code(folder)
     if code is None:
-        raise Failure("conflict", f"The appliance is set up already: {folder} holds no set-up code. Log in.", INPUT)
+        message = f"The appliance is already set up: {folder} holds no setup code. Run `mailbox-appliance login`."
+        raise Failure("conflict", message, INPUT)
     return ApiClient(running.url).call(ApiRequest(POST_SETUP.method, POST_SETUP.path, body={"setupCode": code, **body}))
 
 
-setup = command("setup", _setup, "Create the first administrator, and log in.", SETUP_OPTIONS)
+setup = command(
+    "setup",
+    _setup,
+    "Create the first administrator and sign in.\n\nWorks once, with a running or a stopped appliance.",
+    SETUP_OPTIONS,
+)
 
 
 # --- `enroll` and `reset-password`: accepting a link from an administrator ---
@@ -280,7 +294,7 @@ def _redeem_link(
     fingerprint: str | None,
 ) -> int:
     if url is not None and "#" in url:
-        raise wrong_usage("A link is a secret, and others see the arguments: leave it out, it is asked for.")
+        raise wrong_usage("The link is a secret and must not be an argument. Leave it out; the command prompts for it.")
     named = url or invocation.instance
     instance = find_instance(invocation, url, fingerprint) if named else None  # errors there are reported first
     link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
@@ -302,7 +316,7 @@ def split_link(link: str, name: str) -> tuple[str | None, str]:
     kind, _, token = fragment.partition("=") if is_link else ("", "", address)
     takes_it = _COMMAND_BY_PREFIX.get(kind) or _COMMAND_BY_PREFIX.get(token[:4]) or name
     if takes_it != name:
-        raise wrong_usage(f"That link is for `mailbox-appliance {takes_it}`.", "option:--link-stdin")
+        raise wrong_usage(f"This link is for `mailbox-appliance {takes_it}`.", "option:--link-stdin")
     from mailbox_appliance.client.address import ServerAddress
 
     return (ServerAddress.parse(address).url if is_link else None), token
@@ -316,19 +330,18 @@ def _redeem_command(name: str, call: Call) -> Callable[..., int]:
 
 
 _REDEEM_HELP = (
-    "\n\nThe link, or its token alone, is asked for, or read from stdin or MAILBOX_APPLIANCE_LINK. It leads to the"
-    " appliance; URL names another address of it. A password that is refused does not use the link up."
+    "\n\nThe link, or only its token, comes from a prompt, stdin or MAILBOX_APPLIANCE_LINK. The link contains the"
+    " appliance's address; URL overrides it. If the password is rejected, the link remains valid."
 )
 enroll = command(
     "enroll",
     _redeem_command("enroll", ENROLL),
-    f"Take up an invitation: choose a password, and log in.{_REDEEM_HELP}",
+    f"Accept an invitation: set a password and sign in.{_REDEEM_HELP}",
     ENROLMENT_OPTIONS,
 )
 reset_password = command(
     "reset-password",
     _redeem_command("reset-password", RESET),
-    "Choose a new password with the link of a password reset, and log in.\n\n"
-    f"All your other log-ins end.{_REDEEM_HELP}",
+    f"Set a new password with a reset link and sign in.\n\nAll your other sessions end.{_REDEEM_HELP}",
     ENROLMENT_OPTIONS,
 )

@@ -22,7 +22,7 @@ from mailbox_appliance.client.http import ApiRequest
 # --- `store migrate`: the upgrade of a store of an older release, which `serve` also does ---
 
 
-_DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Only tell what would be done; nothing is changed.")
+_DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
 
 
 def _migrate(invocation: Invocation, dry_run: bool, passphrase_stdin: bool) -> int:
@@ -40,9 +40,9 @@ def _migrate(invocation: Invocation, dry_run: bool, passphrase_stdin: bool) -> i
 def _migrated_remark(answer: Any) -> str:
     told = answer["data"]
     if told["upgradedFrom"] is None:
-        return f"The store has format {told['format']}, which is today's. Nothing was done.\n"
+        return f"The store already has the current format {told['format']}. Nothing was changed.\n"
     return (
-        f"The store was upgraded from format {told['upgradedFrom']} to {told['format']}. The old one lies in"
+        f"The store was upgraded from format {told['upgradedFrom']} to {told['format']}. The previous store is kept in"
         f" backups/{told['backup']}.\n"
     )
 
@@ -50,17 +50,17 @@ def _migrated_remark(answer: Any) -> str:
 def _plan_remark(answer: Any) -> str:
     told = answer["data"]
     if told["format"] == told["upgradesTo"]:
-        return f"The store has format {told['format']}, which is today's. There is nothing to do.\n"
+        return f"The store already has the current format {told['format']}. No upgrade is needed.\n"
     if told["problems"]:
-        return "As it is, the upgrade would be refused, and nothing would be changed.\n"
+        return "The upgrade would be refused because of these problems. Nothing was changed.\n"
     return f"The store would be upgraded from format {told['format']} to {told['upgradesTo']}.\n"
 
 
 migrate = command(
     "migrate",
     _migrate,
-    "Upgrade the store of an older release.\n\nThe old one is kept as a migration backup; `serve` does the same at its"
-    " start. The appliance must not be running.",
+    "Upgrade the store of an older release.\n\nThe previous store is kept as a migration backup. `serve` does the same"
+    " when it starts. Stop the appliance first.",
     (_DRY_RUN, context.PASSPHRASE_STDIN),
 )
 
@@ -69,11 +69,11 @@ migrate = command(
 
 
 STORE_STATUS = Row(
-    "status", Call("GET", "/admin/store"), "Show how the store is: format, size, room, key, newest backup."
+    "status", Call("GET", "/admin/store"), "Show the store's format, size, disk space, key and newest backup."
 )
 CHECK_STORE = Call("POST", "/admin/store/check")
-_FULL = click.Option(["--full"], is_flag=True, help="Also indexes, counts, the search index and the audit log.")
-_STOPPED = "The appliance must not be running."
+_FULL = click.Option(["--full"], is_flag=True, help="Also check indexes, counts, the search index and the audit log.")
+_STOPPED = "Stop the appliance first."
 
 
 def _show_store(invocation: Invocation) -> int:
@@ -87,7 +87,7 @@ def _show_store(invocation: Invocation) -> int:
 def _check_store(invocation: Invocation, full: bool, passphrase_stdin: bool) -> int:
     client = operator_client(invocation)
     if client is not None:
-        with show_store_progress(invocation, client, "Looking through the store…"):
+        with show_store_progress(invocation, client, "Checking the store…"):
             answer = client.call(
                 ApiRequest(CHECK_STORE.method, CHECK_STORE.path, body={"full": full}, timeout=LONG_WORK_SECONDS)
             )
@@ -106,9 +106,9 @@ def _check_store(invocation: Invocation, full: bool, passphrase_stdin: bool) -> 
 def _check_verdict(answer: Any) -> str:
     found = answer["data"]
     if found["ok"]:
-        return f"Nothing is wrong with it. Looked at: {', '.join(found['checked'])}.\n"
+        return f"The store is intact. Checked: {', '.join(found['checked'])}.\n"
     lines = "".join(f"{output.one_line(problem['message'])}\n" for problem in found["problems"])
-    return f"{lines}Keep the files as they are, and restore a backup: `mailbox-appliance backup list`.\n"
+    return f"{lines}Leave the files unchanged and restore a backup: `mailbox-appliance backup list`.\n"
 
 
 def _compact_store(invocation: Invocation, passphrase_stdin: bool) -> int:
@@ -133,29 +133,30 @@ def _rewrite_store(invocation: Invocation, service: str, from_stdin: bool) -> An
 
 store = group(
     "store",
-    "The store as a whole.\n\nNo log-in is needed by who may read the data directory.",
+    "Manage the store: status, check, compact, migrate, rekey.\n\nThe store is the encrypted database. Users who can"
+    " read the data directory need no sign-in.",
     [
-        command("status", _show_store, f"{STORE_STATUS.help}\n\nNothing is opened or changed."),
+        command("status", _show_store, f"{STORE_STATUS.help}\n\nThe store is neither opened nor changed."),
         command(
             "check",
             _check_store,
-            "Look whether the store is whole.\n\nEvery page and row is read, and nothing is changed. Where something is"
-            " wrong it is named, and the exit code is 1.",
+            "Check the integrity of the store.\n\nReads every page and row and changes nothing. If problems are found,"
+            " they are listed and the exit code is 1.",
             (_FULL, context.PASSPHRASE_STDIN),
         ),
         command(
             "compact",
             _compact_store,
-            "Write the store anew, without the room that was left by what is deleted.\n\nThat takes as much room as the"
-            f" store has. {_STOPPED}",
+            "Rewrite the store to reclaim disk space.\n\nThis needs as much free disk space as the store takes."
+            f" {_STOPPED}",
             (context.PASSPHRASE_STDIN,),
         ),
         migrate,
         command(
             "rekey",
             _rekey_store,
-            "Give the store a new key, and write it anew under that.\n\nWhat opened it before opens it afterwards: the"
-            " file, the keychain, the passphrase, which is asked for. Backups made before keep the old key."
+            "Rewrite the store with a new encryption key.\n\nThe key file, keychain or passphrase that opened the store"
+            " still opens it; a passphrase is prompted for. Earlier backups keep the old key."
             f" {_STOPPED}",
             (context.PASSPHRASE_STDIN,),
         ),
@@ -170,21 +171,25 @@ _NEW_PASSPHRASE_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSPHRASE"
 _NEW_PASSPHRASE_STDIN = click.Option(
     ["--passphrase-stdin"], is_flag=True, help="Read the new passphrase from the first line of stdin."
 )
-_ONLY = click.Option(["--only"], is_flag=True, help="Let nothing else open it: take the key out of file and keychain.")
+_ONLY = click.Option(
+    ["--only"],
+    is_flag=True,
+    help="Remove the key from the file and the keychain, so that only the passphrase opens it.",
+)
 _FROM_NOW_ON = (
-    "From now on the store opens by this passphrase alone, and without it nobody opens it. Every start needs it:"
-    " `serve` takes it from the systemd credential `passphrase`, MAILBOX_APPLIANCE_PASSPHRASE, --passphrase-stdin or a"
-    " prompt. Backups and copies of the key file that were made before open without it; `mailbox-appliance store rekey`"
-    " gives the store a key that is not in them."
+    "From now on only this passphrase opens the store. If it is lost, the store cannot be opened. Every start needs it:"
+    " `serve` reads it from the systemd credential `passphrase`, MAILBOX_APPLIANCE_PASSPHRASE, --passphrase-stdin or a"
+    " prompt. Earlier backups and copies of the key file still open without it; to change that, give the store a new"
+    " key with `mailbox-appliance store rekey`."
 )
 
 
 def _key_remark(answer: Any) -> str:
     slots = {slot["type"] for slot in answer["data"]["slots"]}
     if "file" in slots:
-        return "Whoever has this file can open the store. Keep a copy of it apart from the store.\n"
+        return "Anyone who has this key file can open the store. Keep a copy of it apart from the store.\n"
     if answer["data"].get("recoveryPassphrase"):
-        return "Write the recovery passphrase down: it opens the store without the keychain, and is not shown again.\n"
+        return "Write down the recovery passphrase. It opens the store without the keychain and is not shown again.\n"
     return ""
 
 
@@ -223,30 +228,30 @@ def _show_key_answer(invocation: Invocation, answer: Any, warnings: tuple[str, .
 
 key = group(
     "key",
-    "The key of the store, and what opens it.",
+    "Manage the encryption key of the store.",
     [
-        command("show", _show_key, f"Show what opens the store, and where the key lies.\n\n{_STOPPED}"),
+        command("show", _show_key, f"Show the store's key slots and where its key is stored.\n\n{_STOPPED}"),
         command(
             "add-passphrase",
             _add_passphrase,
-            "Let a passphrase open the store as well, in place of an earlier one.\n\n"
-            f"It is asked for, or read from stdin or {_NEW_PASSPHRASE_VARIABLE}. Backups then hold the key "
-            "locked by it, and no longer in plain. With --only the store itself opens by it alone, so every start "
-            f"needs it; `key use-file` is the way back. {_STOPPED}",
+            "Add a passphrase that opens the store.\n\n"
+            f"It replaces an earlier passphrase and comes from a prompt, stdin or {_NEW_PASSPHRASE_VARIABLE}. Backups"
+            " made afterwards hold the key protected by the passphrase, no longer unencrypted. With --only nothing else"
+            f" opens the store, so every start needs the passphrase; `key use-file` undoes that. {_STOPPED}",
             (_NEW_PASSPHRASE_STDIN, _ONLY),
         ),
         command(
             "use-keyring",
             _use_key_service("use_keyring"),
-            "Lock the key by the keychain of this computer, and take it out of the file.\n\nWhere there is no "
-            f"passphrase yet, a recovery passphrase is made and shown this once. {_STOPPED}",
+            "Protect the key with this computer's keychain.\n\nThe key is removed from the key file. If there is no"
+            f" passphrase yet, a recovery passphrase is created and shown once. {_STOPPED}",
             (PASSPHRASE_STDIN,),
         ),
         command(
             "use-file",
             _use_key_service("use_file"),
-            "Keep the key in the file itself, instead of the keychain.\n\nA server starts with it unattended; whoever "
-            f"has the file can open the store. {_STOPPED}",
+            "Store the key in the key file instead of the keychain.\n\nA server can then start unattended, and anyone"
+            f" who has the file can open the store. {_STOPPED}",
             (PASSPHRASE_STDIN,),
         ),
     ],
