@@ -1,6 +1,6 @@
-"""From a socket to a logged-in IMAP connection: TLS, greeting, STARTTLS, login.
+"""From a socket to an authenticated IMAP connection: TLS, greeting, STARTTLS, sign-in.
 
-imaplib and imapclient do the login over our bounded channel, so lines, literals, answers and their time are bounded.
+imaplib and imapclient sign in over the bounded channel, so lines, literals, responses and their time are bounded.
 """
 
 import imaplib
@@ -31,10 +31,10 @@ MAX_LINE = 1 << 20
 MAX_LITERAL = 80 << 20
 
 _RESPONSE_CODE = re.compile(r"\[([A-Z][A-Z-]{2,31})[\] ]", re.I)
-#: How imaplib and imapclient put what a server said into their errors.
+#: The forms in which imaplib and imapclient quote a server in their errors.
 _PYTHON_BYTES = re.compile(r"^b(['\"])(.*)\1$", re.S)
 _ABOUT_FOLDERS = frozenset({"NONEXISTENT", "TRYCREATE", "NOPERM", "ALREADYEXISTS", "CANNOT"})
-# RFC 5530 and RFC 9051 7.1. What they mean for us, and what a person may do.
+# Response codes (RFC 5530, RFC 9051 7.1), their meaning here, and what a person can do.
 _CODES: dict[str, tuple[FaultKind, str]] = {
     "LIMIT": ("throttled", "The IMAP server's limit is reached. Try again later."),
     "INUSE": ("throttled", "The mailbox is in use by too many others. Try again later."),
@@ -50,18 +50,18 @@ _CODES: dict[str, tuple[FaultKind, str]] = {
 
 
 class LoginProtocol(imaplib.IMAP4):
-    """imaplib on a channel. After `secure` its commands go through TLS."""
+    """imaplib over a channel. After `secure` its commands go through TLS."""
 
     def __init__(self, channel: Channel, host: str) -> None:
         self.channel = channel
         super().__init__(host)
 
     def open(self, host: str = "", port: int = 0, timeout: float | None = None) -> None:  # noqa: ARG002
-        """Nothing to connect: the channel is."""
+        """Do nothing: the channel is connected already."""
         self.host, self.port, self.sock = host, port, self.channel.sock
 
     def read(self, size: int) -> bytes:
-        """A literal."""
+        """Read a literal."""
         if size > MAX_LITERAL:
             raise TooLong
         data = self.channel.read_exactly(size)
@@ -70,14 +70,14 @@ class LoginProtocol(imaplib.IMAP4):
         return data
 
     def readline(self) -> bytes:
-        """A line with its end, or nothing at the end of the connection."""
+        """Read a line with its end; empty at the end of the connection."""
         line = self.channel.read_line(MAX_LINE)
         if line and not line.endswith(b"\n"):
             raise ConnectionResetError
         return line
 
     def send(self, data: Any) -> None:
-        """Send, and begin to wait for the answer."""
+        """Send data, and start the time limit of the response."""
         self.channel.send(data)
         self.channel.restart_timeout()
 
@@ -86,7 +86,7 @@ class LoginProtocol(imaplib.IMAP4):
         self.channel.close()
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """STARTTLS (RFC 9051 6.2.1): what the server said before is forgotten, its capabilities are asked anew."""
+        """Start TLS (RFC 9051 6.2.1). Earlier responses are discarded, and capabilities are requested again."""
         typ, _ = self._simple_command("STARTTLS")
         if typ != "OK":
             raise RemoteFault("imap", "tls", "The IMAP server cannot start TLS now.")
@@ -96,34 +96,34 @@ class LoginProtocol(imaplib.IMAP4):
 
 
 class LoginClient(IMAPClient):
-    """imapclient on our protocol. Times are aware."""
+    """imapclient over `LoginProtocol`. Times have a time zone."""
 
     def __init__(self, channel: Channel, host: str) -> None:
         self._channel = channel
         super().__init__(host, 0, ssl=False)
         self.normalise_times = False
-        self._imap.debug = 0  # imapclient would have every line written out, only to throw it away
+        self._imap.debug = 0  # imapclient would format every line for a log that drops it.
 
     def _create_IMAP4(self) -> LoginProtocol:  # noqa: N802 - imapclient's name for how it gets its connection
         return LoginProtocol(self._channel, self.host)
 
     def _set_read_timeout(self) -> None:
-        """The channel's business."""
+        """Do nothing: the channel enforces timeouts."""
 
     @property
     def protocol(self) -> LoginProtocol:
-        """The imaplib object below, for what imapclient has no way to say."""
+        """The imaplib object, for commands that imapclient does not offer."""
         protocol: LoginProtocol = self._imap
         return protocol
 
     def socket(self) -> socket.socket:
-        """For polling only."""
+        """The socket, for polling only."""
         return self._channel.sock
 
 
 @contextmanager
 def errors_as_faults() -> Iterator[None]:
-    """Turns what goes wrong on the way into RemoteFault."""
+    """Convert errors of the connection and of imaplib to RemoteFault."""
     try:
         yield
     except TimeoutError as error:
@@ -133,7 +133,7 @@ def errors_as_faults() -> Iterator[None]:
     except imaplib.IMAP4.abort as error:
         raise (malformed_fault("imap") if "unexpected" in str(error) else disconnected_fault("imap")) from error
     except (ProtocolError, TooLong, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
-        # Parsers of other people's bytes: what they trip over is not IMAP.
+        # These parse foreign bytes: any of their errors means that the bytes are not IMAP.
         raise malformed_fault("imap") from error
     except imaplib.IMAP4.error as error:
         raise fault_of_refusal(error) from error
@@ -142,15 +142,16 @@ def errors_as_faults() -> Iterator[None]:
 def fault_of_refusal(
     error: Exception, otherwise: FaultKind = "refused", reason: str = "", *, host: str = "", by_token: bool = False
 ) -> RemoteFault:
-    """What a NO or BAD means: by its text (`errors`), by its response code (RFC 5530), else `otherwise` and `reason`.
+    """Return the fault for a NO or BAD: by its text (`errors`), by its response code (RFC 5530), or `otherwise` with
+    `reason`.
 
-    `host`, `by_token`: of the login, where it is one that was refused.
+    `host`, `by_token`: facts of the sign-in, if a sign-in was refused.
     """
     said = _PYTHON_BYTES.sub(r"\2", str(error))
     found = _RESPONSE_CODE.search(said)
     code = found[1].upper() if found else None
     fault = None
-    if code not in _ABOUT_FOLDERS:  # their text names a folder, which may be called anything
+    if code not in _ABOUT_FOLDERS:  # Their text names a folder, which may contain anything.
         fault = fault_of_reply("imap", said, host=host, later=otherwise != "login_refused", by_token=by_token)
     if fault is None:
         kind, sentence = _CODES.get(code or "", (otherwise, reason or "The IMAP server refused a command."))
@@ -159,11 +160,11 @@ def fault_of_refusal(
     return fault
 
 
-# --- Logging in ---
+# --- Signing in ---
 
 
 def log_in(channel: Channel, endpoint: Endpoint, ca_file: str) -> frozenset[str]:
-    """Secure the channel as the endpoint says, read the greeting, log in; the server's capabilities, in upper case.
+    """Secure the channel as the endpoint requires, read the greeting and sign in. Returns the upper-case capabilities.
 
     Raises RemoteFault.
     """
@@ -198,7 +199,7 @@ def _read_greeting(channel: Channel, host: str) -> LoginClient:
 
 
 def _start_tls(client: LoginClient, context: ssl.SSLContext) -> None:
-    # RFC 8314: no fallback. A missing word, or a greeting that skips the login (PREAUTH), may be an attacker's work.
+    # RFC 8314: no fallback. A missing capability, or a greeting that skips the sign-in (PREAUTH), may be an attack.
     if client.protocol.state != "NONAUTH" or "STARTTLS" not in client.protocol.capabilities:
         raise RemoteFault("imap", "tls", "The IMAP server offers no STARTTLS on this port. Try security `tls`.")
     try:
@@ -208,7 +209,9 @@ def _start_tls(client: LoginClient, context: ssl.SSLContext) -> None:
 
 
 def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
-    """With a token where there is one; else AUTHENTICATE PLAIN (RFC 4616), which takes any character; else LOGIN."""
+    """Sign in with a token if there is one; otherwise AUTHENTICATE PLAIN (RFC 4616), which allows any character, or
+    LOGIN.
+    """
     words = client.protocol.capabilities
     if endpoint.token is not None:
         return _log_in_by_token(client, endpoint)
@@ -223,7 +226,7 @@ def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
     except imaplib.IMAP4.abort:
         raise
     except (IMAPClientError, UnicodeEncodeError) as error:
-        # imapclient calls it a refused login too when the connection ends while it waits for the answer.
+        # imapclient also reports a refused login when the connection ends during the wait for the response.
         if isinstance(error.__context__, imaplib.IMAP4.abort):
             raise error.__context__ from None
         reason = "The IMAP server refused user name or password. Some providers want an app password."
@@ -231,7 +234,7 @@ def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
 
 
 def _log_in_by_token(client: LoginClient, endpoint: Endpoint) -> None:
-    """Never a password beside it, whatever the server offers."""
+    """Sign in with a token. No password is sent, whatever the server offers."""
     offered = [word.removeprefix("AUTH=") for word in client.protocol.capabilities if word.startswith("AUTH=")]
     bearer = TokenLogin(endpoint, offered, "imap")
     try:
@@ -246,5 +249,5 @@ def _log_in_by_token(client: LoginClient, endpoint: Endpoint) -> None:
 
 
 def _quote_user_name(text: str) -> str:
-    """A quoted string; imaplib quotes the password, but not the user name."""
+    """Return a quoted string; imaplib quotes the password, but not the user name."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

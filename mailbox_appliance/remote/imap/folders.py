@@ -1,4 +1,4 @@
-"""Folders over IMAP: listing, selecting, and the changes in one since a position (RFC 9051, RFC 7162)."""
+"""Folders over IMAP: list them, select one, and read its changes since a position (RFC 9051, RFC 7162)."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -40,13 +40,13 @@ class FolderLister:
         self._states: dict[str, FolderState] = {}
 
     def list(self) -> tuple[ListedFolder, ...]:
-        """The folders that mail can lie in, each once, MAX_FOLDERS at most."""
+        """Return the folders that can hold mail, each once, at most MAX_FOLDERS."""
         self._list_all(with_status=False)
         return self._take_results()[0]
 
     def list_with_states(self) -> tuple[tuple[ListedFolder, ...], Mapping[str, FolderState]]:
-        """The folders, and the position of each that the server tells it of, and in which messages lie."""
-        # There may be hundreds of folders that only show a label, whose positions nobody asks for.
+        """Return the folders, and the positions of those that hold messages, as far as the server reports them."""
+        # There may be hundreds of folders that only show a label; their positions are not needed.
         has_list_status = {"LIST-EXTENDED", "LIST-STATUS"} <= self._words and not self._wire.has_labels
         self._list_all(with_status=has_list_status)
         folders, states = self._take_results()
@@ -56,7 +56,7 @@ class FolderLister:
         return folders, states
 
     def get_state(self, path: str) -> FolderState:
-        """The position of a folder that need not be selected. Raises RemoteFault."""
+        """Return the position of a folder that need not be selected. Raises RemoteFault."""
         self._wire.run_command(f"STATUS {encode_folder_path(path)} ({self._items})", self._collect)
         _, states = self._take_results()
         if path not in states:
@@ -64,7 +64,7 @@ class FolderLister:
         return states[path]
 
     def create(self, path: str) -> None:
-        """Make a folder and subscribe to it; one that is there already is fine."""
+        """Create a folder and subscribe to it. An existing folder is not an error."""
         try:
             self._wire.run_command(f"CREATE {encode_folder_path(path)}", changes=True)
         except RemoteFault as fault:
@@ -74,7 +74,8 @@ class FolderLister:
 
     def _list_all(self, *, with_status: bool) -> None:
         self._listed, self._states = {}, {}
-        options = ["SPECIAL-USE", "CHILDREN"] if "SPECIAL-USE" in self._words else []  # a plain LIST need not tell them
+        # A plain LIST need not report them.
+        options = ["SPECIAL-USE", "CHILDREN"] if "SPECIAL-USE" in self._words else []
         options += [f"STATUS ({self._items})"] if with_status else []
         returned = f" RETURN ({' '.join(options)})" if options and "LIST-EXTENDED" in self._words else ""
         self._wire.run_command(f'LIST "" "*"{returned}', self._collect)
@@ -94,7 +95,7 @@ class FolderLister:
         return True
 
     def _take_results(self) -> tuple[tuple[ListedFolder, ...], dict[str, FolderState]]:
-        """What was heard; nothing of it is kept."""
+        """Return what was collected, and forget it."""
         folders = tuple(one for one in self._listed.values() if not one.attributes & _NO_MAILBOX)
         states, self._listed, self._states = self._states, {}, {}
         return tuple(map(values.with_label, folders)) if self._wire.has_labels else folders, states
@@ -105,10 +106,12 @@ class FolderLister:
         except RemoteFault as fault:
             if fault.kind != "refused":
                 raise
-            return None  # just deleted, or closed to us
+            return None  # just deleted, or not accessible
 
     def _personal_prefixes(self) -> tuple[str, ...]:
-        """Where the user's own folders lie besides the top (RFC 2342). Those of others are no part of this mailbox."""
+        """Return the prefixes of the user's own folders other than the top (RFC 2342). Folders of other users are not
+        included.
+        """
         if self._prefixes is None:
             found: list[str] = []
 
@@ -134,9 +137,9 @@ def _namespace_prefixes(personal: Value) -> Iterable[str]:
 # --- The selected folder: SELECT and EXAMINE (RFC 9051 6.3.2), with CONDSTORE and QRESYNC (RFC 7162) ---
 
 
-#: That keywords may be made up, among the flags that can be changed (RFC 9051 7.1).
+#: Among the flags that can be changed: clients may create keywords (RFC 9051 7.1).
 ANY_KEYWORD = frozenset({"\\*"})
-MOST_VANISHED = 100_000  # beyond that it costs less to ask what is there
+MOST_VANISHED = 100_000  # beyond that it is cheaper to request all UIDs
 
 _EXISTS = re.compile(rb"\* (\d{1,10}) EXISTS", re.I)
 _CODE = re.compile(rb"\* OK \[(UIDVALIDITY|UIDNEXT|HIGHESTMODSEQ) (\d{1,20})\]", re.I)
@@ -148,17 +151,17 @@ _ENABLED = re.compile(rb"\* ENABLED\b(.*)", re.I)
 
 @dataclass
 class ChangeCollector:
-    """What the server tells of messages that changed or vanished."""
+    """Collects reports of changed and vanished messages."""
 
     changed: FlagCollector = field(default_factory=FlagCollector)
-    #: None: more of them than we list. What is there says as much.
+    #: None: more than are listed. The UIDs that exist say the same.
     vanished: set[int] | None = field(default_factory=set)
 
     def collect(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in; says whether it was asked for."""
+        """Handle an untagged response. Returns whether it was asked for."""
         earlier = _EARLIER.fullmatch(pieces[0])
         if earlier and self.vanished is not None:
-            # Seen in practice: 1:4294967295, all that a server no longer remembers.
+            # Seen in practice: 1:4294967295 for everything that a server no longer remembers.
             found = read_uid_set(earlier[1], MOST_VANISHED - len(self.vanished))
             if found is None:
                 self.vanished = None
@@ -169,7 +172,7 @@ class ChangeCollector:
 
 @dataclass
 class SelectedFolder:
-    """What the server told while a folder was selected."""
+    """The facts that the server reported when a folder was selected."""
 
     numbers: dict[bytes, int] = field(default_factory=dict)
     flags: dict[bytes, frozenset[str]] = field(default_factory=dict)
@@ -177,22 +180,26 @@ class SelectedFolder:
 
     @property
     def state(self) -> FolderState:
-        """A value that the server leaves out is 0; without a HIGHESTMODSEQ it keeps none (RFC 7162 3.1.2.2)."""
+        """The position. A value that the server leaves out is 0; without a HIGHESTMODSEQ it has none (RFC 7162
+        3.1.2.2).
+        """
         uidvalidity, uidnext, exists = (self.numbers.get(key, 0) for key in (b"UIDVALIDITY", b"UIDNEXT", b"EXISTS"))
         return FolderState(uidvalidity, uidnext, exists, self.numbers.get(b"HIGHESTMODSEQ") or None)
 
     def update_state(self, state: FolderState) -> None:
-        """Take over what was told of the folder later."""
+        """Replace the position by one that was reported later."""
         self.numbers |= {b"UIDVALIDITY": state.uidvalidity, b"UIDNEXT": state.uidnext, b"EXISTS": state.exists}
         self.numbers[b"HIGHESTMODSEQ"] = state.highestmodseq or 0
 
     @property
     def permanent_flags(self) -> frozenset[str]:
-        """The flags that can be changed for good; where the server does not tell, all that there are (RFC 3501 7.1)."""
+        """The flags that can be changed permanently; all known flags if the server does not report any (RFC 3501
+        7.1).
+        """
         return self.flags.get(b"OK [PERMANENTFLAGS", self.flags.get(b"FLAGS", frozenset()))
 
     def collect(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in."""
+        """Handle an untagged response. Returns whether it was asked for."""
         text = pieces[0]
         if exists := _EXISTS.fullmatch(text):
             self.numbers[b"EXISTS"] = int(exists[1])
@@ -206,10 +213,12 @@ class SelectedFolder:
 
 
 class Selection:
-    """Which folder is selected on a connection, and what the server told of it then."""
+    """The folder that is selected on a connection, and what the server reported about it."""
 
     def __init__(self, wire: ImapWire, words: Collection[str]) -> None:
-        """`words`: the server's capabilities. QRESYNC is enabled, which must be done before any folder is selected."""
+        """`words`: the server's capabilities. QRESYNC is enabled here, which must happen before any folder is
+        selected.
+        """
         self.wire = wire
         self.has_condstore = "CONDSTORE" in words or "QRESYNC" in words
         # QRESYNC reports changed flags without labels.
@@ -221,18 +230,18 @@ class Selection:
         self.shown_uids: frozenset[int] = frozenset()
 
     def examine(self, path: str, since: FolderState | None = None) -> SelectedFolder:
-        """Select a folder, read-only; with `since` also hear what happened since then (needs QRESYNC)."""
+        """Select a folder read-only. With `since`, also collect its changes since then (needs QRESYNC)."""
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         if since is not None:  # RFC 7162 3.2.5
             parameter = f" (QRESYNC ({since.uidvalidity} {since.highestmodseq}))"
         return self._select("EXAMINE", path, parameter)[0]
 
     def is_examined(self, path: str) -> bool:
-        """Whether this folder is the selected one, read-only."""
+        """Whether this folder is selected read-only."""
         return self.path == path and not self.is_writable
 
     def select(self, path: str) -> SelectedFolder:
-        """Select a folder to change something in it. Raises RemoteFault (`refused`) when we may only read it."""
+        """Select a folder for changes. Raises RemoteFault (`refused`) if it is read-only."""
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         opened, text = self._select("SELECT", path, parameter)
         if b"[READ-ONLY]" in text.upper():
@@ -241,11 +250,13 @@ class Selection:
         return opened
 
     def require_writable(self, path: str, uids: Collection[int] = ()) -> SelectedFolder:
-        """As `select`, where the folder is not selected so already. Messages with these UIDs can be changed then."""
+        """Select a folder for changes unless it is selected so already. Afterwards the messages `uids` can be
+        changed.
+        """
         if self.path != path or not self.is_writable:
             return self.select(path)
         if not self.shown_uids.issuperset(uids):
-            # Seen in practice: STORE is silent about messages that came since, until the server may report them.
+            # Seen in practice: STORE ignores messages that arrived since, until the server may report them.
             self.wire.run_command("NOOP")
         return self.selected
 
@@ -255,7 +266,8 @@ class Selection:
 
         def hear(pieces: Pieces) -> bool:
             nonlocal opened
-            if _CLOSED.match(pieces[0]):  # RFC 7162 3.2.11: what came before was of the folder selected until now
+            # RFC 7162 3.2.11: earlier responses concern the folder that was selected before.
+            if _CLOSED.match(pieces[0]):
                 opened = SelectedFolder()
                 return True
             return opened.collect(pieces)
@@ -268,7 +280,9 @@ class Selection:
 
 
 def detect_capabilities(selection: Selection, words: Collection[str]) -> AccountCapabilities:
-    """What the server can do. Whether there are labels only a writable selection tells: that of the inbox, for all."""
+    """Return the capabilities of the server. Only a writable selection shows whether it has labels: that of the
+    inbox.
+    """
     if selection.wire.has_labels:
         return account_capabilities(words, ANY_KEYWORD)
     try:
@@ -296,22 +310,24 @@ def _enable_qresync(wire: ImapWire) -> bool:
     return b"QRESYNC" in enabled.split()
 
 
-# --- What happened in a folder since a position ---
+# --- The changes in a folder since a position ---
 #
-# By the best way that the server has: QRESYNC or CONDSTORE (RFC 7162), or comparing everything.
+# By the best method of the server: QRESYNC or CONDSTORE (RFC 7162), or comparing everything.
 
 
 class FolderNewsReader:
-    """Asks for news over one connection."""
+    """Reads the changes of folders over one connection."""
 
     def __init__(self, selection: Selection, folders: FolderLister, uids: Callable[[], frozenset[int]]) -> None:
-        """`uids` asks for all UIDs of the selected folder."""
+        """`uids` returns all UIDs of the selected folder."""
         self._selection, self._folders, self._uids = selection, folders, uids
 
     def news_since(self, path: str, since: FolderState | None, known: int) -> FolderChanges:
-        """What changed and vanished in a folder since then; it is selected afterwards. `known`: how many we have of it.
+        """Return the changes in a folder since a position, and leave it selected. `known`: how many messages are
+        stored.
 
-        Without a position, or with one that the server cannot go on from, everything is told: `present` is not None.
+        Without a position, or with one that the server cannot continue from, everything is returned: `present` is not
+        None.
         """
         if since is None or since.highestmodseq is None or not self._selection.has_condstore:
             return self._news_of_everything(self._selection.examine(path).state)
@@ -323,12 +339,14 @@ class FolderNewsReader:
         return news or self._news_of_everything(self._selection.selected.state)
 
     def _news_of_selected(self, path: str, since: FolderState, known: int) -> FolderChanges | None:
-        """In a folder that is still selected. Seen in practice: to open a large one again costs the server a second."""
+        """Return the changes of a folder that is still selected. Seen in practice: reopening a large one costs the
+        server a second.
+        """
         if not self._selection.is_examined(path):
             return None
         wire = self._selection.wire
         wire.run_command("NOOP")
-        wire.forget_changes()  # what is reported from here on may be missing in the state
+        wire.forget_changes()  # Changes reported from here on may be missing in the position.
         state = self._folders.get_state(path)
         if not _can_continue(state, since):
             return None
@@ -346,7 +364,7 @@ class FolderNewsReader:
             return None
         changed, vanished = changes.changed.found, changes.vanished
         arrived = sum(uid >= since.uidnext for uid in changed)
-        # The server may have reported some vanished ones that we never knew, but never of too few.
+        # The server may report vanished messages that were never stored, but it never omits any.
         if vanished is None or not known + arrived - len(vanished) <= state.exists <= known + arrived:
             return FolderChanges(state, changed, present=self._uids())
         return FolderChanges(state, changed, frozenset(vanished))
@@ -358,7 +376,7 @@ class FolderNewsReader:
         if state.exists and state.highestmodseq != since.highestmodseq:
             changed = reading.fetch_flags(self._selection.wire, None, since.highestmodseq)
         arrived = sum(uid >= since.uidnext for uid in changed)
-        # All that is missing has vanished: CONDSTORE alone does not say which.
+        # Every missing message has vanished: CONDSTORE alone does not report which.
         return FolderChanges(state, changed, present=None if known + arrived == state.exists else self._uids())
 
     def _news_of_everything(self, state: FolderState) -> FolderChanges:
@@ -367,7 +385,7 @@ class FolderNewsReader:
 
 
 def _can_continue(state: FolderState, since: FolderState) -> bool:
-    """Whether what happened since can be told. On a server that was restored from a copy, positions go back."""
+    """Whether changes since a position can be read. On a server that was restored from a copy, positions go back."""
     if state.uidvalidity != since.uidvalidity or state.highestmodseq is None:
         return False
     is_back = state.highestmodseq < (since.highestmodseq or 0) or 0 < state.uidnext < since.uidnext

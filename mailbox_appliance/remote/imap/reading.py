@@ -1,4 +1,4 @@
-"""Reading the messages of the selected folder, in batches bounded by count and by bytes. Nothing is marked as read."""
+"""Read messages of the selected folder, in batches bounded by count and bytes. Nothing is marked as read."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ from mailbox_appliance.remote.imap.wire import ImapWire, Pieces, read_uid
 
 BATCH_COUNT = 500
 BATCH_BYTES = 8 << 20
-#: A larger message is given cut: its source holds the first CUT_BYTES, while its size is the true one.
+#: A larger message is cut: its source holds the first CUT_BYTES, while its size is the real one.
 LARGEST_MESSAGE = 64 << 20
 CUT_BYTES = 1 << 20
-#: Of the header fields of one message: 500 of them stay within what one answer may have.
+#: Bytes of header fields of one message: 500 of them stay within the bound of one response.
 HEADER_BYTES = 1 << 17
-#: The fields that a list of messages shows, or that recognise one.
+#: The header fields that a list of messages shows, or that identify a message.
 HEADER_FIELDS = "DATE FROM SENDER TO CC BCC REPLY-TO SUBJECT MESSAGE-ID IN-REPLY-TO REFERENCES CONTENT-TYPE"
 
 _ITEMS = "UID FLAGS INTERNALDATE RFC822.SIZE"
@@ -36,13 +36,14 @@ _WHOLE = "BODY.PEEK[]"
 _CUT = f"BODY.PEEK[]<0.{CUT_BYTES}>"
 _ESEARCH = re.compile(rb"\* ESEARCH\b.* ALL ([\d:,]+) *", re.I)
 _MOST_IN_A_LINE = 300_000  # UIDs: in the worst case each takes 11 bytes of a line
-_MOST_LISTED = 2 * _MOST_IN_A_LINE  # UIDs, when a folder grows meanwhile: 20 bytes of a range may stand for billions
+# UIDs, if a folder grows during the search: a range of 20 bytes may stand for billions
+_MOST_LISTED = 2 * _MOST_IN_A_LINE
 _MOST_FOUND = 100_000
 _SECTION = re.compile(r"|(?:\d{1,9}(?:\.\d{1,9})*)(?:\.(?:HEADER|TEXT|MIME))?|HEADER|TEXT")
 
 
 def message_items(wire: ImapWire, section: str = "") -> str:
-    """What is asked for of messages that are to be kept, with a section of each."""
+    """Return the FETCH items of messages that will be stored, with one section of each."""
     asked = (_ITEMS, *((values.IDENTITY_ITEMS, values.LABELS_ITEM) if wire.has_labels else ()), section)
     return f"({' '.join(filter(None, asked))})"
 
@@ -50,7 +51,7 @@ def message_items(wire: ImapWire, section: str = "") -> str:
 def fetch_flags(
     wire: ImapWire, uids: Sequence[int] | None, changed_since: int | None = None
 ) -> dict[int, frozenset[str]]:
-    """UID to flags: of all messages, of those of the given ones that are there, or of all changed since (RFC 7162)."""
+    """Return flags by UID: of all messages, of the given ones that exist, or of all changed since (RFC 7162)."""
     kind, asked = (
         (LabelCollector, f"UID FLAGS {values.LABELS_ITEM}") if wire.has_labels else (FlagCollector, "UID FLAGS")
     )
@@ -62,15 +63,15 @@ def fetch_flags(
 
 
 def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[int]:
-    """The UIDs of all messages. `exists`: how many there are, at least roughly."""
-    if not exists:  # some servers refuse 1:* then
+    """Return the UIDs of all messages. `exists`: roughly how many there are."""
+    if not exists:  # some servers refuse 1:* in an empty folder
         return frozenset()
     if not has_esearch or exists > _MOST_IN_A_LINE:
         return frozenset(fetch_flags(wire, None))
     found: set[int] = set()
 
     def hear(pieces: Pieces) -> bool:
-        answer = _ESEARCH.fullmatch(pieces[0])  # RFC 4731; without ALL where there is none
+        answer = _ESEARCH.fullmatch(pieces[0])  # RFC 4731; without ALL if there are no messages
         told = read_uid_set(answer[1], _MOST_LISTED - len(found)) if answer else ()
         if told is None:
             raise ValueError("more messages than there can be")
@@ -82,7 +83,7 @@ def search_uids(wire: ImapWire, exists: int, *, has_esearch: bool) -> frozenset[
 
 
 def fetch_headers(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """The header fields that a list shows."""
+    """Yield messages whose source holds only the header fields of lists."""
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         refused: dict[int, RemoteFault] = {}
@@ -92,12 +93,12 @@ def fetch_headers(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessag
 
 
 def fetch_outlines(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """What can be told of messages whose headers are not given: all but their sources."""
+    """Yield messages whose headers the server does not return: everything but their source."""
     return _messages_in_order(_fetch_without_section(wire, uids), uids)
 
 
 def fetch_messages(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessage]:
-    """The messages; one over LARGEST cut."""
+    """Yield messages; one over LARGEST is cut."""
     for start in range(0, len(uids), BATCH_COUNT):
         some = uids[start : start + BATCH_COUNT]
         answers = _merge_items(_fetch_past_refusals(wire, some, "(UID RFC822.SIZE)", {}, with_flags=False))
@@ -109,19 +110,19 @@ def fetch_messages(wire: ImapWire, uids: Sequence[int]) -> Iterator[FetchedMessa
 
 
 def fetch_items(wire: ImapWire, uids: Sequence[int], items: str) -> dict[int, FetchedItems]:
-    """What the server tells of those messages that it can tell something of."""
+    """Return the FETCH items of messages by UID, as far as the server returns them."""
     return _merge_items(_fetch_past_refusals(wire, uids, items, {}))
 
 
 def search_message_id(wire: ImapWire, message_id: str) -> tuple[int, ...]:
-    """The UIDs of messages whose Message-ID contains this text, ascending."""
+    """Return the UIDs of messages whose Message-ID contains this text, ascending."""
     # A literal, which may have any character (RFC 9051 6.4.4).
     charset = "" if message_id.isascii() else "CHARSET UTF-8 "
     return _search(wire, f"{charset}HEADER Message-ID ", message_id.encode())
 
 
 def search_provider_id(wire: ImapWire, provider_id: str) -> int | None:
-    """The UID of the message with this X-GM-MSGID, on a server that has labels; None where it is not there."""
+    """Return the UID of the message with this X-GM-MSGID, on a server with labels; None if there is none."""
     if not provider_id.isdigit():
         raise ValueError("not the id of a message")
     found = _search(wire, f"X-GM-MSGID {provider_id}")
@@ -143,20 +144,22 @@ def _search(wire: ImapWire, criteria: str, literal: bytes | None = None) -> tupl
 
 
 def read_section(wire: ImapWire, uid: int, section: str, offset: int, count: int) -> bytes:
-    """Bytes of a section of a message (RFC 9051 6.4.5); fewer, or none, at its end. Raises RemoteFault: it is gone."""
+    """Return bytes of a section (RFC 9051 6.4.5); fewer or none at its end. Raises RemoteFault if the message is
+    gone.
+    """
     if not _SECTION.fullmatch(section) or offset < 0 or count < 1:
         raise ValueError("not a section of a message")
     one = _fetch_one(wire, uid, f"(UID BODY.PEEK[{section}]<{offset}.{count}>)")
     data = one.section or b""
-    # Seen in practice: a server that gives the whole section, and does not say that it is a part.
+    # Seen in practice: a server that returns the whole section without marking it as partial.
     wire.gives_partial_sections = one.is_partial
     return data[:count] if one.is_partial else data[offset : offset + count]
 
 
 def read_ends(wire: ImapWire, uid: int, wanted: Sequence[PartEnd]) -> dict[str, bytes]:
-    """The ends of parts of a message, by the numbers of these: of those that the server gives, and asked for at once.
+    """Return the last bytes of parts by part number, in one request, as far as the server returns them.
 
-    None of a server that has not given a part of a section before: it would give all of each.
+    Returns nothing for a server that once ignored the range of a section: it would send each part whole.
     """
     if not wanted or not wire.gives_partial_sections:
         return {}
@@ -168,7 +171,7 @@ def read_ends(wire: ImapWire, uid: int, wanted: Sequence[PartEnd]) -> dict[str, 
 
 
 def fetch_structure(wire: ImapWire, uid: int) -> ListedPart:
-    """The parts of a message. Raises RemoteFault when it is gone."""
+    """Return the parts of a message. Raises RemoteFault if it is gone."""
     told = _fetch_one(wire, uid, "(UID BODYSTRUCTURE)").structure
     if not isinstance(told, list):
         raise RemoteFault("imap", "refused", "The IMAP server does not tell what this message consists of.")
@@ -191,10 +194,10 @@ def _fetch(wire: ImapWire, uids: Sequence[int], items: str, *, with_flags: bool 
 def _fetch_past_refusals(
     wire: ImapWire, uids: Sequence[int], items: str, refused: dict[int, RemoteFault], *, with_flags: bool = True
 ) -> Iterator[dict[int, FetchedItems]]:
-    """What is told of all of them at once; where that is refused, of ever fewer. `refused`: is given the others.
+    """Fetch all messages at once, and after a refusal ever fewer at a time. `refused` receives those that fail alone.
 
-    Seen in practice: one message that the server cannot read fails the whole FETCH. Where all of several are refused
-    it is not the messages that are at fault, nor where the server says so: then it is a RemoteFault.
+    Seen in practice: one message that the server cannot read fails the whole FETCH. If all of several messages are
+    refused, or the server reports a fault of its own, the cause is not the messages: then it raises the RemoteFault.
     """
     is_any_told = False
     for told in _fetch_by_halves(wire, uids, items, refused, with_flags):
@@ -224,7 +227,7 @@ def _fetch_by_halves(
 
 
 def _fetch_without_section(wire: ImapWire, uids: Sequence[int]) -> dict[int, FetchedItems]:
-    """What the server tells of messages that it does not give, with an empty section."""
+    """Return the items of messages whose section the server does not return, with an empty section."""
     found = _merge_items(_fetch_by_halves(wire, uids, message_items(wire), {}, with_flags=True)) if uids else {}
     for told in found.values():
         told.section = b""
@@ -240,7 +243,7 @@ def _messages_in_order(told: Mapping[int, FetchedItems], uids: Sequence[int]) ->
 
 
 def _batches(uids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[Sequence[int]]:
-    """The UIDs in order, in groups bounded by bytes; one that is to be cut stands alone."""
+    """Yield the UIDs in order, in groups bounded by bytes; a message to be cut is a group of its own."""
     batch: list[int] = []
     weight = 0
     for uid in uids:

@@ -1,6 +1,6 @@
-"""IMAP responses to values and values to IMAP: folders, UID sets, BODYSTRUCTURE, Gmail labels, FETCH.
+"""IMAP responses to values and back: folders, UID sets, BODYSTRUCTURE, Gmail labels, FETCH.
 
-Pure: there is no connection in here.
+Pure: nothing here uses a connection.
 """
 
 import dataclasses
@@ -32,7 +32,9 @@ _FLAG = re.compile(r"\\?[^\x00-\x20\x7f-\U0010ffff(){%*\"\\\]]+")  # RFC 9051 9:
 
 
 def account_capabilities(words: Collection[str], permanent_flags: Collection[str]) -> AccountCapabilities:
-    """What the server can do. Labels are keywords that a client may make up: `\\*` among the permanent flags."""
+    """Return the capabilities of a server. Labels are keywords that a client may create: `\\*` among the permanent
+    flags.
+    """
     return AccountCapabilities(
         labels="\\*" in permanent_flags,
         move="MOVE" in words,
@@ -44,13 +46,15 @@ def account_capabilities(words: Collection[str], permanent_flags: Collection[str
 
 
 def read_listed_folder(pieces: Pieces) -> ListedFolder | None:
-    """The folder of a LIST answer. None for another answer, and for a folder that we have no way to name."""
+    """Return the folder of a LIST response. None for another response, or for a folder whose name cannot be
+    represented.
+    """
     begin = _LIST.match(pieces[0])
     if not begin:
         return None
     values = ResponseReader(pieces, begin.end()).read_rest()
     if len(values) < 3:
-        return None  # one without a name must not take the others away
+        return None  # One folder without a usable name must not discard the others.
     attributes, delimiter, name = values[:3]
     if not isinstance(attributes, list) or isinstance(delimiter, list):
         raise ValueError("not a listed folder")
@@ -62,7 +66,7 @@ def read_listed_folder(pieces: Pieces) -> ListedFolder | None:
 
 
 def read_status(pieces: Pieces) -> tuple[str, FolderState] | None:
-    """The path and the position of a STATUS answer; None for another answer, as `read_listed_folder`."""
+    """Return the path and position of a STATUS response; None as in `read_listed_folder`."""
     begin = _STATUS.match(pieces[0])
     values = ResponseReader(pieces, begin.end()).read_rest() if begin else []
     if len(values) < 2:
@@ -84,9 +88,9 @@ def read_status(pieces: Pieces) -> tuple[str, FolderState] | None:
 
 
 def read_modseq(value: Value) -> int:
-    """A number as EXAMINE and STATUS tell it; 0 where there is none, and for a mod-sequence of 64 bits.
+    """Return a number of EXAMINE or STATUS; 0 if it is missing or a mod-sequence of 64 bits.
 
-    RFC 4551 allowed those; RFC 7162 has 63. Who has none is simply asked for all flags.
+    RFC 4551 allowed those; RFC 7162 has 63 bits. A folder with 0 is compared by all its flags.
     """
     if not isinstance(value, bytes) or not value.isdigit() or len(value) > 19:
         return 0
@@ -94,16 +98,16 @@ def read_modseq(value: Value) -> int:
 
 
 def decode_folder_path(name: Value) -> str | None:
-    """A folder's path, from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError where it is no string.
+    """Decode a folder's path from modified UTF-7 (RFC 3501 5.1.3). Raises ValueError if it is not a string.
 
-    None where it is empty, too long, or written so that we would call it by another name: `R&D`, or bytes of UTF-8.
+    Returns None if it is empty, too long, or would be encoded differently by `encode_folder_path`: `R&D`, or raw UTF-8.
     """
     if isinstance(name, list):
         raise ValueError("a name is a list")
     written = b"NIL" if name is None else name
     try:
         path = str(imap_utf7.decode(written))
-        # Half of a surrogate pair, which is no character (RFC 3629 3), is not written at all.
+        # Half of a surrogate pair, which is not a character (RFC 3629 3), is left out.
         is_its_name = imap_utf7.encode(path) == written
     except ValueError:
         return None
@@ -113,31 +117,33 @@ def decode_folder_path(name: Value) -> str | None:
 
 
 def encode_folder_path(path: str) -> str:
-    """A folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3), which leaves no control character."""
+    """Return a folder's path as a quoted string in modified UTF-7 (RFC 3501 5.1.3), which contains no control
+    character.
+    """
     return quote_string(imap_utf7.encode(path).decode("ascii"))
 
 
 def quote_string(text: str) -> str:
-    """A quoted string. It must have no line end, nor NUL."""
+    """Return a quoted string. The text must not contain a line end or NUL."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def is_flag(name: str) -> bool:
-    """Whether a flag or keyword can be written so (RFC 9051 9); `\\Recent` cannot be set."""
+    """Whether a name is a valid flag or keyword (RFC 9051 9). `\\Recent` cannot be set."""
     return bool(_FLAG.fullmatch(name)) and name.lower() != "\\recent"
 
 
 def appended_uid(text: bytes, uidvalidity: int | None = None) -> int | None:
-    """The UID of an appended message, from servers that tell (APPENDUID, RFC 4315); none under another UIDVALIDITY."""
+    """Return the UID of an appended message from APPENDUID (RFC 4315); None without it or under another UIDVALIDITY."""
     found = _APPENDUID.search(text)
     uids = _read_uids_leniently(found[2], 1) if found and _is_same_uidvalidity(found[1], uidvalidity) else []
     return uids[0] if uids else None
 
 
 def copied_uids(text: bytes, asked: Collection[int], uidvalidity: int | None = None) -> dict[int, int | None]:
-    """Old UID to new of those asked for, as far as a COPYUID (RFC 4315 3) tells; empty where it contradicts itself.
+    """Return new UIDs by old UID from COPYUID (RFC 4315 3); empty if it contradicts itself.
 
-    Under another UIDVALIDITY than this, no new UID means anything: None for each.
+    Under another UIDVALIDITY than the given one each new UID is None.
     """
     found = _COPYUID.search(text)
     if not found:
@@ -154,7 +160,7 @@ def _is_same_uidvalidity(told: bytes, uidvalidity: int | None) -> bool:
 
 
 def _read_uids_leniently(text: bytes, most: int) -> list[int]:
-    # What is done is done: an answer that reports it in an odd way is as good as one that does not report it.
+    # The change is done: a malformed report of it counts as no report.
     try:
         return read_uid_set(text, most) or []
     except ValueError:
@@ -162,7 +168,9 @@ def _read_uids_leniently(text: bytes, most: int) -> list[int]:
 
 
 def read_uid_set(text: bytes, most: int) -> list[int] | None:
-    """The UIDs of a set, in its order; None when they are more than `most`. Raises ValueError when it is no set."""
+    """Return the UIDs of a set, in its order; None if there are more than `most`. Raises ValueError if it is not
+    a set.
+    """
     if not _UID_SET.fullmatch(text):
         raise ValueError("not a set of UIDs")
     uids: list[int] = []
@@ -176,7 +184,7 @@ def read_uid_set(text: bytes, most: int) -> list[int] | None:
 
 
 def uid_sets(uids: Iterable[int]) -> Iterator[str]:
-    """The UIDs as sequence sets (`1:3,7`), ascending, each short enough for one command."""
+    """Yield the UIDs as sequence sets (`1:3,7`), ascending, each short enough for one command."""
     current = ""
     for first, last in _uid_ranges(uids):
         part = str(first) if first == last else f"{first}:{last}"
@@ -197,12 +205,12 @@ def _uid_ranges(uids: Iterable[int]) -> Iterator[tuple[int, int]]:
             start = index + 1
 
 
-# --- BODYSTRUCTURE (RFC 9051 7.5.2): a tree of parts under the numbers that FETCH takes (RFC 9051 6.4.5) ---
+# --- BODYSTRUCTURE (RFC 9051 7.5.2): a tree of parts under the numbers that FETCH accepts (RFC 9051 6.4.5) ---
 #
-# What a server leaves out or writes oddly has a plain value instead: nobody could do anything about it.
+# A value that a server leaves out or writes in an odd way is replaced by a plain one, since a user could not fix it.
 
 
-MAX_DEPTH = 120  # of parts in parts; what lies deeper is left out
+MAX_DEPTH = 120  # nesting of parts; deeper ones are left out
 
 Items = list[Value]
 
@@ -213,12 +221,14 @@ class _Disposition(TypedDict):
 
 
 def read_body_structure(structure: Items) -> ListedPart:
-    """The tree. A multipart at its root has the number ``; one that an attached message N consists of, `N.TEXT`."""
+    """Return the tree of parts. A multipart at the root has the number ``; the root of an attached message N,
+    `N.TEXT`.
+    """
     return _read_part(structure, "1", "", "", MAX_DEPTH)
 
 
 def _read_part(value: Value, single: str, multiple: str, prefix: str, room: int) -> ListedPart:
-    """A part: numbered `single`, or, when it is a multipart, `multiple` with children below `prefix`."""
+    """Return a part, numbered `single`, or if it is a multipart `multiple` with children below `prefix`."""
     items = value if isinstance(value, list) else []
     if items and isinstance(items[0], list):
         return _read_multipart(items, multiple, prefix, room)
@@ -256,7 +266,7 @@ def _read_attached(body: Value, message: str, room: int) -> ListedPart:
 
 
 def _disposition_index(items: Items, kind: str, is_message: bool) -> int:
-    """Where the disposition stands: behind what the kind has of its own, and the MD5."""
+    """Return the index of the disposition: after the fields of this kind of part, and the MD5."""
     if is_message:
         return 11
     # Seen in practice: a text without its number of lines.
@@ -310,20 +320,20 @@ def _read_size(value: Value, otherwise: int = 0) -> int:
 # atoms.)
 
 
-#: The capability by which a server says that it has labels.
+#: The capability of servers with labels.
 GMAIL_EXTENSION = "X-GM-EXT-1"
-#: What FETCH is asked for besides flags, and what identifies a message and its thread forever.
+#: FETCH items beside the flags, and those that identify a message and its thread permanently.
 LABELS_ITEM, IDENTITY_ITEMS = "X-GM-LABELS", "X-GM-MSGID X-GM-THRID"
 
 MAX_LABELS = 1000  # of one message
-_MOST_CACHED_LABELS = 512  # bytes of labels, at most, whose set is kept
+_MOST_CACHED_LABELS = 512  # largest list of labels, in bytes, whose set is cached
 _GMAIL_FLAGS = ("\\Seen", "\\Answered", "\\Flagged", "\\Deleted", "\\Draft", "$Forwarded")
 _GMAIL_FLAGS_BY_LOWER = {flag.lower(): flag for flag in _GMAIL_FLAGS}
 
 
 def parse_labels(written: bytes) -> frozenset[str]:
-    """The labels of a list as it was written, without one that we have no way to name. Raises ValueError."""
-    # In a mailbox of 100,000 messages a few hundred sets come again and again.
+    """Return the labels of a raw list, without those whose name cannot be represented. Raises ValueError."""
+    # In a mailbox of 100,000 messages a few hundred sets repeat.
     return _parse_labels_cached(written) if len(written) <= _MOST_CACHED_LABELS else _parse_labels(written)
 
 
@@ -335,9 +345,9 @@ _parse_labels_cached = functools.lru_cache(maxsize=4096)(_parse_labels)
 
 
 def labels_of_value(told: Value) -> frozenset[str]:
-    """As `parse_labels`, of a list that was read already."""
+    """Return the labels of a list that was parsed already, as `parse_labels` does."""
     if not isinstance(told, list):
-        raise ValueError("labels are no list")
+        raise ValueError("labels are not a list")
     found = sorted(
         {folder_roles.canonical_label(name) for name in map(decode_folder_path, told) if name is not None},
         key=_label_rank,
@@ -346,23 +356,23 @@ def labels_of_value(told: Value) -> frozenset[str]:
 
 
 def _label_rank(label: str) -> tuple[bool, str]:
-    """Those of the system first: they say where a message is shown."""
+    """Return the sort key of a label: system labels first, since they say where a message is shown."""
     return folder_roles.is_user_label(label), label
 
 
 @functools.lru_cache(maxsize=4096)
 def flags_with_labels(flags: frozenset[str], told: frozenset[str]) -> frozenset[str]:
-    """The flags and labels that are kept of a message."""
+    """Return the flags and labels that are stored for a message."""
     return told.union(_GMAIL_FLAGS_BY_LOWER[flag.lower()] for flag in flags if flag.lower() in _GMAIL_FLAGS_BY_LOWER)
 
 
 def labels_in(flags: Iterable[str]) -> frozenset[str]:
-    """The labels among what is kept of a message, or is to be changed in it; the rest are flags."""
+    """Return the labels among stored flags or requested changes; the rest are flags."""
     return frozenset(flag for flag in flags if flag.lower() not in _GMAIL_FLAGS_BY_LOWER)
 
 
 def format_labels(names: Collection[str]) -> str:
-    """Labels as a list. Raises RemoteFault (`unsupported`) for one of the system that there is not."""
+    """Return labels as a list. Raises RemoteFault (`unsupported`) for a system label that does not exist."""
     return f"({' '.join(map(_format_label, sorted(names)))})"
 
 
@@ -376,36 +386,36 @@ def _format_label(label: str) -> str:
 
 
 def with_label(folder: ListedFolder) -> ListedFolder:
-    """A folder with the label that it shows, if it shows one."""
+    """Return a folder with the label that it shows, if any."""
     return dataclasses.replace(folder, label=folder_roles.label_of_folder(folder))
 
 
-# --- FETCH answers (RFC 9051 7.5.2): what is said of a message, in any order and any number of answers ---
+# --- FETCH responses (RFC 9051 7.5.2): items of a message, in any order and any number of responses ---
 
 
 MAX_MESSAGES = 3_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_FLAGS = 200  # of one message
-_MOST_SECTION_BYTES = 1 << 20  # bytes in answer to one question for some ends
-_MOST_CACHED_FLAGS = 256  # characters of flags, at most, whose set is kept
+_MOST_SECTION_BYTES = 1 << 20  # bytes in response to one request for ends of parts
+_MOST_CACHED_FLAGS = 256  # longest list of flags, in characters, whose set is cached
 
 _FETCH = re.compile(rb"\* \d{1,10} FETCH \(", re.I)
 _FETCH_ITEM_NAME = re.compile(rb" *([^ ()\[\]<>]+(?:\[[^\]]*\])?(?:<\d+>)?) ")
 _FLAT_LIST = re.compile(rb' *\(([^()"]*)\)')
 _FETCH_END = re.compile(rb" *\) *$")
-#: What nearly all answers to FETCH (UID FLAGS) look like.
+#: The form of nearly all responses to FETCH (UID FLAGS).
 _FLAGS_ONLY = re.compile(rb'\* \d{1,10} FETCH \(UID (\d{1,10}) FLAGS \(([^()"]*)\)(?: MODSEQ \(\d{1,19}\))?\)')
-#: What nearly all others look like, up to the source: in the order in which we ask.
+#: The form of nearly all others up to the source: the order of the request.
 _USUAL_FETCH = re.compile(
     rb"\* \d{1,10} FETCH \(UID (\d{1,10})(?: FLAGS \(([^()\"]*)\))?(?: INTERNALDATE \"([^\"\\]*)\")?"
     rb"(?: RFC822\.SIZE (\d{1,18}))?(?:\)| BODY\[[^\]]*\](<\d+>)? )"
 )
 _LABEL_LIST = rb"(\((?:[^()\"{}]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\))"
-#: What nearly all answers to FETCH (UID FLAGS X-GM-LABELS) look like, in the order of Gmail.
+#: The form of nearly all responses to FETCH (UID FLAGS X-GM-LABELS), in Gmail's order.
 _LABELS_ONLY = re.compile(
     rb"\* \d{1,10} FETCH \(X-GM-LABELS %b UID (\d{1,10})(?: MODSEQ \(\d{1,19}\))? FLAGS \(([^()\"]*)\)\)" % _LABEL_LIST
 )
-#: An item that can come by itself, in any order; what is written in another way is read word by word.
+#: An item that can come alone, in any order; any other form is parsed word by word.
 _PLAIN_ITEM = re.compile(
     rb" *(?:UID (\d{1,10})|FLAGS \(([^()\"]*)\)|INTERNALDATE \"([^\"\\]*)\"|RFC822\.SIZE (\d{1,18})"
     rb"|X-GM-MSGID (\d{1,20})|X-GM-THRID (\d{1,20})"
@@ -419,7 +429,9 @@ _SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Flagged", "\\Draft
 
 @dataclass(slots=True)
 class FetchedItems:
-    """What FETCH told of one message; None where it did not. A `section` that the server cannot give is empty."""
+    """The items that FETCH returned for one message; None if missing. A `section` that the server cannot return is
+    empty.
+    """
 
     uid: int | None = None
     flags: frozenset[str] | None = None
@@ -434,12 +446,12 @@ class FetchedItems:
 
     @property
     def kept_flags(self) -> frozenset[str]:
-        """The flags as we keep them: with the labels, on a server that has these."""
+        """The flags as they are stored: with the labels, on a server that has these."""
         flags = self.flags or frozenset()
         return flags if self.labels is None else flags_with_labels(flags, self.labels)
 
     def update(self, later: "FetchedItems") -> None:
-        """Put what a later answer told over it."""
+        """Replace items by those of a later response."""
         if later.flags is not None:
             self.flags = later.flags
         if later.internal_date is not None:
@@ -456,7 +468,7 @@ class FetchedItems:
         self.provider_thread_id = later.provider_thread_id or self.provider_thread_id
 
     def to_message(self) -> FetchedMessage | None:
-        """As a record; None where no section was told."""
+        """Return the message; None if no section was returned."""
         if self.uid is None or self.section is None:
             return None
         size = len(self.section) if self.size is None else self.size
@@ -465,16 +477,16 @@ class FetchedItems:
 
 
 class FetchCollector:
-    """Collects what FETCH tells of some messages."""
+    """Collects the FETCH responses of some messages."""
 
     def __init__(self, uids: Iterable[int], *, with_flags: bool = True) -> None:
-        """`with_flags`: flags were asked for; else flags are news of a change."""
+        """`with_flags`: flags were requested; otherwise flags in a response report a change."""
         self._wanted = frozenset(uids)
         self._with_flags = with_flags
         self.found: dict[int, FetchedItems] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in; says whether it was asked for."""
+        """Handle an untagged response. Returns whether it was asked for."""
         told = read_fetch(pieces)
         if told is None or told.uid not in self._wanted:
             return False
@@ -485,16 +497,18 @@ class FetchCollector:
 
 
 class SectionCollector:
-    """Collects parts of sections of one message, by what they are called: `BODY[1.2]<300>`."""
+    """Collects partial sections of one message, by their names: `BODY[1.2]<300>`."""
 
     def __init__(self, uid: int, wanted: Mapping[str, int]) -> None:
-        """`wanted`: how many bytes were asked for of each; what else comes is not kept."""
+        """`wanted`: the number of requested bytes by name; other sections are dropped."""
         self._uid, self._wanted = uid, wanted
         self._room = _MOST_SECTION_BYTES
         self.found: dict[str, bytes] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in; says whether it was asked for. Raises ValueError where far too much is told."""
+        """Handle an untagged response. Returns whether it was asked for. Raises ValueError if far too much was
+        returned.
+        """
         sections: dict[str, bytes] = {}
         told = _read_fetch_items(pieces, sections)
         if told is None or told.uid != self._uid:
@@ -507,14 +521,16 @@ class SectionCollector:
 
 
 class FlagCollector:
-    """Collects the flags of messages: of those wanted, or of all."""
+    """Collects the flags of the wanted messages, or of all."""
 
     def __init__(self, wanted: Collection[int] | None = None) -> None:
         self._wanted = wanted
         self.found: dict[int, frozenset[str]] = {}
 
     def collect(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in; says whether it was asked for. Of two for one message the later one counts."""
+        """Handle an untagged response. Returns whether it was asked for. The later of two responses for one message
+        wins.
+        """
         if usual := _FLAGS_ONLY.fullmatch(pieces[0]):
             uid, flags = int(usual[1]), parse_flags(usual[2])
         else:
@@ -539,7 +555,7 @@ class LabelCollector(FlagCollector):
     """Collects the flags and labels of messages."""
 
     def collect(self, pieces: Pieces) -> bool:
-        """Take an untagged answer in; says whether it was asked for: one without labels was not."""
+        """Handle an untagged response. Returns whether it was asked for; one without labels was not."""
         if usual := _LABELS_ONLY.fullmatch(pieces[0]):
             labels, uid, flags = parse_labels(usual[1]), read_uid(usual[2]), parse_flags(usual[3])
             return self._add(uid, flags_with_labels(flags, labels))
@@ -548,13 +564,13 @@ class LabelCollector(FlagCollector):
             return False
         if told.labels is not None:
             return self._add(told.uid, told.kept_flags)
-        if told.uid in self.found:  # a change that came unasked, of a message whose labels came before
+        if told.uid in self.found:  # An unsolicited change of a message whose labels were returned before.
             self.found[told.uid] = flags_with_labels(told.flags, labels_in(self.found[told.uid]))
         return False
 
 
 def read_fetch(pieces: Pieces) -> FetchedItems | None:
-    """What an untagged answer tells of a message; None when it is no FETCH. Raises ValueError where it is odd."""
+    """Return the items of a FETCH response; None for another response. Raises ValueError if it is malformed."""
     usual = _USUAL_FETCH.fullmatch(pieces[0])
     if usual and (len(pieces) == 1 if pieces[0].endswith(b")") else len(pieces) == 3 and pieces[2] == b")"):
         return _read_usual_fetch(usual, pieces)
@@ -562,7 +578,7 @@ def read_fetch(pieces: Pieces) -> FetchedItems | None:
 
 
 def _read_fetch_items(pieces: Pieces, sections: dict[str, bytes]) -> FetchedItems | None:
-    """The same, item by item. `sections`: is given all of them, by their names."""
+    """Return the items, parsed one by one. `sections` receives all sections, by name."""
     begin = _FETCH.match(pieces[0])
     if not begin:
         return None
@@ -610,7 +626,7 @@ def _set_plain_item(told: FetchedItems, item: re.Match[bytes]) -> None:
 def _set_item(told: FetchedItems, name: bytes, reader: ResponseReader, sections: dict[str, bytes]) -> None:
     if name == b"FLAGS":
         if not (flags := reader.match(_FLAT_LIST)):
-            raise ValueError("flags are no list")
+            raise ValueError("flags are not a list")
         told.flags = parse_flags(flags[1])
         return
     value = reader.read_value()
@@ -632,7 +648,7 @@ def _set_item(told: FetchedItems, name: bytes, reader: ResponseReader, sections:
 
 
 def parse_internal_date(value: Value) -> datetime | None:
-    """An INTERNALDATE, in UTC; the epoch where it names no moment between the years 1 and 9999."""
+    """Return an INTERNALDATE in UTC; the epoch if it is not a date between the years 1 and 9999."""
     found = _INTERNAL_DATE.fullmatch(value) if isinstance(value, bytes) else None
     if not found:
         return EPOCH
@@ -648,8 +664,10 @@ def parse_internal_date(value: Value) -> datetime | None:
 
 
 def parse_flags(written: bytes) -> frozenset[str]:
-    """Flags as we keep them: system flags in the standard's spelling, keywords as written, without \\Recent."""
-    # A folder of 100,000 messages has a dozen different sets.
+    """Return flags as they are stored: system flags in the standard's spelling, keywords unchanged, without
+    \\Recent.
+    """
+    # A folder of 100,000 messages has about a dozen different sets.
     return _parse_flags_cached(written) if len(written) <= _MOST_CACHED_FLAGS else _parse_flags(written)
 
 

@@ -1,7 +1,7 @@
-"""Commands and responses of IMAP after the login (RFC 9051 2.2), read by a reader of our own.
+"""Commands and responses of IMAP after the sign-in (RFC 9051 2.2), with a reader of their own.
 
-imaplib keeps an answer until its end and takes many steps for each line: that was the largest cost of a sync. Here each
-untagged response is handed on as it comes, in pieces: text, literal, text, ... without the `{n}` between them.
+imaplib buffers a whole response and takes many steps for each line, which was the largest cost of a sync. Here each
+untagged response is handled while it arrives, in pieces: text, literal, text and so on, without the `{n}` between them.
 """
 
 import itertools
@@ -17,36 +17,36 @@ from mailbox_appliance.remote.net.channel import Channel, TooLong
 MAX_LINE = 4 << 20  # the structure of a message with 10,000 parts is one line
 MAX_LITERAL = 80 << 20
 MAX_UNSOLICITED_LINES = 10_000  # lines between two commands that report no change
-_PIECE_OVERHEAD = 64  # bytes that keeping a piece costs, however short it is
+_PIECE_OVERHEAD = 64  # bytes of memory that each piece costs, however short it is
 
 Pieces = list[bytes]
-#: Is handed an untagged answer, and says whether that was asked for.
+#: Handles an untagged response, and returns whether it was asked for.
 ResponseHandler = Callable[[Pieces], bool]
 
 _LITERAL = re.compile(rb"~?\{(\d{1,19})\+?\}$")  # with ~ a literal8 (RFC 9051 4.3.1)
-_STATUS = re.compile(rb"\* (?:OK|NO|BAD|BYE|PREAUTH)(?: |$)", re.I)  # their text may look like anything
+_STATUS = re.compile(rb"\* (?:OK|NO|BAD|BYE|PREAUTH)(?: |$)", re.I)  # their text may contain anything
 _CHANGE = re.compile(rb"\* (?:\d+ (?:EXISTS|EXPUNGE|FETCH)|VANISHED)\b", re.I)
 _EXISTS = re.compile(rb"\* (\d{1,10}) EXISTS\b", re.I)
 _TAGGED = re.compile(rb" (OK|NO|BAD)(?: (.*))?", re.I | re.S)
 
 
 def ignore_response(_pieces: Pieces) -> bool:
-    """For a command whose untagged answers say nothing to us."""
+    """Ignore an untagged response, for commands whose responses carry nothing of use."""
     return False
 
 
 class ImapWire:
-    """A logged-in connection. After a fault that is no refusal it is of no use, and says so without sending more."""
+    """An authenticated connection. After a fault other than a refusal every call fails without sending anything."""
 
     def __init__(self, channel: Channel, *, has_labels: bool = False) -> None:
-        """`has_labels`: the server has X-GM-EXT-1, so labels are asked for with flags."""
+        """`has_labels`: the server has X-GM-EXT-1, so labels are requested with flags."""
         self.channel, self.has_labels = channel, has_labels
-        #: Without being asked the server reported a change in the selected folder, since this was last set to False.
-        #: Reported once, in the answer to any command, it is not reported again in IDLE.
+        #: Whether the server reported an unsolicited change in the selected folder since this was last set to False. A
+        #: change reported in the response to any command is not reported again in IDLE.
         self.has_changed = False
-        #: The largest number of messages in it that was reported so; 0: none was.
+        #: The largest number of messages reported that way; 0 if none.
         self.highest_exists = 0
-        #: The part of a section that was asked for last was given as a part.
+        #: Whether the server honored the range of the last partial section.
         self.gives_partial_sections = False
         self._tags = itertools.count(1)
         self._is_broken = False
@@ -61,15 +61,16 @@ class ImapWire:
         literal: Content | None = None,
         changes: bool = False,
     ) -> bytes:
-        """Carry a command out, with a literal at its end if one is given; answers the text behind the tagged OK.
+        """Run a command, with a literal at its end if one is given. Returns the text after the tagged OK.
 
-        Raises RemoteFault, for NO and BAD too. Of a command that `changes` something the fault is `in_doubt` when the
-        command was on its way and no tagged reply came.
+        Raises RemoteFault, for NO and BAD too. If a command that `changes` something was sent and no tagged reply came,
+        the fault is `in_doubt`.
         """
         sent = False
         try:
             with self._mark_broken_on_error():
-                self._receive_available()  # what came before is no answer; notices an ended connection in time
+                # Earlier data is not a response to this command; reading it detects an ended connection in time.
+                self._receive_available()
                 sent = literal is None
                 tag = self._send_command(command, literal)
                 reply = None if literal is None else self._read_reply(tag, hear, until_go_on=True)
@@ -85,7 +86,7 @@ class ImapWire:
         return _require_ok(reply)
 
     def begin_idle(self) -> bool:
-        """Send IDLE (RFC 2177) and read up to the `+`; True when a change was told meanwhile, or before."""
+        """Send IDLE (RFC 2177) and read up to the `+`. Returns True if a change was reported then or before."""
         with self._mark_broken_on_error():
             tag = self._send_command("IDLE")
             reply = self._read_reply(tag, ignore_response, until_go_on=True)
@@ -95,7 +96,7 @@ class ImapWire:
         return self.has_changed
 
     def end_idle(self) -> bool:
-        """End IDLE; True when a change was told since it began, or before."""
+        """End IDLE. Returns True if a change was reported since it began, or before."""
         with self._mark_broken_on_error():
             tag, self._idle_tag = self._idle_tag or b"", None
             self._send(b"DONE\r\n")
@@ -103,17 +104,19 @@ class ImapWire:
         return self.has_changed
 
     def forget_changes(self) -> None:
-        """What was told of the selected folder so far is known, or about another one."""
+        """Forget reported changes: they are known already, or concern another folder."""
         self.has_changed, self.highest_exists = False, 0
 
     def receive_available(self) -> bool:
-        """Take in what has arrived, without waiting; True when a change was told. Raises RemoteFault at the end."""
+        """Read what has arrived, without waiting. Returns True if a change was reported. Raises RemoteFault at
+        the end.
+        """
         with self._mark_broken_on_error():
             self._receive_available()
         return self.has_changed
 
     def log_out(self) -> None:
-        """Say that we leave, and wait a moment for the server to do so first."""
+        """Send LOGOUT, and wait a moment for the server to close first."""
         if not self._is_broken and self._idle_tag is None:
             with self._mark_broken_on_error():
                 self._send_command("LOGOUT")
@@ -132,7 +135,7 @@ class ImapWire:
             raise
 
     def _send_command(self, command: str | bytes, literal: Content | None = None) -> bytes:
-        """Send a command up to its literal, if it has one; answers its tag."""
+        """Send a command up to its literal, if it has one. Returns its tag."""
         tag = b"m%d" % next(self._tags)
         self._unsolicited_lines = 0
         text = command.encode("ascii") if isinstance(command, str) else command
@@ -146,7 +149,7 @@ class ImapWire:
     def _read_reply(
         self, tag: bytes, hear: ResponseHandler, *, until_go_on: bool = False
     ) -> tuple[bytes, bytes] | None:
-        """Read up to the tagged reply: its status and text. None: up to a `+`, where that is waited for."""
+        """Read up to the tagged reply and return its status and text; None at a `+`, if that was awaited."""
         while True:
             pieces = self._read_response()
             text = pieces[0]
@@ -200,13 +203,13 @@ class ImapWire:
                 raise ValueError("talk without an end")
             if _LITERAL.search(text) and not _STATUS.match(text):
                 self.has_changed = True
-                break  # the rest of it may still be on its way; it is read with the next answer
+                break  # The rest may still be on its way; it is read with the next response.
             self.channel.skip(len(line))
         if not is_open:
             raise ConnectionResetError
 
     def _note_unsolicited(self, text: bytes) -> None:
-        """What an untagged answer that nobody asked for means."""
+        """Record what an unsolicited untagged response reports."""
         if _CHANGE.match(text):
             self.has_changed = True
             if exists := _EXISTS.match(text):
@@ -216,23 +219,24 @@ class ImapWire:
 
 
 def _require_ok(reply: tuple[bytes, bytes] | None) -> bytes:
-    """The text of a tagged OK. Raises RemoteFault."""
+    """Return the text of a tagged OK. Raises RemoteFault for anything else."""
     status, text = reply or (b"BAD", b"")
     if status != b"OK":
         raise fault_of_refusal(Exception(text.decode("latin-1")))
     return text
 
 
-# --- The words of an answer (RFC 9051 9): atoms, quoted strings, literals, NIL, lists in lists. Pure ---
+# --- The values of a response (RFC 9051 9): atoms, quoted strings, literals, NIL, nested lists. Pure ---
 #
-# Whatever does not fit is a ValueError; nothing here recurses, however deep the lists.
+# Anything that does not fit is a ValueError; nothing here recurses, however deep the lists.
 
 
 MAX_DEPTH = 1000
-MAX_VALUES = 200_000  # of one answer: an empty list takes two bytes of a line, and thirty times as many here
+# values of one response: an empty list takes two bytes of a line, and thirty times as many in memory
+MAX_VALUES = 200_000
 MAX_UID = (1 << 32) - 1
 
-#: None is NIL; an atom, a string and a literal are alike.
+#: None is NIL; atoms, strings and literals are the same type.
 Value = bytes | list["Value"] | None
 
 _TOKEN = re.compile(rb' *(?:([()])|"([^"\\]*(?:\\.[^"\\]*)*)"|([^ ()"]+)|$)', re.S)
@@ -240,7 +244,7 @@ _ESCAPED = re.compile(rb"\\(.)", re.S)
 
 
 class ResponseReader:
-    """Reads an answer from left to right."""
+    """Reads a response from left to right."""
 
     def __init__(self, pieces: Pieces, position: int) -> None:
         self.text, self.position = pieces[0], position
@@ -248,28 +252,28 @@ class ResponseReader:
         self._values_left = MAX_VALUES
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Step over what matches here, within one piece of text."""
+        """Skip what matches here, within one piece of text, and return the match."""
         found = pattern.match(self.text, self.position)
         if found:
             self.position = found.end()
         return found
 
     def read_value(self) -> Value:
-        """The next value."""
+        """Return the next value."""
         value = self._next_token()
         if value is not _OPEN:
             return value
         return self._read_list()
 
     def read_rest(self) -> list[Value]:
-        """All values up to the end of the answer."""
+        """Return all values up to the end of the response."""
         values: list[Value] = []
         while not self._is_at_end():
             values.append(self.read_value())
         return values
 
     def _read_list(self) -> list[Value]:
-        """The list whose `(` has been read."""
+        """Return the list whose `(` was read."""
         whole: list[Value] = []
         open_lists = [whole]
         while open_lists:
@@ -313,19 +317,19 @@ class ResponseReader:
         return self._index + 2 >= len(self._pieces) and not self.text[self.position :].strip(b" ")
 
 
-_OPEN: list[Value] = []  # distinguished by what they are, not by what is in them
+_OPEN: list[Value] = []  # compared by type, not by content
 _CLOSE: list[Value] = []
 
 
 def read_number(value: Value) -> int:
-    """A number (RFC 9051 9), of up to 63 bits. Raises ValueError."""
+    """Return a number (RFC 9051 9) of up to 63 bits. Raises ValueError."""
     if not isinstance(value, bytes) or not value.isdigit() or len(value) > 19 or (found := int(value)) >= 1 << 63:
         raise ValueError("not a number")
     return found
 
 
 def read_uid(value: Value) -> int:
-    """A UID: 32 bits, never 0. Raises ValueError."""
+    """Return a UID: 32 bits, never 0. Raises ValueError."""
     found = read_number(value)
     if not 0 < found <= MAX_UID:
         raise ValueError("not a UID")

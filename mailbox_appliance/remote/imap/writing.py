@@ -1,6 +1,6 @@
-"""Changing what lies in a mailbox: messages are appended, flagged, moved and removed.
+"""Change the messages of a mailbox: append, flag, move and remove them.
 
-A fault is `in_doubt` also when it came after one of several steps had been carried out.
+A fault is also `in_doubt` if it happened after one of several steps was done.
 """
 
 import re
@@ -34,7 +34,7 @@ _GONE = re.compile(rb"\* (?:\d+ EXPUNGE|VANISHED)\b", re.I)
 def append_message(
     wire: ImapWire, path: str, source: Content, flags: Collection[str], at: datetime, uidvalidity: int | None = None
 ) -> int | None:
-    """Put a message into a folder (RFC 9051 6.3.12); its UID there, where the server tells it. Labels are left out."""
+    """Append a message to a folder (RFC 9051 6.3.12). Returns its UID if the server reports it. Labels are left out."""
     flags = frozenset(flags) - values.labels_in(flags) if wire.has_labels else flags
     zone = at.strftime("%z")[:5] or "+0000"
     date = f"{at.day:2d}-{_MONTHS[at.month - 1]}-{at.year:04d} {at:%H:%M:%S} {zone}"
@@ -45,7 +45,7 @@ def append_message(
 def store_flags(
     selection: Selection, path: str, uids: Collection[int], add: Collection[str], remove: Collection[str]
 ) -> None:
-    """Add flags to messages of a folder, and take some away."""
+    """Add and remove flags of messages in a folder."""
     change = _label_change if selection.wire.has_labels else _flag_change
     changes = [one for sign, flags in (("+", add), ("-", remove)) if flags for one in change(sign, flags)]
     selection.require_writable(path, uids)
@@ -57,7 +57,7 @@ def _flag_change(sign: str, flags: Collection[str]) -> list[str]:
 
 
 def _label_change(sign: str, names: Collection[str]) -> list[str]:
-    """Labels are changed apart from flags."""
+    """Return the STORE items that change labels; they are separate from flags."""
     labels = values.labels_in(names)
     flags = frozenset(names) - labels
     changes = [f"{sign}{values.LABELS_ITEM}.SILENT {values.format_labels(labels)}"] if labels else []
@@ -65,7 +65,7 @@ def _label_change(sign: str, names: Collection[str]) -> list[str]:
 
 
 def expunge_messages(selection: Selection, words: Collection[str], path: str, uids: Collection[int]) -> None:
-    """Remove messages for good, and no others (RFC 4315 2.1)."""
+    """Delete messages permanently, and no others (RFC 4315 2.1)."""
     selection.require_writable(path, uids)
     if "UIDPLUS" in words:
         _run_commands(selection.wire, [command for numbers in uid_sets(uids) for command in _removal_commands(numbers)])
@@ -81,7 +81,7 @@ def move_messages(
     target: str,
     uidvalidity: int | None = None,
 ) -> Mapping[int, int | None]:
-    """Move messages to another folder; old UID to new, as far as the server tells."""
+    """Move messages to another folder. Returns new UIDs by old UID, as far as the server reports them."""
     selection.require_writable(path, uids)
     if not {"MOVE", "UIDPLUS"} & set(words):
         copying = [f"UID COPY {numbers} {encode_folder_path(target)}" for numbers in uid_sets(uids)]
@@ -101,7 +101,9 @@ def move_messages(
 def identify_messages(
     selection: Selection, path: str, uids: Sequence[int]
 ) -> tuple[FolderState, Mapping[int, MessageIdentity]]:
-    """What lies in a folder under these UIDs now; without those that are gone. It becomes selected, writable."""
+    """Select a folder for changes. Returns its position and the identity of the messages that exist under these
+    UIDs.
+    """
     state = selection.select(path).state
     items = reading.message_items(selection.wire, "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
     told = reading.fetch_items(selection.wire, uids, items)
@@ -118,19 +120,19 @@ def _to_sighting(uid: int, told: FetchedItems) -> MessageIdentity:
 
 @dataclass(frozen=True)
 class _Move:
-    """What moves, where to, and the UIDVALIDITY that is known there."""
+    """A move: the messages, the target, and the known UIDVALIDITY of the target."""
 
     uids: frozenset[int]
     target: str
     uidvalidity: int | None
 
     def new_uids(self, text: bytes) -> dict[int, int | None]:
-        """Old UID to new."""
+        """Return new UIDs by old UID."""
         return copied_uids(text, self.uids, self.uidvalidity)
 
 
 def _move_uid_set(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
-    """UID MOVE (RFC 6851), which tells the new UIDs before its end."""
+    """Run UID MOVE (RFC 6851), which reports the new UIDs before its end."""
     moved: dict[int, int | None] = {}
     is_begun = False
 
@@ -144,14 +146,14 @@ def _move_uid_set(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | 
     try:
         moved |= what.new_uids(wire.run_command(f"UID MOVE {numbers} {what.target}", hear, changes=True))
     except RemoteFault as fault:
-        fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some of them were moved
+        fault.in_doubt = fault.in_doubt or is_begun  # RFC 6851 3.3: a NO after some messages were moved
         raise
     return moved
 
 
 def _copy_and_expunge(wire: ImapWire, numbers: str, what: _Move) -> dict[int, int | None]:
     moved = what.new_uids(wire.run_command(f"UID COPY {numbers} {what.target}", changes=True))
-    # What was not copied is not removed; a server that does not say (RFC 4315 3) copied all that there are.
+    # A message that was not copied is not removed; a server without a report (RFC 4315 3) copied all that exist.
     removing = [
         command for copied in (uid_sets(moved) if moved else [numbers]) for command in _removal_commands(copied)
     ]
@@ -168,9 +170,10 @@ def _removal_commands(numbers: str) -> tuple[str, str]:
 
 
 def _expunge_without_uidplus(wire: ImapWire, uids: frozenset[int], first: Sequence[str]) -> None:
-    """Remove messages where EXPUNGE takes all that are marked as deleted (no UIDPLUS).
+    """Remove messages on a server whose EXPUNGE removes everything marked as deleted (no UIDPLUS).
 
-    Only while nobody else has marked any: asked before anything is done, and again just before EXPUNGE. Else Unmovable.
+    Does so only if no other message is marked: checked before the first step, and again just before EXPUNGE. Otherwise
+    raises Unmovable.
     """
     marked = _search_deleted(wire)
     if marked - uids:
@@ -189,7 +192,7 @@ def _expunge_without_uidplus(wire: ImapWire, uids: frozenset[int], first: Sequen
 
 
 def _search_deleted(wire: ImapWire) -> frozenset[int]:
-    """The messages of the selected folder that anybody has marked as deleted."""
+    """Return the messages of the selected folder that any client marked as deleted."""
     found: set[int] = set()
 
     def hear(pieces: Pieces) -> bool:
@@ -211,7 +214,7 @@ def _run_commands(wire: ImapWire, commands: Sequence[str]) -> None:
 
 
 def _format_flags(flags: Collection[str]) -> str:
-    """Flags as a list. Raises RemoteFault (`unsupported`) for one that IMAP has no way to write."""
+    """Return flags as a list. Raises RemoteFault (`unsupported`) for one that IMAP cannot express."""
     if not all(map(is_flag, flags)):
         reason = "A flag or label has characters that IMAP does not allow. Use letters, digits and - _ . only."
         raise RemoteFault("imap", "unsupported", reason)
