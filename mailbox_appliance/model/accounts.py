@@ -22,7 +22,13 @@ class OAuthApp:
 
 
 class GoogleAppSettings(Wire, frozen=True, kw_only=True):
-    """The Google application in force, without its secret. Nothing is built in: the client id is empty then."""
+    """The Google application in use, without its secret.
+
+    client_id: Client ID; empty if no application is configured.
+    client_secret_configured: Whether a client secret is configured.
+    source: Where the configuration comes from; `built-in` means that there is none.
+    mutable: Whether it can be changed through the API; false if it is set in the environment.
+    """
 
     client_id: str
     client_secret_configured: bool
@@ -31,7 +37,14 @@ class GoogleAppSettings(Wire, frozen=True, kw_only=True):
 
 
 class OutlookAppSettings(Wire, frozen=True, kw_only=True):
-    """The Outlook application in force, without its secret; null where there is none."""
+    """The Outlook application in use, without its secret.
+
+    client_id: Client ID; null if no application is configured.
+    tenant_id: Microsoft Entra tenant; null for any tenant.
+    client_secret_configured: Whether a client secret is configured.
+    source: Where the configuration comes from; null if no application is configured.
+    mutable: Whether it can be changed through the API; false if it is set in the environment.
+    """
 
     client_id: str | None
     tenant_id: str | None
@@ -41,7 +54,11 @@ class OutlookAppSettings(Wire, frozen=True, kw_only=True):
 
 
 class OAuthSettings(Wire, frozen=True, kw_only=True):
-    """The OAuth applications in force."""
+    """The OAuth applications in use.
+
+    google: The Google application.
+    outlook: The Microsoft application.
+    """
 
     google: GoogleAppSettings
     outlook: OutlookAppSettings
@@ -105,9 +122,11 @@ class OAuthLogin:
 
 
 class AccountError(Wire, frozen=True, kw_only=True):
-    """Why a mailbox is not in order: a code to switch on, and a sentence for a person.
+    """Why a mailbox does not work.
 
-    `fault`: the name of what is wrong where that is known, such as `app_password_required`.
+    code: Error code for programs.
+    message: Explanation for people, with a fix.
+    fault: Name of the exact cause if it is known, such as `app_password_required`.
     """
 
     code: str
@@ -116,7 +135,12 @@ class AccountError(Wire, frozen=True, kw_only=True):
 
 
 class SenderAddress(Wire, frozen=True, kw_only=True):
-    """An address that a mailbox may send as, as its provider tells."""
+    """An address that a mailbox can send as.
+
+    email: Email address.
+    name: Sender name that the provider reports for this address.
+    is_default: Whether this address is used if a message gives no `from`.
+    """
 
     email: Annotated[str, Meta(extra_json_schema={"format": "email"})]
     name: str | UnsetType = UNSET
@@ -124,7 +148,14 @@ class SenderAddress(Wire, frozen=True, kw_only=True):
 
 
 class FolderRoles(Wire, frozen=True, kw_only=True):
-    """The folder paths that play a role, whoever decided so."""
+    """The paths of the folders with a role; null if no folder has the role.
+
+    sent: Folder for sent messages.
+    drafts: Folder for drafts.
+    trash: Folder for deleted messages.
+    archive: Folder for archived messages.
+    spam: Folder for spam.
+    """
 
     sent: str | None = None
     drafts: str | None = None
@@ -134,7 +165,15 @@ class FolderRoles(Wire, frozen=True, kw_only=True):
 
 
 class AccountCapabilities(Wire, frozen=True, kw_only=True):
-    """What the server of a mailbox can do."""
+    """What the mail server of a mailbox supports.
+
+    labels: Labels, stored as IMAP keywords or Gmail labels.
+    move: Moving messages in one step (RFC 6851).
+    idle: Push notification of changes (RFC 2177).
+    condstore: Efficient detection of changed flags (RFC 7162).
+    qresync: Efficient resynchronization (RFC 7162).
+    uidplus: Safe deletion of single messages (RFC 4315).
+    """
 
     labels: bool = False
     move: bool = False
@@ -145,7 +184,22 @@ class AccountCapabilities(Wire, frozen=True, kw_only=True):
 
 
 class Account(Wire, frozen=True, kw_only=True):
-    """A connected mailbox, without its secrets."""
+    """A connected mailbox, without its passwords and tokens.
+
+    id: Mailbox ID, such as `acc_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    email: Email address of the mailbox.
+    display_name: Display name, used as the sender's name; null if none is set.
+    provider: `google` and `outlook` for mailboxes connected through OAuth, `imap` for all others.
+    owner_member_id: ID of the member who owns the mailbox.
+    shared_with_all: Whether all members, including future ones, have access.
+    granted_member_ids: IDs of the members who have access besides the owner.
+    status: `connecting`, `syncing` (first sync), `ready`, `reauth_required` (sign in again) or `error` (see `error`).
+    error: Why the mailbox does not work; null if it does.
+    folders: The folders with a role.
+    capabilities: What the mail server supports.
+    created_at: When the mailbox was connected.
+    last_sync_at: When the mailbox was last fully synced; null before the first sync is complete.
+    """
 
     id: str
     email: str

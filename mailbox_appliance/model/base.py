@@ -20,14 +20,22 @@ class Input(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
 
 class Deletion(Wire, frozen=True, kw_only=True):
-    """What was deleted."""
+    """Confirmation of a deletion.
+
+    id: ID of what was deleted.
+    deleted: Always true.
+    """
 
     id: str
     deleted: bool = True
 
 
 class Page(Wire, Generic[T], frozen=True, kw_only=True):
-    """Part of a list that can grow, and the cursor of what follows."""
+    """One page of a list.
+
+    items: The items of this page, in the order of the list.
+    next_cursor: Cursor of the next page; null at the end of the list.
+    """
 
     items: tuple[T, ...]
     next_cursor: str | None

@@ -33,13 +33,27 @@ MemberStatus = Literal["active", "suspended"]
 
 
 class PendingInvitation(Wire, frozen=True, kw_only=True):
-    """That a member has been invited and has not enrolled yet."""
+    """An invitation that has not been accepted yet.
+
+    expires_at: When it expires.
+    """
 
     expires_at: Timestamp
 
 
 class Member(Wire, frozen=True, kw_only=True):
-    """A person who may log in."""
+    """A person who can sign in.
+
+    id: Member ID, such as `mem_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    name: Name, shown to other members.
+    email: Email address to sign in with.
+    role: `admin` for administrators, otherwise `member`.
+    status: `suspended` members cannot sign in.
+    created_at: When the member was created.
+    updated_at: When the member was last changed.
+    last_login_at: When the member last signed in; null if never.
+    invitation: The pending invitation; null if there is none.
+    """
 
     id: str
     name: str
@@ -53,7 +67,15 @@ class Member(Wire, frozen=True, kw_only=True):
 
 
 class Session(Wire, frozen=True, kw_only=True):
-    """A log-in of a member on one device. It dies after 30 days without use, and 90 days after the login."""
+    """A session of a member on one device. It expires after 30 days without use, and 90 days after the sign-in.
+
+    id: Session ID, such as `ses_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    device_name: Name of the device, given at sign-in.
+    created_at: When the session started.
+    last_used_at: When it was last used.
+    expires_at: When it expires, unless it is used before.
+    current: Whether this request uses it.
+    """
 
     id: str
     device_name: str
@@ -64,7 +86,13 @@ class Session(Wire, frozen=True, kw_only=True):
 
 
 class Credential(Wire, frozen=True, kw_only=True):
-    """What a request was made with, and what it may do."""
+    """The credential of a request, and what it can do.
+
+    kind: Kind of credential.
+    id: ID of the session or API key.
+    capabilities: What it can do now.
+    account_ids: IDs of the mailboxes that it is limited to; null for all that the member has access to.
+    """
 
     kind: Literal["session", "api_key"]
     id: str
@@ -73,7 +101,12 @@ class Credential(Wire, frozen=True, kw_only=True):
 
 
 class IssuedInvitation(Wire, frozen=True, kw_only=True):
-    """A token that lets a member enroll, or set a new password: shown this once. The link has it in its fragment."""
+    """A single-use token with which a member sets a password. It is shown only once.
+
+    token: The token.
+    url: Link to the console, with the token in its fragment; pass it on to the member.
+    expires_at: When it expires.
+    """
 
     token: str
     url: str
@@ -90,7 +123,18 @@ PROFILES: Mapping[NamedProfile, tuple[Capability, ...]] = {
 
 
 class ApiKey(Wire, frozen=True, kw_only=True):
-    """An API key, without its token."""
+    """An API key, without its token.
+
+    id: Key ID, such as `key_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    name: Name of the key.
+    created_at: When it was created.
+    last_used_at: When it was last used; null if never.
+    member_id: ID of the member it belongs to.
+    permission_profile: Its profile; `custom` if its capabilities were given one by one.
+    capabilities: All its capabilities. What it can do also depends on its member's permissions.
+    supplemental_capabilities: Administrative capabilities, which are also in `capabilities`.
+    account_ids: IDs of the mailboxes that it is limited to; null for all that its member has access to.
+    """
 
     id: str
     name: str
@@ -114,7 +158,15 @@ class KeyPermissions:
 
 
 class License(Wire, frozen=True, kw_only=True):
-    """How the appliance is licensed. A limit that is null is none; without a licence there are none at all."""
+    """The license of the appliance.
+
+    plan: Name of the plan; `community` without a license.
+    status: `none`, `valid`, `expired`, or `unverified` if the issuer has not confirmed it in time.
+    issued_to: Whom it was issued to; null without a license.
+    expires_at: When it expires; null if it does not.
+    max_members: Maximum number of members; null for no limit.
+    max_accounts: Maximum number of mailboxes; null for no limit.
+    """
 
     plan: str
     status: Literal["none", "valid", "expired", "unverified"]
@@ -125,7 +177,12 @@ class License(Wire, frozen=True, kw_only=True):
 
 
 class AuditActor(Wire, frozen=True, kw_only=True):
-    """Who did it: by which credential, of which member; `local`: the operator; `system`: nobody known."""
+    """Who performed an audited action.
+
+    kind: `session`, `api_key`, `local` (the operator on the appliance's computer) or `system` (nobody known).
+    id: ID of the session or API key; null for others.
+    member_id: ID of the member; null if there is none.
+    """
 
     kind: Literal["session", "api_key", "local", "system"]
     id: str | None
@@ -133,14 +190,27 @@ class AuditActor(Wire, frozen=True, kw_only=True):
 
 
 class AuditTarget(Wire, frozen=True, kw_only=True):
-    """What it was done to."""
+    """What an audited action was applied to.
+
+    kind: Kind of the target, such as `member`, `account` or `api_key`.
+    id: ID of the target.
+    """
 
     kind: str
     id: str
 
 
 class AuditEvent(Wire, frozen=True, kw_only=True):
-    """One row of the audit log."""
+    """An entry of the audit log.
+
+    id: Event ID, such as `aud_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    at: When it happened.
+    actor: Who did it.
+    action: What was done, such as `session.create`.
+    target: What it was done to; null if there is no target.
+    outcome: Whether it succeeded, failed, or was denied.
+    client_address: IP address of the client; null if it is not known.
+    """
 
     id: str
     at: Timestamp

@@ -14,14 +14,25 @@ from mailbox_appliance.model.content import Content
 
 
 class Address(Wire, frozen=True, kw_only=True):
-    """A mail address with an optional display name (RFC 5322 3.4)."""
+    """An email address with an optional display name (RFC 5322 3.4).
+
+    email: Email address.
+    name: Display name.
+    """
 
     email: str
     name: str | UnsetType = UNSET
 
 
 class MessageFolder(Wire, frozen=True, kw_only=True):
-    """The folder of a message."""
+    """The folder of a message.
+
+    id: Folder ID.
+    name: Folder name.
+    role: Role of the folder, if it has one.
+    role_source: Where the role comes from: `user` (assigned), `extension` (reported by the server) or `name`.
+    unread_count: Number of unread messages in the folder.
+    """
 
     id: str
     name: str
@@ -31,7 +42,16 @@ class MessageFolder(Wire, frozen=True, kw_only=True):
 
 
 class Folder(Wire, frozen=True, kw_only=True):
-    """A folder of a mailbox."""
+    """A folder of a mailbox.
+
+    id: Folder ID, such as `fld_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    name: Folder name, the last part of its path.
+    role: Role of the folder, if it has one.
+    role_source: Where the role comes from: `user` (assigned), `extension` (reported by the server) or `name`.
+    unread_count: Number of unread messages.
+    total_count: Number of messages.
+    path: Full path on the mail server.
+    """
 
     id: str
     name: str
@@ -43,14 +63,26 @@ class Folder(Wire, frozen=True, kw_only=True):
 
 
 class Body(Wire, frozen=True, kw_only=True):
-    """The readable parts of a message."""
+    """The readable parts of a message.
+
+    text: Plain-text part.
+    html: HTML part, as the sender wrote it. Never show it outside a sandbox.
+    """
 
     text: str | UnsetType = UNSET
     html: str | UnsetType = UNSET
 
 
 class Attachment(Wire, frozen=True, kw_only=True):
-    """An attachment as it is listed; its bytes are fetched apart."""
+    """An attachment; download its content separately.
+
+    id: Attachment ID.
+    filename: File name, chosen by the sender.
+    mime_type: Media type, chosen by the sender.
+    size_bytes: Size of the decoded file, in bytes.
+    content_id: Content-ID by which the HTML refers to the file.
+    disposition: Whether the sender placed the file `inline` or as an `attachment`.
+    """
 
     id: str
     filename: str
@@ -61,7 +93,12 @@ class Attachment(Wire, frozen=True, kw_only=True):
 
 
 class MessageFlags(Wire, frozen=True, kw_only=True):
-    """What has been marked on a message."""
+    """The flags of a message.
+
+    read: Whether the message is marked as read.
+    starred: Whether the message is starred.
+    draft: Whether the message is marked as a draft.
+    """
 
     read: bool
     starred: bool
@@ -69,28 +106,52 @@ class MessageFlags(Wire, frozen=True, kw_only=True):
 
 
 class SearchMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
-    """The requested text was found in the body."""
+    """The requested text was found in the body.
+
+    excerpt: The text around the match.
+    """
 
     excerpt: str
 
 
 class SearchNoMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="no_literal_match"):
-    """The message matches, but not by these very words in its body."""
+    """The message matches, but its body does not contain the exact text."""
 
 
 class SearchScanLimit(Wire, frozen=True, kw_only=True, tag_field="status", tag="scan_limit"):
-    """A bound was hit before the whole body was looked through."""
+    """The search stopped at a limit before the end of the body."""
 
 
 class SearchUnavailable(Wire, frozen=True, kw_only=True, tag_field="status", tag="unavailable"):
-    """The body is not there yet."""
+    """The body has not been fetched yet."""
 
 
 SearchContext = SearchMatch | SearchNoMatch | SearchScanLimit | SearchUnavailable
 
 
 class Message(Wire, frozen=True, kw_only=True):
-    """A message, as the specification's Draft record: the same shape for drafts and for every other message."""
+    """A message or draft. Lists omit `body` and `headers`.
+
+    id: Message ID, such as `msg_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    thread_id: ID of the thread that the message belongs to.
+    account_id: ID of the mailbox.
+    draft_id: Equal to `id`, if the message was requested as a draft.
+    folder: The folder that the message is in.
+    labels: Labels of the message.
+    from_: The sender.
+    to: The To recipients.
+    cc: The Cc recipients.
+    bcc: The Bcc recipients; known only for drafts and sent messages.
+    reply_to: The addresses that replies should go to.
+    subject: Subject line; empty if there is none.
+    date: The Date header, which the sender wrote and which may be wrong.
+    snippet: The beginning of the text.
+    search_context: Where the text of the filter `text` was found.
+    body: The readable parts of the message.
+    attachments: The attachments, without their content.
+    flags: The flags of the message.
+    headers: Header fields, by name.
+    """
 
     id: str
     thread_id: str
@@ -114,7 +175,11 @@ class Message(Wire, frozen=True, kw_only=True):
 
 
 class Label(Wire, frozen=True, kw_only=True):
-    """A label of a mailbox; on an IMAP server a keyword (RFC 9051 2.3.2), whose id is its name."""
+    """A label of a mailbox.
+
+    id: Label ID; equal to the name.
+    name: Label name.
+    """
 
     id: str
     name: str
@@ -124,7 +189,14 @@ BodyFormat = Literal["text", "html", "markdown"]
 
 
 class BodyPart(Wire, frozen=True, kw_only=True):
-    """Part of a body in one form: characters `offset` up to `nextOffset`, which is null at the end."""
+    """Part of a message body in one format.
+
+    format: Format of the content.
+    content: The content, from character `offset` up to `nextOffset`.
+    offset: Position of the first character.
+    next_offset: Position where the next part starts; null at the end.
+    total_chars: Length of the whole body, in characters.
+    """
 
     format: BodyFormat
     content: str
@@ -156,9 +228,13 @@ class Download:
 
 
 class DownloadLink(Wire, frozen=True, kw_only=True):
-    """An address by which whoever has it downloads one attachment, until it expires. It is shown this once.
+    """A link that downloads one attachment without a credential, until it expires. It is shown only once.
 
-    Type and name are as the sender wrote them.
+    url: Address to download the file from.
+    expires_at: When the link expires.
+    filename: File name, chosen by the sender.
+    mime_type: Media type, chosen by the sender.
+    size_bytes: Size of the file, in bytes.
     """
 
     url: str
@@ -169,14 +245,24 @@ class DownloadLink(Wire, frozen=True, kw_only=True):
 
 
 class FailedMessageAction(Wire, frozen=True, kw_only=True):
-    """A message to which nothing was done, and why."""
+    """A message that an action was not applied to.
+
+    message_id: Message ID.
+    code: Why the action failed.
+    """
 
     message_id: str
     code: str
 
 
 class MessageActionResult(Wire, frozen=True, kw_only=True):
-    """What became of each message of a bulk action."""
+    """The result of an action, for each message.
+
+    action: The action that was applied.
+    succeeded_ids: IDs of messages that are now in the requested state.
+    failed: Messages that the action was not applied to.
+    uncertain_ids: IDs of messages whose result is unknown, because the connection ended before the server confirmed.
+    """
 
     action: str
     succeeded_ids: tuple[str, ...]
@@ -185,7 +271,12 @@ class MessageActionResult(Wire, frozen=True, kw_only=True):
 
 
 class Thread(Wire, frozen=True, kw_only=True):
-    """A conversation: its messages, oldest first."""
+    """A conversation.
+
+    id: Thread ID.
+    subject: Subject of the conversation.
+    messages: A page of its messages, oldest first.
+    """
 
     id: str
     subject: str
@@ -232,7 +323,12 @@ class Envelope:
 
 
 class PreviewedAttachment(Wire, frozen=True, kw_only=True):
-    """A file that would go out."""
+    """A file that would be sent.
+
+    filename: File name.
+    mime_type: Media type.
+    size_bytes: Size, in bytes.
+    """
 
     filename: str
     mime_type: str
@@ -240,7 +336,18 @@ class PreviewedAttachment(Wire, frozen=True, kw_only=True):
 
 
 class SendPreview(Wire, frozen=True, kw_only=True):
-    """What would go out, and to whom. Characters are counted as they are read, not as they travel."""
+    """The message that a send would submit.
+
+    account_id: ID of the sending mailbox.
+    from_: Sender address.
+    to: The To recipients.
+    cc: The Cc recipients.
+    bcc: The Bcc recipients.
+    subject: Subject line.
+    attachments: The files that would be sent.
+    body_text_chars: Length of the plain-text part, in characters before encoding.
+    body_html_chars: Length of the HTML part, in characters before encoding.
+    """
 
     account_id: str
     from_: str = msgspec.field(name="from")

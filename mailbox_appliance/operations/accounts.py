@@ -42,13 +42,21 @@ _FIELD_OF_FAULT = {"login_refused": "username", "tls": "security", "forbidden_ad
 
 _Host = Annotated[str, Meta(min_length=1, max_length=255)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
-_Security = Annotated[Security, Meta(description="`none` only for loopback and private addresses.")]
+_Security = Annotated[
+    Security, Meta(description="`tls` from the start, `starttls`, or `none` (only for loopback and private addresses).")
+]
 _Username = Annotated[str, Meta(max_length=1024)]
 _Password = Annotated[str, Meta(max_length=16384)]
 
 
 class MailServer(Input, frozen=True, kw_only=True):
-    """How one mail server is reached and logged in to."""
+    """Connection settings of one mail server.
+
+    host: Host name or address.
+    port: Port.
+    username: User name.
+    password: Password, or app password.
+    """
 
     host: _Host
     port: _Port
@@ -58,7 +66,13 @@ class MailServer(Input, frozen=True, kw_only=True):
 
 
 class AddAccountRequest(Input, frozen=True, kw_only=True):
-    """A mailbox reached by IMAP and SMTP."""
+    """A mailbox to connect over IMAP and SMTP.
+
+    email: Email address of the mailbox.
+    display_name: Display name, used as the sender's name.
+    imap: The IMAP server, for reading.
+    smtp: The SMTP server, for sending.
+    """
 
     email: Email
     display_name: Name | UnsetType | None = UNSET
@@ -67,13 +81,22 @@ class AddAccountRequest(Input, frozen=True, kw_only=True):
 
 
 class UpdateAccountRequest(Input, frozen=True, kw_only=True):
-    """What is to be changed of a mailbox; what is left out stays, null leaves it without a name."""
+    """Changes to a mailbox. Omitted fields stay unchanged.
+
+    display_name: New display name; null removes it.
+    """
 
     display_name: Name | UnsetType | None = UNSET
 
 
 class MailServerChange(Input, frozen=True, kw_only=True):
-    """What is to be changed of how one mail server is reached; what is left out stays."""
+    """Changes to the connection settings of one mail server. Omitted fields stay unchanged.
+
+    host: New host name or address.
+    port: New port.
+    username: New user name.
+    password: New password.
+    """
 
     host: _Host | UnsetType = UNSET
     port: _Port | UnsetType = UNSET
@@ -83,7 +106,11 @@ class MailServerChange(Input, frozen=True, kw_only=True):
 
 
 class ReconnectAccountRequest(Input, frozen=True, kw_only=True):
-    """What is to be changed of how a mailbox is reached. Empty: the present logins are tried again."""
+    """Changes to the connection settings of a mailbox. If empty, the stored settings are tried again.
+
+    imap: Changes to the IMAP server.
+    smtp: Changes to the SMTP server.
+    """
 
     imap: MailServerChange = MailServerChange()
     smtp: MailServerChange = MailServerChange()
@@ -91,19 +118,29 @@ class ReconnectAccountRequest(Input, frozen=True, kw_only=True):
 
 @operation(needs=Capability.MAIL_READ)
 def list_accounts(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
-    """The mailboxes that you reach."""
+    """List mailboxes.
+
+    Returns the mailboxes that you have access to.
+    """
     return permissions.reachable_accounts(appliance.store, caller.required_credential)
 
 
 @operation(needs=Capability.MAIL_READ)
 def get_account(appliance: Appliance, caller: Caller, account: Account) -> Account:  # noqa: ARG001 - reach was checked
-    """One mailbox and how it is."""
+    """Get a mailbox.
+
+    Returns its settings and status, without its passwords.
+    """
     return account
 
 
 @operation(access=Access.SESSION, asks_servers=True)
 def add_account(appliance: Appliance, caller: Caller, request: AddAccountRequest) -> Account:
-    """Connect a mailbox. Both logins are tried before anything is saved."""
+    """Connect a mailbox.
+
+    Signs in to both servers, IMAP and SMTP, before anything is saved. For Google and Microsoft mailboxes, use `POST
+    /accounts/oauth/{provider}` instead.
+    """
     return connect_account(appliance, caller, caller.member.id, request)
 
 
@@ -139,7 +176,11 @@ def connect_account(
 
 @operation(access=Access.SESSION, owner=True)
 def update_account(appliance: Appliance, caller: Caller, account: Account, request: UpdateAccountRequest) -> Account:
-    """Change what a mailbox is called."""
+    """Rename a mailbox.
+
+    Changes the display name; null removes it. It is also the sender's name of messages, unless the provider supplies
+    one.
+    """
     name = request.display_name
     if name is UNSET or name == account.display_name:
         return account
@@ -155,11 +196,14 @@ def update_account(appliance: Appliance, caller: Caller, account: Account, reque
 def reconnect_account(
     appliance: Appliance, caller: Caller, account: Account, request: ReconnectAccountRequest
 ) -> Account:
-    """Change how a mailbox's servers are reached, or try the present logins again: both, before anything is saved.
+    """Reconnect a mailbox.
 
-    A stored password stays where none is given, but goes to no other host and nowhere unprotected (400). Then the
-    mailbox is followed anew at once, and what waited since a login failed is tried again. Messages keep their ids where
-    the new server has them too. A mailbox of Google or Outlook has no servers to change: its present access is tried.
+    Changes the connection settings, or tries the stored ones again if the body is empty. Both servers are tested before
+    anything is saved. Afterwards the mailbox syncs at once, and sends that waited for a valid sign-in are retried.
+    Messages keep their IDs if the new server has them too.
+
+    A stored password is kept if none is given, but is never sent to a different host or over an unprotected connection
+    (400). For a Google or Microsoft mailbox the body must be empty: its stored access is tried again.
     """
     if account.provider != "imap":
         if request != ReconnectAccountRequest():
@@ -185,7 +229,10 @@ def reconnect_account(
 
 @operation(access=Access.SESSION, owner=True)
 def remove_account(appliance: Appliance, caller: Caller, account: Account) -> Deletion:
-    """Remove a mailbox: its work stops, its secrets and its mirrored mail are forgotten. The server keeps its mail."""
+    """Remove a mailbox.
+
+    Stops its work and deletes its passwords and the local copy of its mail. The mail on the server is not touched.
+    """
     appliance.sync.remove(account.id)
     try:
         with appliance.store.database.transaction(durable=True):
@@ -299,7 +346,10 @@ def _check_security(imap: MailServer | MailServerChange, smtp: MailServer | Mail
 
 
 class AddMemberAccountRequest(AddAccountRequest, frozen=True, kw_only=True):
-    """A mailbox reached by IMAP and SMTP, and the member who is to own it."""
+    """A mailbox to connect over IMAP and SMTP, and its future owner.
+
+    owner_member_id: ID of the member who will own it.
+    """
 
     owner_member_id: Id
 
@@ -310,9 +360,10 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True)
 def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, ...]:
-    """Every mailbox, whoever owns it, the oldest first; an API key with `accountIds` sees these alone.
+    """List all mailboxes.
 
-    It shows their settings; their mail is for those who reach them.
+    Returns the mailboxes of all members, oldest first; an API key with `accountIds` gets only those. It shows settings,
+    never mail.
     """
     scope = caller.required_credential.account_ids
     return tuple(each for each in appliance.store.accounts.list_all() if scope is None or each.id in scope)
@@ -325,9 +376,10 @@ def list_every_account(appliance: Appliance, caller: Caller) -> tuple[Account, .
     asks_servers=True,
 )
 def add_account_of_member(appliance: Appliance, caller: Caller, request: AddMemberAccountRequest) -> Account:
-    """Connect a mailbox for a member, who owns it from then on. Both logins are tried before anything is saved.
+    """Connect a mailbox for a member.
 
-    Not with an API key that has `accountIds`: what it makes would lie beyond them.
+    The member becomes its owner. Signs in to both servers before anything is saved. An API key that is limited to
+    certain mailboxes (`accountIds`) cannot do this.
     """
     owner = get_named_member(appliance.store, request.owner_member_id, "/ownerMemberId")
     if owner.status != "active":
@@ -350,12 +402,12 @@ _MAX_SHARED_WITH = 1000
 
 
 class SetAccessRequest(Input, frozen=True, kw_only=True):
-    """Who reaches the mailbox besides its owner, whole: who is not named loses access."""
+    """The complete list of who has access besides the owner. Members who are not in it lose access."""
 
-    shared_with_all: Annotated[bool, Meta(description="Every member reaches it, whoever joins later, too.")]
+    shared_with_all: Annotated[bool, Meta(description="Whether all members, including future ones, have access.")]
     member_ids: Annotated[
         tuple[Id, ...],
-        Meta(max_length=_MAX_SHARED_WITH, description="The members it is granted to. The owner is passed over."),
+        Meta(max_length=_MAX_SHARED_WITH, description="IDs of the members who have access. The owner is ignored."),
     ]
 
 
@@ -372,10 +424,12 @@ def _require_may_change_access(appliance: Appliance, caller: Caller, account: Ac
 
 @operation(any_mailbox_with=Capability.ADMIN_ACCOUNTS, check_account=_require_may_change_access)
 def set_access(appliance: Appliance, caller: Caller, account: Account, request: SetAccessRequest) -> Account:
-    """Say who reaches a mailbox besides its owner. It holds with everybody's next request.
+    """Set who can access a mailbox.
 
-    The owner needs a session. An administrator, or an API key with `admin.accounts`, whose ever it is, can only take
-    access away, which the owner is shown in their audit events.
+    Replaces the whole list of members besides the owner. Takes effect with everybody's next request.
+
+    The owner can grant and remove access, in a session. An administrator, or an API key with `admin.accounts`, can only
+    remove it; the owner sees that in their audit events.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -413,21 +467,30 @@ def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[st
 DiscoverySource = Annotated[
     Literal["table", "srv", "autoconfig", "mx", "guess"],
     Meta(
-        description="`table`: a large provider; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web"
-        " server, or a directory of providers; `mx`: who takes its mail; `guess`: hosts of usual names."
+        description="`table`: known large providers; `srv`: the domain's DNS (RFC 6186); `autoconfig`: the domain's web"
+        " server, or a directory of providers; `mx`: the servers that receive its mail; `guess`: common host names."
     ),
 ]
 _DIRECTORY_SETTING = "remote.autoconfig_directory"
 
 
 class DiscoverServersRequest(Input, frozen=True, kw_only=True):
-    """The mailbox whose servers are looked for."""
+    """The mailbox whose servers are to be found.
+
+    email: Its email address.
+    """
 
     email: Email
 
 
 class CandidateServer(Wire, frozen=True, kw_only=True):
-    """How one mail server is reached, and the user name it most likely wants."""
+    """Connection settings of one mail server, with the most likely user name.
+
+    host: Host name.
+    port: Port.
+    security: `tls` from the start, or `starttls`.
+    username: The user name that the server most likely expects.
+    """
 
     host: str
     port: Annotated[int, Meta(ge=1, le=65535)]
@@ -436,10 +499,14 @@ class CandidateServer(Wire, frozen=True, kw_only=True):
 
 
 class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
-    """A way to the mailbox: what POST `/accounts` takes, but for the password.
+    """A way to connect a mailbox: what `POST /accounts` takes, except the passwords.
 
-    `foundBy`: every source that says so, the most believed first. `provider`: by whose sign-in it is connected best
-    (POST `/accounts/oauth/{provider}`). `name` and `note`: who it is, where that is known, and what they want first.
+    found_by: All sources that agree, the most trusted first.
+    provider: The OAuth provider to connect it with (`POST /accounts/oauth/{provider}`); null for IMAP and SMTP.
+    name: Name of the mail provider; null if it is not known.
+    note: What this provider requires first; null if nothing is known.
+    imap: The IMAP server.
+    smtp: The SMTP server.
     """
 
     source: DiscoverySource
@@ -452,7 +519,11 @@ class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
 
 
 class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
-    """What a source said, in a sentence. `found`: it named a server."""
+    """What one source reported.
+
+    found: Whether it named a server.
+    outcome: The result, in a sentence.
+    """
 
     source: DiscoverySource
     found: bool
@@ -460,7 +531,12 @@ class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
 
 
 class DiscoveryResult(Wire, frozen=True, kw_only=True):
-    """The ways to a mailbox, the likeliest first; and what each source said."""
+    """The ways to connect a mailbox.
+
+    email: The email address that was looked up.
+    candidates: The ways to connect it, the most likely first.
+    sources: What each source reported.
+    """
 
     email: str
     candidates: tuple[DiscoveryCandidate, ...]
@@ -469,7 +545,10 @@ class DiscoveryResult(Wire, frozen=True, kw_only=True):
 
 @operation(access=Access.SESSION, asks_servers=True)
 def discover(appliance: Appliance, caller: Caller, request: DiscoverServersRequest) -> DiscoveryResult:  # noqa: ARG001 - for every session
-    """Find the servers of a mailbox from its address. No mail server is connected to, and nothing is saved."""
+    """Find a mailbox's servers.
+
+    Looks up the IMAP and SMTP servers for an email address. No mail server is contacted and nothing is saved.
+    """
     found = discovery.discover(request.email, _discovery_options(appliance, appliance.settings))
     said = (
         DiscoverySourceResult(source=one.source, found=one.servers is not None, outcome=one.message)

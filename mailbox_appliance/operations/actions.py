@@ -30,24 +30,33 @@ _Id = Annotated[str, Meta(min_length=1)]
 
 
 class MessageActionRequest(Input, frozen=True, kw_only=True):
-    """One action on messages of a mailbox. `folder` counts for `move` alone, `labels` for the two label actions."""
+    """One action on messages of a mailbox.
+
+    action: The action to apply.
+    """
 
     message_ids: Annotated[
         tuple[_Id, ...],
-        Meta(min_length=1, description=f"At most {MAX_MESSAGES} distinct ids; one given twice counts once."),
+        Meta(min_length=1, description=f"IDs of the messages: at most {MAX_MESSAGES}; duplicates count once."),
     ]
     action: Action
     folder: (
         Annotated[
             str,
-            Meta(min_length=1, description="Where `move` goes: a folder's id, role, path or name. Else ignored."),
+            Meta(
+                min_length=1,
+                description="Target of `move`: ID, role, path or name of a folder. Ignored by other actions.",
+            ),
         ]
         | UnsetType
     ) = UNSET
     labels: (
         Annotated[
             tuple[Annotated[str, Meta(min_length=1)], ...],
-            Meta(max_length=MAX_LABELS, description="For `addLabels` and `removeLabels`, at least one. Else ignored."),
+            Meta(
+                max_length=MAX_LABELS,
+                description="Labels for `addLabels` and `removeLabels`. Ignored by other actions.",
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -69,14 +78,18 @@ def perform(
     account: Account,
     request: MessageActionRequest,
 ) -> MessageActionResult:
-    """Do one thing to many messages; the answer says of each what became of it.
+    """Apply an action to messages.
 
-    `trash` and `untrash` need `mail.trash`, `delete` needs `mail.delete`, all others `mail.organize`. Every message is
-    compared with the server's before anything is done to it. `uncertainIds`: the server was told and the connection
-    ended before its answer; look at these before trying again. A message that is already as wanted has succeeded.
-    `archive` and `trash` make their folder where there is none; `untrash` takes a message from the trash to the inbox,
-    what its server still marks as a draft to the drafts; `delete` is for good. Labels are IMAP keywords (RFC 9051
-    2.3.2). Where they are Gmail's, `archive` takes a message out of the inbox, and `move` to a label adds that one too.
+    Returns a result for each message. A message that is already in the requested state counts as succeeded. Each
+    message is compared with the server's version before it is changed. `uncertainIds`: the connection ended before the
+    server confirmed; check these messages before you try again.
+
+    - `trash` and `untrash` require `mail.trash`, `delete` requires `mail.delete`, all others `mail.organize`.
+    - `archive` and `trash` create their folder if needed.
+    - `untrash` moves messages to the inbox, or to the drafts if the server marks them as drafts.
+    - `delete` is permanent.
+    - Labels are IMAP keywords (RFC 9051 2.3.2). With Gmail labels, `archive` removes a message from the inbox, and
+      `move` to a label also adds that label.
     """
     distinct = tuple(dict.fromkeys(request.message_ids))
     if len(distinct) > MAX_MESSAGES:

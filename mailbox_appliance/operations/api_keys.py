@@ -35,28 +35,34 @@ AdminCapability = Literal["admin.accounts", "admin.members", "admin.api_keys", "
 
 _Profile = Annotated[
     NamedProfile,
-    Meta(description="`read-only`: mail.read; `read-write`: and drafts, organize, trash; `full`: all mail."),
+    Meta(
+        description="`read-only`: `mail.read`; `read-write`: also `mail.drafts`, `mail.organize` and `mail.trash`;"
+        " `full`: all mail capabilities."
+    ),
 ]
 _Supplemental = Annotated[
     tuple[AdminCapability, ...],
-    Meta(max_length=5, description="What the key may do besides what its profile allows, listed behind that."),
+    Meta(max_length=5, description="Administrative capabilities in addition to those of the profile."),
 ]
 _Custom = Annotated[
     tuple[Capability, ...],
     Meta(
         min_length=1,
         max_length=11,
-        description="Exactly this, in this order; goes with no profile and nothing supplemental.",
+        description="Exactly these capabilities. Excludes a profile and supplemental capabilities.",
     ),
 ]
 _Scope = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
-    Meta(max_length=100, description="Ids of the mailboxes that it is limited to. null: all of its owner's; []: none."),
+    Meta(max_length=100),
 ]
 
 
 class UpdateApiKeyRequest(Input, frozen=True, kw_only=True):
-    """What an API key may do from now on; what is left out stays."""
+    """Changes to the permissions of an API key. Omitted fields stay unchanged.
+
+    accounts: IDs of the mailboxes that the key is limited to; null for all that its member has access to, [] for none.
+    """
 
     permission_profile: _Profile | UnsetType = UNSET
     supplemental_capabilities: _Supplemental | UnsetType = UNSET
@@ -147,19 +153,29 @@ KeyId = Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
 class CreateApiKeyRequest(UpdateApiKeyRequest, frozen=True, kw_only=True):
-    """An API key that is to be made: with a profile or with custom capabilities."""
+    """A new API key, with a profile or with custom capabilities.
+
+    name: Name of the key.
+    """
 
     name: Name
 
 
 class CreateMemberApiKeyRequest(CreateApiKeyRequest, frozen=True, kw_only=True):
-    """An API key for a member."""
+    """A new API key for a member.
+
+    member_id: ID of the member it belongs to.
+    """
 
     member_id: Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
 
 class IssuedApiKey(Wire, frozen=True, kw_only=True):
-    """A new API key. The token is shown this once."""
+    """A new API key. The token is shown only once.
+
+    api_key: The API key.
+    token: Its token, to send as `Authorization: Bearer TOKEN`.
+    """
 
     api_key: ApiKey
     token: str
@@ -173,30 +189,41 @@ def _require_key_exists(appliance: Appliance, caller: Caller, values: Mapping[st
 
 @operation(access=Access.SESSION)
 def list_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:
-    """Your API keys, the oldest first."""
+    """List your API keys.
+
+    The oldest key comes first. Tokens are never shown again.
+    """
     return appliance.store.api_keys.list(caller.member.id)
 
 
 @operation(access=Access.SESSION, https_of=grants_administration)
 def create_key(appliance: Appliance, caller: Caller, request: CreateApiKeyRequest) -> OperationResult[IssuedApiKey]:
-    """Make an API key of yours. Its token is shown this once.
+    """Create an API key.
 
-    It can do no more than you can, now and later: with every request, what it stores and what you may do then count.
-    From another computer one with a capability of administration is made by HTTPS only. `warnings` say what
-    `admin.members` amounts to: all mail of every member who is not an administrator.
+    The key belongs to you. Its token is shown only in this response. A key can never do more than you can: each request
+    is checked against both the key's capabilities and your current permissions.
+
+    Creating a key with an administrative capability from another computer requires HTTPS. A warning explains what
+    `admin.members` includes: access to all mail of every member who is not an administrator.
     """
     return _create(appliance, caller, caller.member.id, request)
 
 
 @operation(access=Access.SESSION)
 def revoke_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deletion:
-    """Revoke an API key of yours: from now on nothing can be asked with it."""
+    """Revoke an API key.
+
+    The key must be yours. It stops working immediately and permanently.
+    """
     return _revoke(appliance, caller, key_id, caller.member.id)
 
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True)
 def list_all_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:  # noqa: ARG001
-    """Everybody's API keys, the oldest first."""
+    """List all API keys.
+
+    Returns the keys of all members, oldest first.
+    """
     return appliance.store.api_keys.list()
 
 
@@ -204,11 +231,14 @@ def list_all_keys(appliance: Appliance, caller: Caller) -> tuple[ApiKey, ...]:  
 def create_key_of(
     appliance: Appliance, caller: Caller, request: CreateMemberApiKeyRequest
 ) -> OperationResult[IssuedApiKey]:
-    """Make an API key of a member. Its token is shown this once.
+    """Create a member's API key.
 
-    Nobody gives a key more than they hold themselves (403). One for somebody else gets no mail capability, now or
-    later: members make those themselves; and it is good only while you are an active administrator. An API key makes
-    none for another administrator (403 `role`).
+    The token is shown only in this response.
+
+    - You cannot grant a capability that you do not hold (403).
+    - A key for another member never gets mail capabilities; members create those keys themselves. It works only while
+      you are an active administrator, because you have seen its token.
+    - An API key cannot create keys for another administrator (403 `role`).
     """
     return _create(appliance, caller, request.member_id, request, Capability.ADMIN_API_KEYS)
 
@@ -217,12 +247,16 @@ def create_key_of(
 def update_key(
     appliance: Appliance, caller: Caller, key_id: KeyId, request: UpdateApiKeyRequest
 ) -> OperationResult[ApiKey]:
-    """Change what an API key may do, or the mailboxes it is limited to; what is left out stays.
+    """Change an API key's permissions.
 
-    `customCapabilities` replaces everything, so it goes with no other list of capabilities. `permissionProfile` keeps
-    the supplemental capabilities unless these are given too. `supplementalCapabilities` alone is for a key with a
-    profile. `accounts`: null lifts the limit, [] leaves no mailbox. Nobody gives a key more than they hold themselves
-    (403); what it has may stay.
+    Changes what a key can do, or the mailboxes it is limited to. Omitted fields stay unchanged.
+
+    - `customCapabilities` replaces everything and excludes the other two capability fields.
+    - `permissionProfile` keeps the supplemental capabilities, unless they are given too.
+    - `supplementalCapabilities` alone works only for a key with a profile.
+    - `accounts`: null removes the limit; an empty list leaves no mailbox.
+
+    You cannot grant a capability that you do not hold (403); those that the key already has may stay.
     """
     require_verified_license(appliance)
     store = appliance.store
@@ -241,7 +275,10 @@ def update_key(
 
 @operation(needs=Capability.ADMIN_API_KEYS, https=True, check_request=_require_key_exists)
 def revoke_any_key(appliance: Appliance, caller: Caller, key_id: KeyId) -> Deletion:
-    """Revoke anybody's API key: from now on nothing can be asked with it."""
+    """Revoke a member's API key.
+
+    Any member's key can be revoked. It stops working immediately and permanently.
+    """
     return _revoke(appliance, caller, key_id, None, Capability.ADMIN_API_KEYS)
 
 

@@ -14,11 +14,14 @@ from mailbox_appliance.operations.operation import Access, Caller, Cursor, Limit
 from mailbox_appliance.store.audit import ActByOther
 from mailbox_appliance.store.store import Store
 
-About = Annotated[str, Meta(max_length=200, description="What this member did, and what was done to them.")]
+About = Annotated[str, Meta(max_length=200, description="Only events that this member caused or is affected by.")]
 Action = Annotated[
-    str, Meta(min_length=1, max_length=100, description="An action, or all of its kind: `session`, `session.create`.")
+    str,
+    Meta(
+        min_length=1, max_length=100, description="Only this action (`session.create`), or all of a kind (`session`)."
+    ),
 ]
-Outcome = Annotated[Literal["success", "failure", "denied"], Meta(description="Only what ended so.")]
+Outcome = Annotated[Literal["success", "failure", "denied"], Meta(description="Only events with this outcome.")]
 _AUDIT_LIST, _OWN_AUDIT_LIST = "audit", "own audit"
 #: How long a member is warned of what others did to them.
 WARN_FOR = timedelta(days=7)
@@ -42,7 +45,12 @@ _WARNING_TEXTS = {
 
 
 class AuditLogFault(Wire, frozen=True, kw_only=True):
-    """The first row that is not what was written: its number, its id where there is a row, and what is wrong."""
+    """The first entry of the audit log that is not as it was written.
+
+    number: Number of the entry, counted from the beginning of the log.
+    id: ID of the entry; null if the entry is missing.
+    reason: What is wrong with it.
+    """
 
     number: int
     id: str | None
@@ -50,7 +58,12 @@ class AuditLogFault(Wire, frozen=True, kw_only=True):
 
 
 class AuditLogVerification(Wire, frozen=True, kw_only=True):
-    """Whether every row of the audit log is as it was written. `count`: how many there should be."""
+    """The result of verifying the audit log.
+
+    ok: Whether all entries are as they were written.
+    count: How many entries there should be.
+    first_broken: The first entry that is not; null if there is none.
+    """
 
     ok: bool
     count: int
@@ -67,7 +80,10 @@ def list_events(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Page[AuditEvent]:
-    """The audit log, newest first: log-ins, failed ones too, and whatever changed who may do what."""
+    """List audit events.
+
+    Newest first: every sign-in, also failed ones, and every change of access, members, mailboxes and configuration.
+    """
     of = (_AUDIT_LIST, member_id, action, outcome)
     before = decode_cursor(cursor, *of)
     items, more = appliance.store.audit.list(before, limit, about=member_id, action=action, outcome=outcome)
@@ -78,9 +94,9 @@ def list_events(
 def list_own_events(
     appliance: Appliance, caller: Caller, limit: Limit = 50, cursor: Cursor | None = None
 ) -> Page[AuditEvent]:
-    """What the audit log says about you, newest first.
+    """List your audit events.
 
-    It is what you did, and what was done to you and to your API keys, sessions and mailboxes.
+    Newest first: what you did, and what others did to you, your API keys, sessions and mailboxes.
     """
     member = caller.member.id
     items, more = appliance.store.audit.list(decode_cursor(cursor, _OWN_AUDIT_LIST, member), limit, about=member)
@@ -89,11 +105,12 @@ def list_own_events(
 
 @operation(needs=Capability.ADMIN_AUDIT, https=True)
 def verify_events(appliance: Appliance, caller: Caller) -> AuditLogVerification:  # noqa: ARG001
-    """Look whether any row of the audit log was changed, dropped, added or moved; the first such is named.
+    """Verify the audit log.
 
-    Each row is sealed together with the one before (HMAC, with a key that is derived from the store's), and the end of
-    the log is kept apart. 100,000 rows take some three seconds. It is done once at a time: 429 `too_many_attempts` says
-    when to ask again.
+    Checks whether any row was changed, removed, added or moved, and reports the first one. Each row is sealed together
+    with the previous row (HMAC, with a key derived from the store's key), and the end of the log is stored separately.
+    100,000 rows take about three seconds. Only one verification runs at a time: 429 `too_many_attempts` with
+    `Retry-After`.
     """
     return verify_audit_log(appliance.store)
 

@@ -44,21 +44,27 @@ NewPassphrase = Annotated[
     Meta(
         min_length=12,
         max_length=1024,
-        description="The backup opens with this alone, nowhere without it. 12 characters at least; keep it elsewhere.",
     ),
 ]
-Passphrase = Annotated[str, Meta(max_length=1024, description="That of the backup, where it has one.")]
+Passphrase = Annotated[str, Meta(max_length=1024)]
 BackupId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class CreateBackupRequest(Input, frozen=True, kw_only=True):
-    """How a backup is to be made."""
+    """How to create a backup.
+
+    passphrase: Passphrase to protect the backup with, 12 to 1024 characters. The backup opens only with it; keep it
+        elsewhere.
+    """
 
     passphrase: NewPassphrase | None = None
 
 
 class VerifyBackupRequest(Input, frozen=True, kw_only=True):
-    """What opens a backup."""
+    """What opens the backup.
+
+    passphrase: Passphrase of the backup, if it has one.
+    """
 
     passphrase: Passphrase | None = None
 
@@ -73,10 +79,11 @@ def list_backups(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> OperationResult[Page[Backup]]:
-    """The backups that lie in the data directory, newest first.
+    """List backups.
 
-    `verified`: it was found good when it was made, and not bad since. `warnings` name files among them that are not
-    listed: no backups or not whole, copies of one that is, or with a name that is no UTF-8.
+    Returns the backups in the data directory, newest first. `verified`: it was verified when it was created, and no
+    damage was found since. `warnings` name files in the folder that are not listed: damaged files, copies of a listed
+    backup, and files whose name is not UTF-8.
     """
     kept = appliance.store.backups
     return OperationResult(backup_page(kept.list(), limit, cursor), stray_warnings(kept.list_unlisted()))
@@ -86,10 +93,13 @@ def list_backups(
 def create_backup(
     appliance: Appliance, caller: Caller, request: CreateBackupRequest = _DEFAULT_BACKUP
 ) -> OperationResult[Backup]:
-    """Make a backup of everything, while serving; the answer comes when it is made, read back and found good.
+    """Create a backup.
 
-    Without a passphrase it opens with the store's own key, which travels inside as the store keeps it. Where that is in
-    plain, a warning says so, and such a backup cannot be downloaded. One long thing is done at a time: 409 else.
+    Backs up everything while the appliance runs. The response comes when the backup is complete and verified.
+
+    Without a passphrase it opens with the store's own key, which is included as the store keeps it. If that key is not
+    protected by a passphrase, a warning says so, and the backup cannot be downloaded. Only one maintenance task runs at
+    a time (409).
     """
     store = appliance.store
     with appliance.exclusive_work("backup") as progress:
@@ -102,10 +112,10 @@ def create_backup(
 
 @operation(access=Access.SESSION, role="admin", https=True)
 def download_backup(appliance: Appliance, caller: Caller, backup_id: BackupId) -> Download:
-    """The file of a backup, to be kept elsewhere.
+    """Download a backup.
 
-    One that whoever has it could open is not given out (409): make one with a passphrase for that. Of one whose file is
-    damaged at its beginning, or is none any more, it is said what is wrong with it, as `verify` does.
+    A backup that is not protected by a passphrase cannot be downloaded (409): create one with a passphrase. If the file
+    is damaged at its beginning or is not a backup, the error says what is wrong, as for `verify`.
     """
     store = appliance.store
     backup, file = _find_backup(appliance, backup_id)
@@ -127,10 +137,13 @@ def verify_backup(
     backup_id: BackupId,
     request: VerifyBackupRequest = _WITHOUT_AID,
 ) -> BackupSummary:
-    """Read all of a backup, check the database in it, and tell what it holds; nothing is restored.
+    """Verify a backup.
 
-    What is wrong with it is one of `backup_wrong_passphrase` (also for a missing one), `backup_truncated`,
-    `backup_altered`, `backup_newer_format` and `not_a_backup`. One long thing is done at a time: 409 else.
+    Reads the whole backup, checks the database in it, and reports what it contains. Nothing is restored. Only one
+    maintenance task runs at a time (409).
+
+    Errors: `backup_wrong_passphrase` (also if it is missing), `backup_truncated`, `backup_altered`,
+        `backup_newer_format` and `not_a_backup`.
     """
     with appliance.exclusive_work("backup_verification") as progress:
         return appliance.store.backups.verify(backup_id, request.passphrase, progress)
@@ -196,7 +209,12 @@ class FileChunks(Iterator[bytes]):
 
 
 class RestoreBackupRequest(Input, frozen=True, kw_only=True):
-    """What is to be restored. `dryRun`: only look whether it could be, and what is in it."""
+    """What to restore.
+
+    backup_id: ID of the backup.
+    passphrase: Passphrase of the backup, if it has one.
+    dry_run: Only verify that the backup can be restored, and report its contents.
+    """
 
     backup_id: BackupId
     passphrase: Passphrase | None = None
@@ -205,16 +223,18 @@ class RestoreBackupRequest(Input, frozen=True, kw_only=True):
 
 @operation(access=Access.SESSION, role="admin", https=True)
 def restore(appliance: Appliance, caller: Caller, request: RestoreBackupRequest) -> OperationResult[BackupSummary]:
-    """Put a backup in the place of what is there. What is replaced is kept as a backup of its own (`pre-restore`).
+    """Restore a backup.
 
-    The backup is verified and unpacked first; with `dryRun` that is all, and the answer is 200. Else it is 202 with the
-    same summary: the service starts again on the restored store, within seconds, and answers 503 with `Retry-After`
-    meanwhile. Nothing is sent again and nothing revoked lives again: sends, idempotency keys, revocations and password
-    changes since the backup are carried over, and sessions are those of now. What the backup holds as being sent, or as
-    due by now, and nobody knows to be over becomes `uncertain`.
+    Verifies and unpacks the backup; with `dryRun` that is all (200). Otherwise the response is 202 with the same
+    summary, and the appliance restarts on the restored store within seconds. Until then it returns 503 with
+    `Retry-After`. The current store is kept as a `pre-restore` backup.
 
-    400: what is wrong with the backup, as where one is verified. 409: something else that takes long is under way,
-    there is not enough room, or the configuration in the backup cannot be used.
+    Mail is not resent, and revoked credentials stay revoked: deliveries, idempotency keys, revocations and password
+    changes since the backup are carried over, and the current sessions stay valid. Messages that the backup holds as
+    being sent or due by now, and whose outcome is not known, become `uncertain`.
+
+    400: what is wrong with the backup, as for `verify`. 409: another maintenance task is running, disk space is
+        insufficient, or the configuration in the backup cannot be used.
     """
     file = appliance.store.backups.find(request.backup_id)
     with appliance.exclusive_work("restore") as progress:

@@ -95,14 +95,16 @@ def _text_to_html(text: str) -> str:
 # --- Bodies, raw messages and attachments ---
 
 
-BodyOffset = Annotated[int, Meta(ge=0, le=1 << 31, description="Where to begin: `nextOffset` of the page before.")]
-BodyLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="How many characters a page holds at most.")]
-BodyForm = Annotated[BodyFormat, Meta(description="The form that the body is wanted in.")]
+BodyOffset = Annotated[
+    int, Meta(ge=0, le=1 << 31, description="Position to start at: `nextOffset` of the previous part.")
+]
+BodyLimit = Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum number of characters to return.")]
+BodyForm = Annotated[BodyFormat, Meta(description="Format of the body.")]
 VisibleOnly = Annotated[
     bool,
     Meta(
-        description="Leave out of `html` what is not seen, scripts, styles and what else a text may be hidden in."
-        " Of `text` and `markdown` it is always left out."
+        description="Remove hidden text, scripts and styles from `html`. They are always removed from `text` and"
+        " `markdown`."
     ),
 ]
 _NOT_YET = own_text(
@@ -112,7 +114,10 @@ _NOT_YET = own_text(
 
 @operation(needs=Capability.MAIL_READ)
 def get_source(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> Download:  # noqa: ARG001
-    """The message as it came, byte for byte (RFC 5322)."""
+    """Download a raw message.
+
+    Returns the message byte for byte as received (RFC 5322).
+    """
     return _get_file(appliance, appliance.attachment_fetcher.request_source(account.id, message_id))
 
 
@@ -124,10 +129,10 @@ def get_attachment(
     message_id: str,
     attachment_id: str,
 ) -> Download:
-    """An attachment, decoded.
+    """Download an attachment.
 
-    Its type and name are the sender's word. It comes as a file to be saved, whatever it is, and a browser runs nothing
-    that is in it.
+    Returns the decoded file. Its type and name are untrusted: the sender chose them. It is always served as a download,
+    and browsers do not run anything in it.
     """
     return _get_file(appliance, appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id))
 
@@ -143,15 +148,18 @@ def get_body(
     limit: BodyLimit = 20_000,
     visible_only: VisibleOnly = False,
 ) -> OperationResult[BodyPart]:
-    """The body of a message, page by page; offsets are characters.
+    """Get a message's body.
 
-    Without a text, `text` is made from the HTML, and without HTML, `html` from the text; `markdown` is made from the
-    HTML where there is any, else it is the text. Text and Markdown have no hidden text and no invisible characters, no
-    scripts, and nothing that is loaded from elsewhere; a warning tells how much was left out. Text whose
-    style cannot be judged is kept, and a warning names that style. Another one tells where `text` says other things
-    than the HTML, which is what mail programs show. HTML that takes too long to analyze is
-    replaced by the plain text, or by the text of its tags; a warning says that hidden text may be in it. `html` is
-    what the sender wrote, as it is: never show it outside a sandbox.
+    Returns part of the body in the requested format. Offsets count characters.
+
+    - `text`: the plain-text part, or text made from the HTML if there is none.
+    - `markdown`: made from the HTML, or the plain text if there is no HTML.
+    - `html`: the sender's HTML unmodified, or made from the plain text. Never show it outside a sandbox.
+
+    `text` and `markdown` contain no hidden text, invisible characters, scripts or remote content; a warning says how
+    much was removed. Text whose style cannot be evaluated is kept, and a warning names that style. Another warning says
+    that the plain text differs from the HTML, which is what mail clients show. If the HTML takes too long to analyze,
+    the plain text or the text of its tags is returned instead, with a warning that it may contain hidden text.
     """
     stored = appliance.store.messages.get_body(account.id, message_id)
     warnings: tuple[str, ...] = ()
@@ -239,9 +247,10 @@ class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 def link_attachment(
     appliance: Appliance, caller: Caller, account: Account, message_id: str, attachment_id: str
 ) -> DownloadLink:
-    """Make a link by which whoever has it downloads this attachment, for 5 minutes and without a credential.
+    """Create a download link.
 
-    It ends earlier where the session or key ends that asks for it, or loses the right to read this mailbox.
+    Anyone with the link can download this attachment without a credential. It expires after 5 minutes, or earlier if
+    the credential that created it ends or loses access to the mailbox.
     """
     listed = appliance.attachment_fetcher.request_attachment(account.id, message_id, attachment_id)
     expires = to_millis(appliance.clock.now() + _LINK_LIFETIME)
@@ -259,9 +268,10 @@ def link_attachment(
 
 @operation(access=Access.ANYBODY)
 def download(appliance: Appliance, caller: Caller, token: str) -> Download:
-    """The file that a download link stands for. The link is the credential: no other one is looked at.
+    """Download a linked attachment.
 
-    Its type and name are the sender's word, so it comes as a file to be saved.
+    The token in the path is the credential; an Authorization header is ignored. Type and name of the file are
+    untrusted: the sender chose them.
     """
     linked = _verify_link(appliance.store, token)
     if linked is None or linked.expires <= to_millis(appliance.clock.now()):

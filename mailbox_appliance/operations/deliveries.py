@@ -27,8 +27,8 @@ from mailbox_appliance.sending.sent_copies import find_sent_folder, make_copy
 from mailbox_appliance.store.deliveries import SentCopy
 
 _DELIVERY_LIST, _ALL_DELIVERIES_LIST = "deliveries", "all deliveries"
-Status = Annotated[DeliveryStatus, Meta(description="Only those with this status.")]
-Mailbox = Annotated[str, Meta(description="Only those of this mailbox.")]
+Status = Annotated[DeliveryStatus, Meta(description="Only deliveries with this status.")]
+Mailbox = Annotated[str, Meta(description="Only deliveries of this mailbox.")]
 
 
 class ResolveDeliveryRequest(Input, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class ResolveDeliveryRequest(Input, frozen=True, kw_only=True):
 
     outcome: Annotated[
         Literal["succeeded", "failed"],
-        Meta(description="`succeeded`: somebody got it. `failed`: nobody got it; it may be sent again with a new key."),
+        Meta(description="`succeeded`: it was delivered. `failed`: nobody received it; send it again with a new key."),
     ]
 
 
@@ -44,9 +44,9 @@ class ResolveDeliveryRequest(Input, frozen=True, kw_only=True):
 def list_deliveries(
     appliance: Appliance, caller: Caller, account: Account, limit: Limit = 50, cursor: Cursor | None = None
 ) -> Page[Delivery]:
-    """The delivery operations of a mailbox that you see, newest first.
+    """List deliveries of a mailbox.
 
-    You see those of the same member, whichever session or API key made them, and every scheduled one.
+    Newest first. You see the deliveries that you started, with any session or API key, and every scheduled one.
     """
     before = decode_cursor(cursor, account.id, _DELIVERY_LIST)
     items, more = appliance.store.delivery_lists.list(account.id, caller.member.id, before=before, limit=limit)
@@ -57,10 +57,10 @@ def list_deliveries(
 def get_delivery(
     appliance: Appliance, caller: Caller, account: Account, operation_id: str
 ) -> OperationResult[Delivery]:
-    """What became of a request to send, as it is now.
+    """Get a delivery.
 
-    It is there for the same member, whichever session or API key asks, and for everybody with access to the mailbox
-    where it is scheduled.
+    Returns its current status. Visible to the member who started it, with any session or API key; a scheduled one is
+    visible to everybody with access to the mailbox.
     """
     return OperationResult(*appliance.store.delivery_lists.get(account.id, operation_id, caller.member.id))
 
@@ -74,9 +74,10 @@ def list_all_deliveries(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Page[DeliveryEntry]:
-    """The delivery operations of every mailbox that you reach, newest first, with what was sent to whom and when.
+    """List deliveries of all mailboxes.
 
-    You see those of the same member, whichever session or API key made them, and every scheduled one.
+    Newest first, with subject, recipients and times. You see the deliveries that you started, with any session or API
+    key, and every scheduled one.
     """
     reached = [account.id for account in permissions.reachable_accounts(appliance.store, caller.required_credential)]
     if account_id is not None and account_id not in reached:
@@ -92,9 +93,10 @@ def list_all_deliveries(
 def get_timeline(
     appliance: Appliance, caller: Caller, account: Account, operation_id: str
 ) -> OperationResult[DeliveryTimeline]:
-    """Each step that a delivery went, and when; what was looked for since, and whether our copy lies in Sent.
+    """Get a delivery's timeline.
 
-    It is there for whom `GET .../delivery-operations/{operationId}` is.
+    Returns each step of a delivery with its time, the automatic checks since then, and whether a copy is in Sent.
+    Visible to the same people as the delivery.
     """
     return OperationResult(*appliance.store.delivery_timelines.get(account.id, operation_id, caller.member.id))
 
@@ -113,10 +115,13 @@ def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Acco
 def resolve_delivery(
     appliance: Appliance, caller: Caller, account: Account, operation_id: str, request: ResolveDeliveryRequest
 ) -> OperationResult[Delivery]:
-    """Say what became of an uncertain delivery; only its sender or the owner of the mailbox may, in a session.
+    """Resolve an uncertain delivery.
 
-    It is final, and audited as `delivery.resolve_succeeded` or `delivery.resolve_failed`. After `succeeded` our copy is
-    filed in Sent as after any success. 409: it is not uncertain.
+    Records whether the message was delivered, once a person has found out. Only its sender or the owner of the mailbox
+    can do this. Final, and audited as `delivery.resolve_succeeded` or `delivery.resolve_failed`. After `succeeded`, the
+    copy is filed in Sent as after any success.
+
+    409 `conflict`: the delivery is not uncertain.
     """
     store = appliance.store
     copy = (
@@ -157,7 +162,10 @@ def list_scheduled(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Page[ScheduledSend]:
-    """The scheduled sends of a mailbox that are not over, whoever scheduled them, the soonest first."""
+    """List scheduled messages.
+
+    Returns the scheduled messages of a mailbox that are not finished, from all members, soonest first.
+    """
     after = decode_cursor(cursor, account.id, _SCHEDULED_LIST)
     items, more = appliance.store.delivery_lists.list_scheduled(account.id, after=after, limit=limit)
     return Page(items=items, next_cursor=encode_cursor(more, account.id, _SCHEDULED_LIST))
@@ -167,10 +175,13 @@ def list_scheduled(
 def cancel_scheduled(
     appliance: Appliance, caller: Caller, account: Account, schedule_id: str
 ) -> OperationResult[Deletion]:
-    """Take a scheduled send back: its operation ends as `failed` with `canceled`, its message is kept as a draft.
+    """Cancel a scheduled message.
 
-    409: it is being sent, or was, or failed otherwise. One that is canceled already is answered alike. `warnings` tell
-    where the mail server could not be asked now; the draft follows then.
+    Its delivery ends as `failed` with the code `canceled`, and the message is kept as a draft. Idempotent: canceling
+    again returns the same response. If the mail server cannot be reached now, `warnings` say that the draft follows
+    later.
+
+    409 `conflict`: the message is being sent, was sent, or failed for another reason.
     """
     store = appliance.store
     with store.database.transaction(durable=True):

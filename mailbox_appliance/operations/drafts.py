@@ -27,7 +27,10 @@ from mailbox_appliance.remote.errors import RemoteFault
 def list_drafts(
     appliance: Appliance, caller: Caller, account: Account, limit: Limit = 50, cursor: Cursor | None = None
 ) -> OperationResult[Page[Message]]:
-    """The drafts of a mailbox: what lies in its drafts folder, newest first."""
+    """List drafts.
+
+    Returns the messages in the mailbox's drafts folder, newest first.
+    """
     if appliance.store.folders.find_by_role(account.id, "drafts") is None:
         return OperationResult(Page(items=(), next_cursor=None), messages.first_sync_warnings(appliance, account))
     found = messages.list_messages(appliance, caller, account, folder="drafts", limit=limit, cursor=cursor)
@@ -37,7 +40,10 @@ def list_drafts(
 
 @operation(needs=Capability.MAIL_READ)
 def get_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> OperationResult[Message]:
-    """A draft, whole. Any message that is marked as a draft, or lies in the drafts folder, is one."""
+    """Get a draft.
+
+    Returns a complete draft. A message counts as a draft if it is marked as one or is in the drafts folder.
+    """
     found = messages.get_message(appliance, caller, account, draft_id)
     _require_draft(found.data)
     return OperationResult(_with_draft_id(found.data), found.warnings)
@@ -47,10 +53,10 @@ def get_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: 
 def create_draft(
     appliance: Appliance, caller: Caller, account: Account, message: DraftRequest
 ) -> OperationResult[Message]:
-    """Keep a message as a draft. It needs neither recipients nor a text; Bcc and attachments are kept with it.
+    """Create a draft.
 
-    The drafts folder is made where there is none. A request whose answer is lost may be repeated; look at the list
-    first, since the draft may be there.
+    Recipients and text are optional. Bcc and attachments are stored with the draft. The drafts folder is created if
+    needed. Not idempotent: if a response is lost, check the list of drafts before you repeat the request.
     """
     resolved = resolve_draft(appliance.store, account, message)
     version, told = _compose_version(appliance, resolved.outgoing)
@@ -68,13 +74,14 @@ def create_draft(
 def update_draft(
     appliance: Appliance, caller: Caller, account: Account, draft_id: str, message: DraftRequest
 ) -> OperationResult[Message]:
-    """Replace a draft as a whole: what is not given is gone, attachments too. Its id stays.
+    """Replace a draft.
 
-    Its thread may be another one afterwards, where the provider says what belongs together, as Gmail does.
+    Replaces the whole draft: omitted fields are removed, including attachments. The ID stays the same; the thread may
+    change if the provider assigns threads, as Gmail does.
 
-    `sync_required`: somebody else has changed or removed it; get it again first. `conflict`: it is being sent, or waits
-    for its time to be sent. What lies in the drafts folder without being marked as a draft is replaced only for those
-    who may delete it (`mail.delete`).
+    409 `sync_required`: another program changed or deleted the draft; get it again first. 409 `conflict`: it is being
+    sent, or is scheduled to be sent. A message that is in the drafts folder but not marked as a draft requires
+    `mail.delete`.
     """
     may_delete = Capability.MAIL_DELETE in caller.capabilities
     appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
@@ -88,9 +95,11 @@ def update_draft(
 
 @operation(needs=Capability.MAIL_DRAFTS)
 def delete_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> Deletion:
-    """Remove a draft for good; what is not marked as one only for those who may delete it (`mail.delete`).
+    """Delete a draft.
 
-    `conflict`: it is being sent, or waits for its time to be sent; cancel the scheduled send first.
+    Permanent. A message that is in the drafts folder but not marked as a draft requires `mail.delete`.
+
+    409 `conflict`: the draft is being sent, or is scheduled to be sent; cancel the scheduled message first.
     """
     with _lock_draft(appliance, account, draft_id):
         appliance.drafts.remove(account.id, draft_id, may_delete=Capability.MAIL_DELETE in caller.capabilities)

@@ -87,7 +87,11 @@ _RESET = TokenUse("password_reset", "password_reset.redeem", "password reset")
 
 
 class RedeemTokenRequest(Input, frozen=True, kw_only=True):
-    """A token that is good once, and the password that one chooses."""
+    """A single-use token, and the password to set.
+
+    token: Token of the invitation or password reset.
+    password: The new password, 12 to 1024 characters; not your name or email.
+    """
 
     token: Token
     password: Password
@@ -96,13 +100,20 @@ class RedeemTokenRequest(Input, frozen=True, kw_only=True):
 
 @operation(access=Access.ANYBODY, https=True)
 def enroll(appliance: Appliance, caller: Caller, request: RedeemTokenRequest) -> IssuedSession:
-    """Choose a password with an invitation, and log in. A password that is refused does not use the invitation up."""
+    """Accept an invitation.
+
+    Sets the password and signs in. The invitation's token is single-use; a password that is rejected does not use it
+    up.
+    """
     return _redeem_password_token(appliance, caller, request, _INVITATION)
 
 
 @operation(access=Access.ANYBODY, https=True)
 def reset_password(appliance: Appliance, caller: Caller, request: RedeemTokenRequest) -> IssuedSession:
-    """Choose a new password with a password reset, and log in. All your other sessions end."""
+    """Complete a password reset.
+
+    Sets a new password with the token of a password reset, and signs in. All other sessions of the member end.
+    """
     return _redeem_password_token(appliance, caller, request, _RESET)
 
 
@@ -138,7 +149,13 @@ def _set_password_and_log_in(
 
 
 class CreateFirstAdminRequest(Input, frozen=True, kw_only=True):
-    """The first administrator."""
+    """The first administrator.
+
+    setup_code: The setup code that `serve` prints.
+    name: Name, shown to other members.
+    email: Email address to sign in with.
+    password: Password, 12 to 1024 characters; not the name or email.
+    """
 
     setup_code: Annotated[str, Meta(min_length=1, max_length=200)]
     name: Name
@@ -149,7 +166,10 @@ class CreateFirstAdminRequest(Input, frozen=True, kw_only=True):
 
 @operation(access=Access.LOCAL)
 def set_up(appliance: Appliance, caller: Caller, request: CreateFirstAdminRequest) -> IssuedSession:
-    """Make the first administrator. Works once, on the appliance's own computer, with the code that `serve` prints."""
+    """Create the first administrator.
+
+    Works once, on the appliance's own computer, with the setup code that `serve` prints. Starts a session.
+    """
     if appliance.store.members.has_any():
         raise _already_set_up()
     file = appliance.folder / SETUP_CODE
@@ -195,21 +215,31 @@ _CONSOLE_LINK = TokenUse("console_link", "console_link.redeem", "link into the c
 
 
 class ConsoleLink(Wire, frozen=True, kw_only=True):
-    """An address that opens the console as you, once, until it expires. It is shown this once."""
+    """A link that opens the console, signed in as you. It is shown only once.
+
+    url: Address to open in a browser. Single-use.
+    expires_at: When the link expires.
+    """
 
     url: str
     expires_at: str
 
 
 class RedeemConsoleLinkRequest(Input, frozen=True, kw_only=True):
-    """The token of a link into the console."""
+    """The token of a console link.
+
+    token: The token from the link's fragment.
+    """
 
     token: Token
 
 
 @operation(access=Access.SESSION, https=True)
 def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
-    """Make a link that opens the console as you: once, within a minute, and while your session lives."""
+    """Create a console sign-in link.
+
+    Opens the console in a browser, signed in as you. Single-use; expires after 60 seconds, or with your session.
+    """
     store, token = appliance.store, new_token("mbxc")
     with store.database.transaction(durable=True):
         recheck_caller(store, caller)
@@ -225,7 +255,11 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
 
 @operation(access=Access.ANYBODY, https=True)
 def redeem_console_link(appliance: Appliance, caller: Caller, request: RedeemConsoleLinkRequest) -> IssuedSession:
-    """Log in with the token of a link into the console."""
+    """Sign in with a console link.
+
+    Exchanges the token of a console link for a session, which ends no later than the session that created the link
+    could.
+    """
     with begin_attempt(appliance, caller, {address_bucket(caller.origin): MAX_FAILURES_PER_ADDRESS}) as attempt:
         find_token_member(appliance, attempt, _CONSOLE_LINK, request.token)
         with appliance.store.database.transaction(durable=True):

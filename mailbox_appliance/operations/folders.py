@@ -22,7 +22,14 @@ _PROVIDER_DECIDES = "its provider decides which folder is for what."
 
 
 class MapFoldersRequest(Input, frozen=True, kw_only=True):
-    """Folders by their path or id. One that is left out stays as it is; null leaves it to the server's word again."""
+    """Folders by path or ID. Omitted roles stay unchanged; null returns a role to the server's choice.
+
+    sent: Folder for sent messages.
+    drafts: Folder for drafts.
+    trash: Folder for deleted messages.
+    archive: Folder for archived messages.
+    spam: Folder for spam.
+    """
 
     sent: _FolderPath = UNSET
     drafts: _FolderPath = UNSET
@@ -35,12 +42,14 @@ class MapFoldersRequest(Input, frozen=True, kw_only=True):
 def map_folders(
     appliance: Appliance, caller: Caller, account: Account, mapping: MapFoldersRequest
 ) -> OperationResult[FolderRoles]:
-    """Say which folders are for sent mail, drafts, trash, archive and spam; answers all five as they are now.
+    """Assign roles to folders.
 
-    It holds at once, before what the server says and before well-known names. The server is asked for its folders
-    first, so that one made a moment ago can be named. A folder has one role at most (409 where it has another by
-    mapping; a warning where it had one by the server's word or by its name, which has no folder then), and the inbox
-    keeps its own.
+    Sets the folders for sent mail, drafts, trash, archive and spam, and returns all five. Takes effect at once, and
+    takes precedence over what the server reports and over well-known names. The folder list is read from the server
+    first, so a new folder can be named immediately.
+
+    A folder has at most one role: 409 `conflict` if another role is assigned to it; a warning if it loses a role that
+    came from the server or from its name. The inbox keeps its own role.
     """
     if account.provider != "imap":
         raise Unsupported(reason=_PROVIDER_DECIDES)
@@ -126,9 +135,9 @@ def list_sender_addresses(
     caller: Caller,  # noqa: ARG001
     account: Account,
 ) -> tuple[SenderAddress, ...]:
-    """The addresses that mail of a mailbox may be `from`: its own first, which is used where none is given.
+    """List sender addresses.
 
-    Others are those that Google or Microsoft tell of it, as they told them last: they are asked when the mailbox is
-    connected, and every day.
+    Returns the addresses that messages from this mailbox may use as `from`. The mailbox's own address comes first and
+    is the default. Google and Microsoft are asked for further addresses when the mailbox is connected, and daily.
     """
     return appliance.store.sender_addresses.list_of(account)

@@ -44,9 +44,18 @@ Pem = Annotated[str, Meta(max_length=MAX_PEM_CHARACTERS)]
 
 
 class Certificate(Wire, frozen=True, kw_only=True):
-    """The certificate that HTTPS is offered with. `trusted`: this computer trusts who issued it."""
+    """The HTTPS certificate.
 
-    fingerprint: Annotated[str, Meta(description="`sha256:` and 64 hex digits, of the certificate as DER.")]
+    not_before: When it becomes valid.
+    not_after: When it expires.
+    names: Host names and addresses that it is valid for.
+    self_signed: Whether it is self-signed; clients then pin its fingerprint.
+    trusted: Whether this computer trusts its issuer.
+    """
+
+    fingerprint: Annotated[
+        str, Meta(description="SHA-256 fingerprint of the certificate in DER: `sha256:` and 64 hex digits.")
+    ]
     not_before: Timestamp
     not_after: Timestamp
     names: tuple[str, ...]
@@ -55,17 +64,28 @@ class Certificate(Wire, frozen=True, kw_only=True):
 
 
 class HttpsStatus(Wire, frozen=True, kw_only=True):
-    """HTTPS as it is set, and where it answers. `url`: as this computer reaches it; null where it does not answer."""
+    """The HTTPS settings, and where HTTPS listens.
+
+    enabled: Whether HTTPS is switched on.
+    port: Port that it listens on; 0 picks a free one.
+    url: Its address, as seen from the appliance's computer; null if it does not listen.
+    certificate: The certificate; null if there is none.
+    """
 
     enabled: bool
-    host: Annotated[str, Meta(description="The address it listens on; empty: all of this computer.")]
+    host: Annotated[str, Meta(description="IP address that it listens on; empty for all addresses.")]
     port: int
     url: str | None
     certificate: Certificate | None
 
 
 class UpdateHttpsRequest(Input, frozen=True, kw_only=True):
-    """What of HTTPS is to be another. What is left out stays; null takes a change back: as config.toml has it."""
+    """Changes to the HTTPS settings. Omitted fields stay unchanged; null restores the value in config.toml.
+
+    enabled: Whether HTTPS is switched on.
+    port: Port to listen on; 0 picks a free one.
+    host: IP address to listen on, or `localhost`; empty for all addresses.
+    """
 
     enabled: bool | UnsetType | None = UNSET
     port: Annotated[int, Meta(ge=0, le=65535)] | UnsetType | None = UNSET
@@ -73,26 +93,31 @@ class UpdateHttpsRequest(Input, frozen=True, kw_only=True):
 
 
 class SetCertificateRequest(Input, frozen=True, kw_only=True):
-    """A certificate of one's own, and its key, as PEM."""
+    """A certificate with its chain and key, in PEM."""
 
-    certificate: Annotated[Pem, Meta(description="The server's own first, then that of who issued it, and so on.")]
+    certificate: Annotated[Pem, Meta(description="The server's certificate first, then its issuer's, and so on.")]
     private_key: Annotated[
-        Pem, Meta(description="RSA with 2048 bits or more, or EC P-256, P-384 or P-521; not locked.")
+        Pem,
+        Meta(description="Private key without a passphrase: RSA with at least 2048 bits, or EC P-256, P-384 or P-521."),
     ]
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def get_https(appliance: Appliance, caller: Caller) -> OperationResult[HttpsStatus]:  # noqa: ARG001 - rights were checked
-    """Whether HTTPS is offered, where, and with which certificate; `warnings` tell what an operator should see to."""
+    """Get HTTPS status.
+
+    Returns whether HTTPS is on, its address, and its certificate. `warnings` name what an operator should fix.
+    """
     return _https_answer(appliance)
 
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def update_https(appliance: Appliance, caller: Caller, request: UpdateHttpsRequest) -> OperationResult[HttpsStatus]:
-    """Open, move or close the HTTPS listener, at once. What is under way on it is still answered, this request too.
+    """Change HTTPS settings.
 
-    Where that cannot be done (the port is taken, say), 409 says why, and all is as it was. A certificate is made where
-    there is none.
+    Opens, moves or closes the HTTPS listener at once. Requests on it, including this one, are still answered. A
+    certificate is created if there is none. If the change is impossible, for example because the port is in use, 409
+    says why and nothing is changed.
     """
     given = {setting: getattr(request, field) for field, setting in _SETTINGS.items()}
     changes = {setting: value for setting, value in given.items() if value is not UNSET}
@@ -112,9 +137,10 @@ def update_https(appliance: Appliance, caller: Caller, request: UpdateHttpsReque
 def put_certificate(
     appliance: Appliance, caller: Caller, request: SetCertificateRequest
 ) -> OperationResult[HttpsStatus]:
-    """Let a certificate of one's own take the place of the present one, at once; connections that are open go on.
+    """Import an HTTPS certificate.
 
-    It is looked at first: 400 says what is wrong with it.
+    Replaces the certificate at once; open connections continue. The certificate is checked first, and 400 says what is
+    wrong with it.
     """
     # Each character becomes a byte, so that a text that is not PEM is reported as such.
     texts = (text.encode("latin-1", "replace") for text in (request.certificate, request.private_key))
@@ -123,9 +149,10 @@ def put_certificate(
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def rotate(appliance: Appliance, caller: Caller) -> OperationResult[HttpsStatus]:
-    """Make another self-signed certificate, with another key, in place of the present one; it counts at once.
+    """Create a new self-signed certificate.
 
-    Clients that pinned the one before refuse it until they log in again with the new fingerprint.
+    Replaces the certificate and its key at once. Clients that pinned the previous certificate refuse the new one until
+    they sign in again with the new fingerprint.
     """
 
     def act() -> tuple[str, ...]:

@@ -32,24 +32,35 @@ _NOT_CONFIRMED = (
 
 
 class SetLicenseRequest(Input, frozen=True, kw_only=True):
-    """A licence as its issuer signed it."""
+    """A license, as its issuer signed it."""
 
-    token: Annotated[str, Meta(min_length=1, max_length=16384, description="A JWS (RFC 7515) in compact form, EdDSA.")]
+    token: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=16384,
+            description="The license: a JWS (RFC 7515) in compact form, signed with EdDSA.",
+        ),
+    ]
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True)
 def get_license(appliance: Appliance, caller: Caller) -> License:  # noqa: ARG001 - rights were checked
-    """How the appliance is licensed. No licence is needed: without one the plan is `community` and has no limits."""
+    """Get the license.
+
+    No license is required: without one the plan is `community`, without limits.
+    """
     return current_license(appliance)
 
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True)
 def set_license(appliance: Appliance, caller: Caller, request: SetLicenseRequest) -> OperationResult[License]:
-    """Install a licence in place of the one before. Where licences are confirmed online, its issuer is asked first.
+    """Install a license.
 
-    One that its issuer says no to is refused. Where it cannot be asked, the licence is installed with a warning, and
-    must be confirmed within 7 days, which setting the same one again while it is installed does not begin anew: 502
-    then, and nothing was changed.
+    Replaces the installed license. If an online check is configured, the issuer is asked first, and a license that it
+    rejects is refused (400). If the issuer cannot be reached, the license is installed with a warning and must be
+    confirmed within 7 days. Installing the same license again does not restart that period: 502 `license_unverified`,
+    and nothing is changed.
     """
     token = request.token.strip()
     _check_license(appliance, token)
@@ -65,7 +76,10 @@ def set_license(appliance: Appliance, caller: Caller, request: SetLicenseRequest
 
 @operation(needs=Capability.ADMIN_LICENSE, https=True)
 def remove_license(appliance: Appliance, caller: Caller) -> Deletion:
-    """Remove the licence: the plan is `community` again, without limits."""
+    """Remove the license.
+
+    The plan is `community` again, without limits.
+    """
     store = appliance.store
     with store.database.transaction(durable=True):
         if store.stored_settings.find(licence.STORED_AS) is None:

@@ -40,7 +40,12 @@ INVITATION_LIFETIME, RESET_LIFETIME = timedelta(days=7), timedelta(hours=24)
 
 
 class CreateMemberRequest(Input, frozen=True, kw_only=True):
-    """Somebody who is to be a member."""
+    """A new member.
+
+    name: Name, shown to other members.
+    email: Email address to sign in with.
+    role: `admin` for administrators, otherwise `member`.
+    """
 
     name: Name
     email: Email
@@ -48,7 +53,13 @@ class CreateMemberRequest(Input, frozen=True, kw_only=True):
 
 
 class UpdateMemberRequest(Input, frozen=True, kw_only=True):
-    """What is to be different of a member; what is left out stays."""
+    """Changes to a member. Omitted fields stay unchanged.
+
+    name: New name.
+    email: New email address to sign in with.
+    role: New role.
+    status: `suspended` locks the member out; `active` reverses it.
+    """
 
     name: Name | UnsetType = UNSET
     email: Email | UnsetType = UNSET
@@ -57,7 +68,11 @@ class UpdateMemberRequest(Input, frozen=True, kw_only=True):
 
 
 class InvitedMember(Wire, frozen=True, kw_only=True):
-    """A new member, and what lets them enroll: shown this once."""
+    """A new member and the invitation.
+
+    member: The member.
+    invitation: The invitation. It is shown only once.
+    """
 
     member: Member
     invitation: IssuedInvitation
@@ -87,17 +102,21 @@ def get_changeable_member(appliance: Appliance, caller: Caller, member_id: str) 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True)
 def list_members(appliance: Appliance, caller: Caller) -> tuple[Member, ...]:  # noqa: ARG001
-    """All members, the oldest first."""
+    """List all members.
+
+    The oldest member comes first.
+    """
     return appliance.store.members.list()
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True)
 def create_member(appliance: Appliance, caller: Caller, request: CreateMemberRequest) -> InvitedMember:
-    """Make a member and invite them. The invitation is shown this once, and is good once, for 7 days.
+    """Create and invite a member.
 
-    Send them its link: the appliance sends none. An API key cannot make an administrator
-    (403). 409 `email_taken`: another member has this email. 403 `plan_denied`: the licence
-    is for no more members.
+    Returns an invitation, shown only once: single-use, expires after 7 days. The appliance does not send it; pass its
+    link on to the member yourself. An API key cannot create an administrator (403).
+
+    409 `email_taken`: another member has this email. 403 `plan_denied`: the license allows no more members.
     """
     permissions.require_may_change_admins(caller.required_credential, request.role)
     refuse_control_characters("/name", request.name)
@@ -113,7 +132,10 @@ def create_member(appliance: Appliance, caller: Caller, request: CreateMemberReq
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists)
 def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:  # noqa: ARG001
-    """One member. `invitation` tells until when an invitation is good that waits to be taken up."""
+    """Get a member.
+
+    `invitation` shows when a pending invitation expires.
+    """
     return appliance.store.members.get(member_id)
 
 
@@ -121,14 +143,20 @@ def get_member(appliance: Appliance, caller: Caller, member_id: str) -> Member: 
 def update_member(
     appliance: Appliance, caller: Caller, member_id: str, request: UpdateMemberRequest
 ) -> OperationResult[Member]:
-    """Change a member's name, email, role or status; it takes effect with the next request.
+    """Change a member.
 
-    Suspending ends the member's sessions at once, for good, and their API keys answer 403 `member_suspended` until they
-    are active again. Of who becomes an administrator, open links that an API key was shown stop working; of who is none
-    any more, the API keys that they made for others are revoked. An API key can neither change an administrator nor
-    make one (403). 409: `email_taken`; `last_admin` where no other administrator is active who has a password, or for
-    an hour at least an open link, which `warnings` then tell of; `conflict` where a member is to be an administrator
-    whose password was set with a link that an API key was shown.
+    Changes name, email, role or status, effective from the member's next request. Omitted fields stay unchanged.
+
+    - Suspending a member ends their sessions permanently. Their API keys return 403 `member_suspended` until the member
+      is active again.
+    - When a member becomes an administrator, pending links that were shown to an API key stop working.
+    - When an administrator is demoted, the API keys that they created for others are revoked.
+    - An API key can neither change an administrator nor create one (403).
+
+    409 `email_taken`: another member has this email. 409 `last_admin`: no other active administrator has a password or
+    a pending link that is valid for at least one more hour; if only such a link remains, `warnings` say so. 409
+    `conflict`: the member's password was set through a link that an API key was shown, so they cannot become an
+    administrator.
     """
     if request.name is not UNSET:
         refuse_control_characters("/name", request.name)
@@ -161,10 +189,12 @@ def update_member(
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Deletion:
-    """Remove a member with their sessions, API keys and grants; what they scheduled is not sent.
+    """Delete a member.
 
-    The API keys that they made for others are revoked: they were shown their tokens.
-    409: `conflict` where they own mailboxes; `last_admin` where no other administrator is active who has a password.
+    Deletes their sessions, API keys and grants. Messages that they scheduled are not sent, and the API keys that they
+    created for others are revoked, because they have seen the tokens.
+
+    409 `conflict`: the member owns mailboxes. 409 `last_admin`: no other active administrator has a password.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -178,9 +208,11 @@ def delete_member(appliance: Appliance, caller: Caller, member_id: str) -> Delet
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
-    """Invite a member who has not enrolled yet once more: good once, for 7 days; an earlier invitation stops working.
+    """Invite a member again.
 
-    409 `conflict`: they have enrolled; issue a password reset instead.
+    For a member who has not set a password yet. Single-use, expires after 7 days; an earlier invitation stops working.
+
+    409 `conflict`: the member has already set a password; issue a password reset instead.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
@@ -193,9 +225,11 @@ def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> Issue
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> IssuedInvitation:
-    """Let a member choose a new password: the token is good once, for 24 hours; an earlier reset stops working.
+    """Issue a password reset.
 
-    Their password and sessions stay until it is used. The member is shown that it was issued.
+    Returns a token with which the member sets a new password: single-use, expires after 24 hours. An earlier reset
+    stops working. The current password and sessions stay valid until the token is used. The member sees that it was
+    issued.
     """
     store, token = appliance.store, new_token("mbxr")
     with store.database.transaction(durable=True):
@@ -255,19 +289,28 @@ def _to_issued_invitation(appliance: Appliance, what: str, token: str, expires_a
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists)
 def list_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> tuple[Session, ...]:
-    """The sessions of a member, the last used first."""
+    """List a member's sessions.
+
+    The most recently used session comes first.
+    """
     return appliance.store.credentials.list_sessions(member_id, caller.required_credential.id)
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_member_exists)
 def get_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Session:
-    """One session of a member."""
+    """Get a member's session.
+
+    The session must belong to this member.
+    """
     return appliance.store.credentials.get_session(member_id, session_id, caller.required_credential.id)
 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> Deletion:
-    """End every session of a member, at once. `id` is the member's."""
+    """Revoke all sessions of a member.
+
+    They end immediately. `id` in the response is the member's.
+    """
     with appliance.store.database.transaction(durable=True):
         get_changeable_member(appliance, caller, member_id)
         end_sessions(appliance, caller.actor, member_id)
@@ -276,7 +319,10 @@ def revoke_sessions_of(appliance: Appliance, caller: Caller, member_id: str) -> 
 
 @operation(needs=Capability.ADMIN_MEMBERS, https=True, check_request=require_may_change_member)
 def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, session_id: str) -> Deletion:
-    """End a session of a member, at once."""
+    """Revoke a member's session.
+
+    It ends immediately.
+    """
     store = appliance.store
     with store.database.transaction(durable=True):
         get_changeable_member(appliance, caller, member_id)

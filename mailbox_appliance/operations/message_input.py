@@ -73,7 +73,7 @@ DeviceName = Annotated[
         min_length=1,
         max_length=200,
         pattern=_READABLE,
-        description="What the session is called in lists.",
+        description="Name of the session, shown in lists.",
         extra=_READABLE_EXPECTED,
     ),
 ]
@@ -100,29 +100,45 @@ NonEmptyText = Annotated[str, Meta(min_length=1)]
 SendAt = Annotated[
     str,
     Meta(
-        description="When to send it, RFC 3339, at most 366 days ahead; kept to the millisecond. Left out: now.",
+        description="When to send it (RFC 3339), at most 366 days ahead, in milliseconds precision. Default: now.",
         extra_json_schema={"format": "date-time"},
     ),
 ]
-From = Annotated[Email, Meta(description="The mailbox's own address, which is also taken where this is left out.")]
+From = Annotated[
+    Email, Meta(description="Sender address, one of the mailbox's sender addresses. Default: its own address.")
+]
 
 
 class Recipient(Input, frozen=True, kw_only=True):
-    """A mail address with an optional display name."""
+    """An email address with an optional display name.
+
+    email: Email address.
+    name: Display name.
+    """
 
     email: Email
     name: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
 
 
 class NewMessageBody(Input, frozen=True, kw_only=True):
-    """The body, as text, HTML or both. Line breaks of the text appear in the sent email."""
+    """The body, as plain text, HTML or both. Line breaks in the text are kept.
+
+    text: Plain text. If only HTML is given, the text is made from it.
+    html: HTML.
+    """
 
     text: str | UnsetType = UNSET
     html: str | UnsetType = UNSET
 
 
 class NewAttachment(Input, frozen=True, kw_only=True):
-    """A file to send; `content` is base64."""
+    """A file to send.
+
+    filename: File name.
+    mime_type: Media type, such as `application/pdf`.
+    content: The file, base64 encoded.
+    disposition: `inline` if the HTML shows it. Default: `inline` with a `contentId`, otherwise `attachment`.
+    """
 
     filename: Annotated[str, Meta(min_length=1, max_length=1000)]
     mime_type: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -130,7 +146,7 @@ class NewAttachment(Input, frozen=True, kw_only=True):
     content_id: (
         Annotated[
             NonEmptyText,
-            Meta(description="By which the HTML shows it: `cid:ID`; brackets around it (`<ID>`) are taken off."),
+            Meta(description="ID by which the HTML refers to it (`cid:ID`). Enclosing `<` and `>` are removed."),
         ]
         | UnsetType
     ) = UNSET
@@ -138,14 +154,25 @@ class NewAttachment(Input, frozen=True, kw_only=True):
 
 
 class SendDraftRequest(Input, frozen=True, kw_only=True):
-    """A draft that is saved already; it is removed once it has been sent."""
+    """A saved draft to send. It is removed after it has been sent.
+
+    draft_id: ID of the draft.
+    """
 
     draft_id: NonEmptyText
     send_at: SendAt | UnsetType = UNSET
 
 
 class DraftRequest(Input, frozen=True, kw_only=True):
-    """A message to be kept as a draft; it may lack recipients and text."""
+    """A message to save as a draft. Recipients and text are optional.
+
+    body: The text of the message.
+    to: To recipients.
+    cc: Cc recipients.
+    bcc: Bcc recipients, whom the others do not see.
+    subject: Subject line.
+    attachments: Files: at most 100, and 25 MiB in total.
+    """
 
     body: NewMessageBody
     from_: From | UnsetType = field(name="from", default=UNSET)
@@ -157,31 +184,35 @@ class DraftRequest(Input, frozen=True, kw_only=True):
         Annotated[
             NonEmptyText,
             Meta(
-                description="The message that this answers. It gives the subject and the recipients that are not given:"
-                " `to` is its Reply-To, else its From."
+                description="ID of the message to reply to. Subject and recipients are taken from it if omitted;"
+                " `to` is its Reply-To, or its From."
             ),
         ]
         | UnsetType
     ) = UNSET
     reply_all: Annotated[
-        bool, Meta(description="Answer everybody: fills `to` and `cc` where they are not given, without ourselves.")
+        bool, Meta(description="Reply to all: fill `to` and `cc` if omitted, leaving out the mailbox's own addresses.")
     ] = False
     attachments: tuple[NewAttachment, ...] = ()
 
 
 class SendEmailRequest(DraftRequest, frozen=True, kw_only=True):
-    """A message given in the request. It needs a recipient, and a text, an HTML or an attachment."""
+    """A message to send. It needs a recipient, and a subject, text or attachment; at most 500 recipients."""
 
     send_at: SendAt | UnsetType = UNSET
 
 
 class ForwardEmailRequest(Input, frozen=True, kw_only=True):
-    """To whom a message is forwarded, and with what words above it."""
+    """Recipients of a forward, and an optional comment.
+
+    to: To recipients.
+    cc: Cc recipients.
+    """
 
     to: Annotated[tuple[Recipient, ...], Meta(min_length=1)]
     from_: From | UnsetType = field(name="from", default=UNSET)
     cc: tuple[Recipient, ...] | UnsetType = UNSET
-    comment: Annotated[str, Meta(description="Text placed above the forwarded message.")] | UnsetType = UNSET
+    comment: Annotated[str, Meta(description="Text to place above the forwarded message.")] | UnsetType = UNSET
     include_attachments: Annotated[
-        bool, Meta(description="Without, only the pictures go along that the quoted HTML shows.")
+        bool, Meta(description="Include the attachments. If false, only images that the HTML shows are included.")
     ] = True

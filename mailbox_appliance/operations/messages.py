@@ -36,16 +36,16 @@ _FIRST_SYNCS = "The first sync of {incomplete} of these mailboxes is not through
 #: Words of a query that a warning names.
 _MAX_NAMED = 10
 
-FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="A folder's id, role, path or name.")]
+FolderName = Annotated[str, Meta(min_length=1, max_length=1024, description="ID, role, path or name of a folder.")]
 Query = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=1000,
         description=(
-            'Words, "phrases" and beg* that are all to be found, and from: to: subject: before: after: is:unread'
-            " is:read is:starred has:attachment label:. Anything else with a colon is looked for as it stands, and so"
-            " are -word, OR, AND and NOT."
+            'Search query. All terms must match: words, "phrases", prefix*, and the operators from: to: subject:'
+            " before: after: is:unread is:read is:starred has:attachment label:. OR, AND, NOT and -word are not"
+            " supported; they and other terms with a colon are searched as text."
         ),
     ),
 ]
@@ -54,22 +54,20 @@ TextFilter = Annotated[
     Meta(
         min_length=1,
         max_length=1000,
-        description="Keeps the messages that have all these words, and says in `searchContext` where the text stands.",
+        description="Only messages with all these words; `searchContext` shows where the text was found.",
     ),
 ]
-Unread = Annotated[bool, Meta(description="Only what has not been read; false: only what has.")]
-Starred = Annotated[bool, Meta(description="Only what is starred; false: only what is not.")]
+Unread = Annotated[bool, Meta(description="Only unread messages; if false, only read ones.")]
+Starred = Annotated[bool, Meta(description="Only starred messages; if false, only others.")]
 HasAttachment = Annotated[
-    bool, Meta(description="Only what has an attachment, not counting inline images; or has none.")
+    bool, Meta(description="Only messages with an attachment (inline images do not count); if false, only others.")
 ]
 PersonFilter = Annotated[
     str,
-    Meta(min_length=1, max_length=1000, description="Words of a name or an address, which stand one after the other."),
+    Meta(min_length=1, max_length=1000, description="Consecutive words of a name or address."),
 ]
-SubjectFilter = Annotated[
-    str, Meta(min_length=1, max_length=1000, description="Words of the subject, which stand one after the other.")
-]
-DateFilter = Annotated[str, Meta(max_length=40, description="A date or a date-time, UTC; compared with `date`.")]
+SubjectFilter = Annotated[str, Meta(min_length=1, max_length=1000, description="Consecutive words of the subject.")]
+DateFilter = Annotated[str, Meta(max_length=40, description="Date or date-time (UTC), compared with `date`.")]
 
 
 def read_filter(
@@ -148,13 +146,19 @@ def _read_value(name: str, given: str | None, reader: Callable[[str], T]) -> T |
 
 @operation(needs=Capability.MAIL_READ)
 def list_folders(appliance: Appliance, caller: Caller, account: Account) -> tuple[Folder, ...]:  # noqa: ARG001
-    """The folders of a mailbox with their roles and counts."""
+    """List folders.
+
+    Returns the folders of a mailbox with their roles and message counts.
+    """
     return appliance.store.folders.list_with_counts(account.id)
 
 
 @operation(needs=Capability.MAIL_READ)
 def list_labels(appliance: Appliance, caller: Caller, account: Account) -> tuple[Label, ...]:  # noqa: ARG001
-    """The labels that messages have: on an IMAP server its keywords (RFC 9051 2.3.2), at Gmail all that there are."""
+    """List labels.
+
+    Returns the labels used in a mailbox: IMAP keywords (RFC 9051 2.3.2), or all labels of a Gmail mailbox.
+    """
     return tuple(Label(id=name, name=name) for name in appliance.store.messages.list_labels(account.id))
 
 
@@ -177,11 +181,12 @@ def list_messages(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> OperationResult[Page[Message]]:
-    """Messages of a mailbox, newest first; of every folder but spam and trash, unless a folder is named.
+    """List or search messages.
 
-    All that is asked for must hold. Newest is what the server received last (INTERNALDATE, RFC 9051 2.3.3). `date`
-    shows the Date field, which the sender writes and which may be wrong: `after` and `before` go by it, the order
-    does not.
+    Newest first. Without `folder`, spam and trash are left out. All given filters must match.
+
+    Messages are ordered by the time the server received them (INTERNALDATE, RFC 9051 2.3.3). `date` shows the Date
+    header, which the sender writes and which may be wrong; `after` and `before` compare with it.
     """
     wanted = read_filter(
         q=q,
@@ -217,10 +222,11 @@ def list_all_messages(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> OperationResult[Page[Message]]:
-    """Messages of every mailbox that you reach, newest first, as in the list of one mailbox.
+    """List messages of all mailboxes.
 
-    A folder is looked for in each mailbox, by its role, path or name. The order is that in which the servers received
-    the messages; `after` and `before` go by `date`, which the sender wrote.
+    Newest first, with the same filters as the list of one mailbox. `folder` is matched in each mailbox by role, path or
+    name. Messages are ordered by the time the servers received them; `after` and `before` compare with `date`, which
+    the sender wrote.
     """
     wanted = read_filter(
         q=q,
@@ -244,7 +250,11 @@ def list_all_messages(
 
 @operation(needs=Capability.MAIL_READ)
 def get_message(appliance: Appliance, caller: Caller, account: Account, message_id: str) -> OperationResult[Message]:  # noqa: ARG001
-    """A whole message, with its body and header fields; a body that is not here yet is fetched now."""
+    """Get a message.
+
+    Returns a message with its body and headers. If the body has not been fetched yet, it is fetched from the mail
+    server now.
+    """
     message, warnings = appliance.store.messages.get(account.id, message_id)
     if message.body in (UNSET, Body()) and not appliance.store.messages.get_body(account.id, message_id).is_there:
         missing = contents.fetch_body(appliance, account, message_id)
@@ -262,9 +272,10 @@ def get_thread(
     limit: Limit = 50,
     cursor: Cursor | None = None,
 ) -> Thread:
-    """A conversation and its messages, oldest first.
+    """Get a thread.
 
-    Oldest is what the server received first (INTERNALDATE, RFC 9051 2.3.3), whatever `date` says.
+    Returns a conversation with its messages, oldest first by the time the server received them (INTERNALDATE, RFC 9051
+    2.3.3), regardless of `date`.
     """
     position = decode_cursor(cursor, account.id, thread_id)
     subject = appliance.store.messages.get_thread_subject(account.id, thread_id)

@@ -71,7 +71,10 @@ _REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS
 
 
 class SetOAuthAppRequest(Input, frozen=True, kw_only=True):
-    """An application registered with a provider; it takes the place of the one before."""
+    """An application registered with a provider. It replaces the stored one.
+
+    client_id: Client ID from the provider.
+    """
 
     client_id: Annotated[str, Meta(min_length=1, max_length=LONGEST["CLIENT_ID"])]
     client_secret: (
@@ -81,8 +84,8 @@ class SetOAuthAppRequest(Input, frozen=True, kw_only=True):
                 min_length=1,
                 max_length=LONGEST["CLIENT_SECRET"],
                 description=(
-                    "Left out: the stored one stays where `clientId` stays. A public client of Google may have one; of"
-                    " Outlook it has none, so it is not kept, nor does the stored one stay."
+                    "Client secret. If omitted, the stored secret is kept if `clientId` is unchanged. A public client"
+                    " of Outlook has none: neither a given nor a stored one is kept. One of Google may have one."
                 ),
             ),
         ]
@@ -95,15 +98,18 @@ class SetOAuthAppRequest(Input, frozen=True, kw_only=True):
                 min_length=1,
                 max_length=LONGEST["TENANT_ID"],
                 description=(
-                    "Outlook's: letters, digits, `.`, `-` and `_`, such as a domain; left out: any tenant. Google has"
-                    " none, so it is not kept."
+                    "Outlook only: the tenant, such as a domain (letters, digits, `.`, `-` and `_`). Default: any"
+                    " tenant. Not kept for Google."
                 ),
             ),
         ]
         | UnsetType
     ) = UNSET
     public_client: (
-        Annotated[bool, Meta(description="One that keeps no secret, as for the desktop. Left out: false.")] | UnsetType
+        Annotated[
+            bool, Meta(description="Whether the application is a public client, such as a desktop app. Default: false.")
+        ]
+        | UnsetType
     ) = UNSET
 
 
@@ -120,11 +126,11 @@ def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mappi
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_unlimited)
 def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # noqa: ARG001 - rights were checked
-    """The OAuth applications in force, without their secrets.
+    """Get the OAuth applications.
 
-    `source`: where an application is from; of several the later one of `built-in`, `stored`, `environment`,
-    `environment-file` wins. Nothing is built in. `mutable`: whether it can be changed here, which it cannot where the
-    operator gave it in the environment.
+    Returns the applications in use, without their secrets. Later sources override earlier ones: `built-in`, `stored`,
+    `environment`, `environment-file`. No application is built in. One that is set in the environment cannot be changed
+    here (`mutable` is false).
     """
     require_verified_license(appliance)
     return _oauth_settings(appliance)
@@ -134,11 +140,11 @@ def get_oauth_apps(appliance: Appliance, caller: Caller) -> OAuthSettings:  # no
 def set_oauth_app(
     appliance: Appliance, caller: Caller, provider: str, request: SetOAuthAppRequest
 ) -> OperationResult[OAuthSettings]:
-    """Save the application of a provider, `google` or `outlook`, in place of the one before.
+    """Set an OAuth application.
 
-    What is left out is as if it had never been saved, but for `clientSecret`. What does not go with the provider is
-    taken and not kept, and `warnings` say so: a tenant for Google, the secret of a public client of Outlook, a stored
-    one too.
+    Replaces the stored application of `google` or `outlook`. Omitted fields are cleared, except `clientSecret`. Values
+    that do not apply to the provider are not stored, and `warnings` name them: a tenant for Google, and the secret
+    (also a stored one) of a public client for Outlook.
     """
     named = cast("OAuthProvider", provider)
     _check_app(named, request)
@@ -154,7 +160,10 @@ def set_oauth_app(
 
 @operation(needs=Capability.ADMIN_ACCOUNTS, https=True, check_request=_require_may_change_app)
 def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Deletion:
-    """Forget the application that was saved for a provider."""
+    """Remove an OAuth application.
+
+    Deletes the stored application of a provider.
+    """
     named = cast("OAuthProvider", provider)
     require_verified_license(appliance)
     _require_mutable(appliance, named)
@@ -428,26 +437,31 @@ _WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in en
 
 
 class StartOAuthSignInRequest(Input, frozen=True, kw_only=True):
-    """What a sign-in is for. Empty: whichever mailbox one signs in to."""
+    """What the sign-in is for. If empty, it connects whichever mailbox the person signs in to.
+
+    display_name: Display name of a new mailbox.
+    """
 
     email: (
-        Annotated[Email, Meta(description="The mailbox that is meant; with Outlook it may be a shared one.")]
+        Annotated[Email, Meta(description="Email address of the mailbox. With Outlook it can be a shared mailbox.")]
         | UnsetType
     ) = UNSET
     display_name: Name | UnsetType | None = UNSET
     account_id: (
-        Annotated[Id, Meta(description="A mailbox of yours that is connected already and is to regain its access.")]
+        Annotated[Id, Meta(description="ID of a mailbox of yours that is connected already and needs a new sign-in.")]
         | UnsetType
     ) = UNSET
-    device: Annotated[bool, Meta(description="Outlook only: the person types a code, on any device.")] = False
+    device: Annotated[
+        bool, Meta(description="Outlook only: use a device flow, in which the person enters a code on any device.")
+    ] = False
     loopback_port: (
         Annotated[
             int,
             Meta(
                 ge=1024,
                 le=65535,
-                description="Where a program on the person's own computer listens for the browser to come back"
-                " (RFC 8252 7.3). Passed over where `server.public_url` is set.",
+                description="Port on the person's own computer where a program waits for the redirect (RFC 8252 7.3)."
+                " Ignored if `server.public_url` is set.",
             ),
         ]
         | UnsetType
@@ -458,8 +472,14 @@ _ANY_MAILBOX = StartOAuthSignInRequest()
 
 
 class OAuthSignIn(Wire, frozen=True, kw_only=True):
-    """A sign-in that has begun. With a device flow `authorizationUrl` is the page to open, where `userCode` is typed;
-    `interval`: the seconds to let pass between two tries to finish.
+    """An OAuth sign-in that has been started.
+
+    authorization_url: Page to open in a browser; in a device flow, the page where the person enters `userCode`.
+    state: Identifies the sign-in; give it back to complete it.
+    expires_at: When the sign-in expires.
+    user_code: Device flow only: the code that the person enters.
+    verification_uri: Device flow only: the address of the page, short enough to type.
+    interval: Device flow only: seconds to wait between two attempts to complete it.
     """
 
     authorization_url: str
@@ -471,12 +491,19 @@ class OAuthSignIn(Wire, frozen=True, kw_only=True):
 
 
 class CompleteOAuthSignInRequest(Input, frozen=True, kw_only=True):
-    """What a sign-in brought: `state` and `code`, or `redirectUrl` alone; of a device flow `state` alone."""
+    """The result of the sign-in: `state` and `code`, or `redirectUrl` alone; for a device flow, `state` alone.
+
+    state: The `state` of the sign-in.
+    code: The code that the provider added to the redirect.
+    """
 
     state: Annotated[str, Meta(min_length=1, max_length=512)] | UnsetType = UNSET
     code: Annotated[str, Meta(min_length=1, max_length=8192)] | UnsetType = UNSET
     redirect_url: (
-        Annotated[str, Meta(min_length=1, max_length=16384, description="The address where the browser ended.")]
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=16384, description="The whole address that the browser was redirected to."),
+        ]
         | UnsetType
     ) = UNSET
 
@@ -490,9 +517,13 @@ def _require_known_provider(_appliance: Appliance, _caller: Caller, values: Mapp
 def begin_sign_in(
     appliance: Appliance, caller: Caller, provider: str, request: StartOAuthSignInRequest = _ANY_MAILBOX
 ) -> OAuthSignIn:
-    """Begin to connect a mailbox of `google` or `outlook` by the provider's own sign-in: open `authorizationUrl`.
+    """Start an OAuth sign-in.
 
-    It is good once, for 10 minutes, and for this session alone. 409: nobody has set an OAuth application up.
+    Starts connecting a mailbox of `google` or `outlook` through the provider's own sign-in page: open
+    `authorizationUrl`. The sign-in is single-use, expires after 10 minutes, and can be completed only by the session
+    that started it.
+
+    409 `conflict`: no OAuth application is configured for this provider.
     """
     named = cast("OAuthProvider", provider)
     if not request.device:
@@ -507,10 +538,13 @@ def begin_sign_in(
 
 @operation(access=Access.SESSION, check_request=_require_known_provider, asks_servers=True)
 def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request: CompleteOAuthSignInRequest) -> Account:
-    """Connect the mailbox that somebody has signed in to, by the session that began it. Its servers are tried first.
+    """Complete an OAuth sign-in.
 
-    A mailbox that you have connected at this provider already stays as it is and regains its access. 409 `conflict`:
-    with a device flow nobody has agreed yet, so ask again.
+    Connects the mailbox after the person has signed in at the provider. Only the session that started the sign-in can
+    complete it. The mail servers are tested first. If you have already connected this mailbox, it keeps its ID and
+    regains its access.
+
+    409 `conflict`: in a device flow, the person has not approved yet; try again after `interval` seconds.
     """
     require_verified_license(appliance)
     granted = _finish_flow(appliance, caller, cast("OAuthProvider", provider), request)

@@ -455,11 +455,12 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]*$(?!\n)",
-        description="Names this request among those of this credential: it is handed over at most once, for good.",
+        description="Identifies this request of the credential. A key sends at most one message, permanently.",
         extra={"expected": "This must be 1 to 255 printable ASCII characters without spaces."},
     ),
 ]
-Limit = Annotated[int, msgspec.Meta(ge=1, le=100, description="How many items a page holds at most.")]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100, description="Maximum number of items on the page.")]
 Cursor = Annotated[
-    str, msgspec.Meta(max_length=200, description="Where to go on: `nextCursor` of the page before, of the same list.")
+    str,
+    msgspec.Meta(max_length=200, description="Cursor: `nextCursor` of the previous page of the same list, unchanged."),
 ]

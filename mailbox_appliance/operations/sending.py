@@ -35,14 +35,14 @@ _DRAFT_REMOVAL_SECONDS = 5.0
 def preview(
     appliance: Appliance, caller: Caller, account: Account, message: SendDraftRequest | SendEmailRequest
 ) -> OperationResult[SendPreview]:
-    """What a send of this request would hand over, and to whom. Nothing is stored or sent.
+    """Preview a send.
 
-    Sender, recipients, reply fields, attachments and the text that is derived from HTML are made as for a send. What is
-    wrong with the request is refused as a send refuses it. `warnings` say what else a send by this credential would
-    meet now: a missing `mail.send`, a quota that is used up, a mailbox whose login is refused.
+    Shows the sender, recipients, subject and files that `send` would use for the same request. Nothing is stored or
+    sent. Requests that `send` would reject are rejected in the same way. `warnings` name what else would prevent a
+    send: a missing `mail.send`, an exhausted sending limit, a mailbox that needs a new sign-in.
 
-    For a `draftId` or a `replyToMessageId` it shows sender, recipients, subject and files also to who has no
-    `mail.read`, since that is what they are about to send or to keep as a draft; never a text.
+    For a `draftId` or `replyToMessageId`, callers without `mail.read` also see sender, recipients, subject and files,
+    never the text.
     """
     with prepare_message(appliance, caller, account, message) as prepared:
         shown = preview_of(account.id, prepared.message)
@@ -58,24 +58,33 @@ def send(
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """Send a message from this mailbox now, or with `sendAt` later; at most once for each idempotency key.
+    """Send a message.
 
-    A retry with the same key and the same request sends nothing and answers with the operation that there is, as it is
-    now, under the status of the first answer. Keys do not expire. 503, and 429 `provider_rate_limited`: nobody got the
-    message and the key is free for the same request. 409 `conflict`: the draft is in use, or another request is
-    deciding about it, or under this key, at this moment.
+    Sends now, or at `sendAt`. Each idempotency key sends at most one message, permanently: keys do not expire.
+    Repeating the same request with the same key sends nothing and returns the existing delivery with its current
+    status.
 
-    An answer within some 25 seconds tells the outcome; a longer hand-over answers `sending` and goes on by itself, and
-    so does one at once while too many requests wait. `warnings` name whom a reply to all could not go to, and tell of
-    a message without a text, which goes where it has a subject or a file.
-    `uncertain`: the message may have been delivered; it is never sent again, but looked for, for 24 hours. Delivery
-    between two parties cannot be made exactly-once, and this is where it shows.
+    Check `status` in the response:
 
-    With `sendAt` the answer is 202, `queued`, with a `scheduleId`. What is sent is fixed now, byte for byte; rights are
-    checked again when it is due. With `draftId` the saved draft is sent, and removed after success only, for which the
-    answer waits up to 5 seconds; until then no other send, update or deletion of a draft takes it (409 `conflict`),
-    while bulk actions do, which changes nothing of what is sent. Keys that were used before there were delivery
-    operations answer as they did then, for 24 hours, with `Idempotency-Replayed: true`.
+    - `succeeded`: the mail server accepted the message. `failed`: nobody received it.
+    - `sending`: the outcome was not known within about 25 seconds; delivery continues, so poll the delivery. Under load
+      this is returned at once.
+    - `uncertain`: the message may have been delivered, because the server's reply was lost. It is never resent; the
+      appliance searches the mailbox for it for 24 hours. Exactly-once delivery is impossible over SMTP.
+    - `queued`, with status 202 and a `scheduleId`: the message is scheduled. Its content is fixed now; permissions are
+      checked again when it is due.
+
+    With `draftId` the saved draft is sent. It is removed after success only, and the response waits up to 5 seconds for
+    that. Until then, no other send, update or deletion can use the draft (409 `conflict`); bulk actions can, without
+    effect on what is sent.
+
+    After 503 or 429 `provider_rate_limited`, nobody received the message, and the same request can be repeated with the
+    same key. 409 `conflict`: the draft is in use, or another request with this draft or key is being processed. 409
+    `idempotency_conflict`: the key was used for a different request.
+
+    `warnings` name recipients that a reply to all leaves out, and say if the message has no text. For 24 hours after an
+    upgrade from a release without deliveries, the keys of that release return its response, with `Idempotency-Replayed:
+    true`.
     """
     preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
@@ -95,13 +104,13 @@ def forward(
     idempotency_key: IdempotencyKey,
     request_hash: RequestHash,
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """Forward a message, at most once for each idempotency key, which works as for a send.
+    """Forward a message.
 
-    The original is fetched whole and quoted with its header block below the comment. The forward names no parent; its
-    subject mostly joins it to the conversation of the original all the same. After success the original is marked as
-    forwarded (`$Forwarded`).
-    Attachments count against the same limits as those of a send: where they are too large, set `includeAttachments` to
-    false.
+    The original is quoted with its headers below your comment. Idempotency keys and statuses work as for a send. After
+    success the original is marked as forwarded (`$Forwarded`). The forward starts no reply chain; its subject usually
+    joins it to the original's conversation.
+
+    Attachments count toward the same limits as for a send. If they are too large, set `includeAttachments` to false.
     """
     preparation = prepare_forward(
         appliance, account, message_id, request, (caller.required_credential.id, idempotency_key)

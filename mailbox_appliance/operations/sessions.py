@@ -114,7 +114,11 @@ def address_bucket(origin: Origin) -> str:
 
 
 class SignInRequest(Input, frozen=True, kw_only=True):
-    """A member's email and password."""
+    """A member's email and password.
+
+    email: The member's email address.
+    password: The member's password.
+    """
 
     email: Email
     password: Password
@@ -122,7 +126,12 @@ class SignInRequest(Input, frozen=True, kw_only=True):
 
 
 class IssuedSession(Wire, frozen=True, kw_only=True):
-    """A new session. The token is shown this once."""
+    """A new session. The token is shown only once.
+
+    token: Session token, to send as `Authorization: Bearer TOKEN`.
+    session: The session.
+    member: The member who signed in.
+    """
 
     token: str
     session: Session
@@ -130,7 +139,11 @@ class IssuedSession(Wire, frozen=True, kw_only=True):
 
 
 class CurrentMember(Wire, frozen=True, kw_only=True):
-    """The member behind a request and what it was made with."""
+    """The member behind a request, and its credential.
+
+    member: The member.
+    credential: The session or API key of the request.
+    """
 
     member: Member
     credential: Credential
@@ -138,7 +151,11 @@ class CurrentMember(Wire, frozen=True, kw_only=True):
 
 @operation(access=Access.ANYBODY, https=True)
 def log_in(appliance: Appliance, caller: Caller, request: SignInRequest) -> OperationResult[IssuedSession]:
-    """Log in with email and password. After 5 failures for one email, or 30 from one address, in 15 minutes: 429."""
+    """Sign in with email and password.
+
+    Returns a session token, which is shown only once. After 5 failures for one email or 30 from one address within 15
+    minutes, attempts get 429 `too_many_attempts`.
+    """
     refuse_control_characters("/deviceName", request.device_name)
     limits = {
         email_bucket(request.email): MAX_FAILURES_PER_EMAIL,
@@ -151,10 +168,11 @@ def log_in(appliance: Appliance, caller: Caller, request: SignInRequest) -> Oper
 
 @operation()
 def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[CurrentMember]:
-    """The member behind the credential, and what the credential may do.
+    """Get the current member.
 
-    For 7 days `warnings` tell a session what others did to its member: a password reset issued, their role, email,
-    keys, sessions or mailboxes changed, a backup restored.
+    Returns the member that the credential belongs to, and what the credential can do. For 7 days, `warnings` tell a
+    session what others did to its member: a password reset issued; their role, email, keys, sessions or mailboxes
+    changed; a backup restored.
     """
     found = caller.required_credential
     accounts = None if found.account_ids is None else tuple(sorted(found.account_ids))
@@ -167,20 +185,29 @@ def who_am_i(appliance: Appliance, caller: Caller) -> OperationResult[CurrentMem
 
 @operation(access=Access.SESSION)
 def list_sessions(appliance: Appliance, caller: Caller) -> tuple[Session, ...]:
-    """Your sessions, the last used first."""
+    """List your sessions.
+
+    The most recently used session comes first.
+    """
     return appliance.store.credentials.list_sessions(caller.member.id, caller.required_credential.id)
 
 
 @operation(access=Access.SESSION)
 def revoke_session(appliance: Appliance, caller: Caller, session_id: str) -> Deletion:
-    """End one of your sessions. Ending the one you use is logging out."""
+    """Revoke one of your sessions.
+
+    Revoking the current session signs you out.
+    """
     _end_session(appliance, caller, session_id)
     return Deletion(id=session_id)
 
 
 @operation(access=Access.SESSION)
 def log_out(appliance: Appliance, caller: Caller) -> None:
-    """End the session that this request was made with."""
+    """Sign out.
+
+    Ends the session whose token the request carries.
+    """
     _end_session(appliance, caller, caller.required_credential.id)
 
 
@@ -269,13 +296,20 @@ def _end_session(appliance: Appliance, caller: Caller, session_id: str) -> None:
 
 
 class UpdateProfileRequest(Input, frozen=True, kw_only=True):
-    """What is to be changed; what is left out stays."""
+    """Changes to your profile. Omitted fields stay unchanged.
+
+    name: New name.
+    """
 
     name: Name | UnsetType = UNSET
 
 
 class ChangePasswordRequest(Input, frozen=True, kw_only=True):
-    """The password of now, and the one of later."""
+    """The current and the new password.
+
+    current_password: Your current password.
+    new_password: The new password, 12 to 1024 characters; not your name or email.
+    """
 
     current_password: Password
     new_password: Password
@@ -283,7 +317,10 @@ class ChangePasswordRequest(Input, frozen=True, kw_only=True):
 
 @operation(access=Access.SESSION)
 def update_me(appliance: Appliance, caller: Caller, request: UpdateProfileRequest) -> Member:
-    """Change your name."""
+    """Update your profile.
+
+    Changes your name. Omitted fields stay unchanged.
+    """
     store, me = appliance.store, caller.member.id
     if isinstance(request.name, UnsetType):
         return store.members.get(me)
@@ -298,7 +335,11 @@ def update_me(appliance: Appliance, caller: Caller, request: UpdateProfileReques
 
 @operation(access=Access.SESSION, https=True)
 def change_password(appliance: Appliance, caller: Caller, request: ChangePasswordRequest) -> None:
-    """Change your password. Your other sessions end. After 5 wrong current passwords in 15 minutes: 429."""
+    """Change your password.
+
+    Ends your other sessions and invalidates open password resets. After 5 wrong current passwords within 15 minutes,
+    attempts get 429 `too_many_attempts`.
+    """
     me = caller.member
     refuse_weak_password("/newPassword", request.new_password, name=me.name, email=me.email)
     with begin_attempt(appliance, caller, {_member_bucket(me): MAX_FAILURES_PER_MEMBER}) as attempt:

@@ -158,7 +158,7 @@ def _schema(option: Option) -> dict[str, Any]:
     items = {"items": {"type": "string"}} if kind == "array" else {}
     return {
         "type": [kind, "null"],
-        "description": f"{option.help} null: as config.toml has it.",
+        "description": f"{option.help} null: use the value in config.toml.",
         "x-help": option.help,
         **bounds,
         **choices,
@@ -195,15 +195,16 @@ else:
         kw_only=True,
     )
     UpdateSettingsRequest.__doc__ = (
-        "New values of settings, by name. Those that are left out stay; null takes one back."
+        "New values of settings, by name. Omitted settings stay unchanged; null removes a change."
     )
 
 
 @operation(access=Access.SESSION, role="admin", https=True)
 def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noqa: ARG001 - rights were checked
-    """The settings that may change while running: name -> value in force.
+    """Get runtime settings.
 
-    Also those that are stored and that this release does not know; they are kept for one that does.
+    Returns the settings that can change while the appliance runs, by name, with the values in force. Also includes
+    stored settings that this release does not know; they are kept for a release that does.
     """
     stored = appliance.store.stored_settings.get_all()
     unknown = {name: value for name, value in stored.items() if name not in BY_NAME.keys() | _NOT_SETTINGS}
@@ -214,10 +215,13 @@ def get_settings(appliance: Appliance, caller: Caller) -> dict[str, Any]:  # noq
 def update_settings(
     appliance: Appliance, caller: Caller, request: UpdateSettingsRequest
 ) -> OperationResult[dict[str, Any]]:
-    """Change settings, all of them or none. `null` takes a change back: what config.toml has counts again.
+    """Change runtime settings.
 
-    What the operator sets in the environment or on the command line cannot be changed here (409). `warnings` tell who
-    asks from another computer that HTTPS does not let it in any more.
+    Applies all changes or none. `null` removes a change, so that the value in config.toml applies again. Omitted
+    settings stay unchanged.
+
+    409 `conflict`: the setting is set in the environment or on the command line, and must be changed there. A warning
+    says if the change ends your own remote access over HTTPS.
     """
     changes = dict(_read_changes(request))
     require_valid_values(changes)

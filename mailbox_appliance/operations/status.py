@@ -28,7 +28,13 @@ from mailbox_appliance.version import __version__
 
 
 class ServerInfo(Wire, frozen=True, kw_only=True):
-    """What answers here."""
+    """Name and version of the server.
+
+    name: Always `mailbox-appliance`.
+    version: Version of the appliance.
+    api_version: Version of the API.
+    setup_required: Whether the first administrator still has to be created.
+    """
 
     name: str
     version: str
@@ -37,9 +43,13 @@ class ServerInfo(Wire, frozen=True, kw_only=True):
 
 
 class StoreProgress(Wire, frozen=True, kw_only=True):
-    """The long job that works on the store now, and the progress of its current step; 0 of 0 if that is unknown.
+    """A maintenance task that is running.
 
-    `kind`: for programs; `work`: the same in words.
+    kind: The kind of task, for programs.
+    work: The task in words, for people.
+    step: Its current step.
+    done: Units of this step that are done; 0 if they are not counted.
+    total: Units of this step; 0 if they are not counted.
     """
 
     kind: JobKind
@@ -50,8 +60,12 @@ class StoreProgress(Wire, frozen=True, kw_only=True):
 
 
 class StoreStatus(Wire, frozen=True, kw_only=True):
-    """The store: its format, its size, and the room that is left on its disk. `progress`: while something long is done
-    with it, such as a backup.
+    """The store and its disk.
+
+    format: Format of the store.
+    size_bytes: Size of the store, in bytes.
+    free_bytes: Free space on its disk, in bytes.
+    progress: The maintenance task that is running; absent if there is none.
     """
 
     format: int
@@ -77,14 +91,25 @@ SUPERSEDED_WARNING = own_text(
 
 
 class MessageCount(Wire, frozen=True, kw_only=True):
-    """How many of how many messages have been fetched."""
+    """The messages fetched so far.
+
+    done: Messages fetched.
+    total: Messages to fetch in total.
+    """
 
     done: Count
     total: Count
 
 
 class AccountProgress(Wire, frozen=True, kw_only=True):
-    """The sync of a mailbox. `progress`: for people; `progressCount`: its numbers, while messages are counted."""
+    """The sync status of a mailbox.
+
+    id: Mailbox ID.
+    status: Status of the mailbox.
+    last_sync_at: When it was last fully synced; null before the first sync is complete.
+    progress: What a running sync is doing, for people; null if nothing is left to do.
+    progress_count: The numbers of `progress`; left out unless messages are counted.
+    """
 
     id: str
     status: AccountStatus
@@ -94,7 +119,12 @@ class AccountProgress(Wire, frozen=True, kw_only=True):
 
 
 class DeliveryCounts(Wire, frozen=True, kw_only=True):
-    """How many operations are not over."""
+    """The number of deliveries that are not finished.
+
+    queued: Waiting, scheduled ones included.
+    sending: Being sent.
+    uncertain: Outcome unknown.
+    """
 
     queued: int
     sending: int
@@ -102,8 +132,15 @@ class DeliveryCounts(Wire, frozen=True, kw_only=True):
 
 
 class Status(Wire, frozen=True, kw_only=True):
-    """How the appliance is doing; of the mailboxes those that you reach. `lastCrash`: for administrators, until one of
-    them dismisses it. `dailyBackup`: while the last daily backup `failed`, or is `overdue`.
+    """The status of the appliance and of the mailboxes that you have access to.
+
+    version: Version of the appliance.
+    uptime_seconds: Seconds since it started.
+    store: The store and its disk.
+    accounts: The mailboxes that you have access to.
+    deliveries: Their deliveries that are not finished.
+    last_crash: The last crash; only for administrators, until one of them dismisses it.
+    daily_backup: Left out unless the last daily backup `failed` or is `overdue`.
     """
 
     version: str
@@ -117,19 +154,23 @@ class Status(Wire, frozen=True, kw_only=True):
 
 @operation(access=Access.ANYBODY)
 def get_about(appliance: Appliance, caller: Caller) -> ServerInfo:  # noqa: ARG001
-    """Name and version of what answers here, and whether it still has to be set up."""
+    """Get server information.
+
+    Returns name and version, and whether the first administrator still has to be created. Needs no credential.
+    """
     required = not appliance.store.members.has_any()
     return ServerInfo(name="mailbox-appliance", version=__version__, api_version="v1", setup_required=required)
 
 
 @operation(needs=Capability.MAIL_READ)
 def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
-    """Version, running time, store, and the state of your mailboxes and deliveries.
+    """Get the appliance's status.
 
-    `warnings` tell what an operator should see to: little room on the disk, backups that are not made, HTTPS that is
-    asked for and not offered, a certificate that does not fit, scheduled sends that are held, a config.toml that
-    does not fit or waits for the next start, a program that was replaced while it ran. A session of an administrator
-    also gets `lastCrash` and a warning after a crash, until an administrator dismisses it.
+    Returns version, uptime and the store's size, and the state of the mailboxes and deliveries that you have access to.
+    `warnings` name what an operator should fix: low disk space, failed backups, HTTPS that is on but not listening, an
+    unusable certificate, scheduled messages on hold, an invalid config.toml or one that waits for a restart, and a
+    program that was replaced while it ran. A session of an administrator also gets `lastCrash` and a warning after a
+    crash, until an administrator dismisses it.
     """
     store = appliance.store
     crash = crashes.find(appliance.folder) if _is_administrator(caller) else None
@@ -148,9 +189,10 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
 
 @operation(access=Access.SESSION, role="admin", https=True)
 def dismiss_crash(appliance: Appliance, caller: Caller, trace: Trace) -> None:  # noqa: ARG001 - rights were checked
-    """Stop showing a crash to all administrators.
+    """Dismiss a crash report.
 
-    The trace stays in the log folder. Nothing changes if the crash is already dismissed, or is not the last one.
+    The crash is no longer shown to any administrator. Its trace stays in the log folder. Idempotent: nothing changes if
+    the crash is already dismissed, or is not the last one.
     """
     crashes.dismiss(appliance.folder, trace)
 
@@ -216,14 +258,21 @@ def store_progress(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
 # --- The numbers of the charts: how much was sent and how much arrived over the last hours ---
 
 
-Hours = Annotated[int, msgspec.Meta(ge=1, le=168, description="How many hours back: up to a week.")]
+Hours = Annotated[int, msgspec.Meta(ge=1, le=168, description="Length of the period, in hours, up to one week.")]
 #: Up to so many hours -> the seconds of a step; beyond the last, six hours.
 _STEPS = ((6, 300), (48, 3600))
 _MAX_STEP = 21_600
 
 
 class DeliveryHistoryStep(Wire, frozen=True, kw_only=True):
-    """Deliveries accepted in a step, by what became of them until now; `other`: queued, or being sent."""
+    """Deliveries that were accepted in one step of time, by their current status.
+
+    at: Beginning of the step.
+    succeeded: Accepted by the mail server.
+    failed: Not sent.
+    uncertain: Outcome unknown.
+    other: Queued or being sent.
+    """
 
     at: Timestamp
     succeeded: Count
@@ -233,14 +282,25 @@ class DeliveryHistoryStep(Wire, frozen=True, kw_only=True):
 
 
 class ArrivalHistoryStep(Wire, frozen=True, kw_only=True):
-    """Messages that the mail servers received in a step."""
+    """Messages received in one step of time.
+
+    at: Beginning of the step.
+    messages: Number of messages.
+    """
 
     at: Timestamp
     messages: Count
 
 
 class History(Wire, frozen=True, kw_only=True):
-    """What happened from `from` to `to`, in steps of so many seconds; each step is named by its beginning."""
+    """Counts of deliveries and received messages over time.
+
+    from_: Beginning of the first step.
+    to: End of the last step.
+    step_seconds: Length of a step, in seconds.
+    deliveries: Deliveries, by step.
+    arrived: Received messages, by step.
+    """
 
     from_: Timestamp = msgspec.field(name="from")
     to: Timestamp
@@ -251,11 +311,13 @@ class History(Wire, frozen=True, kw_only=True):
 
 @operation(needs=Capability.MAIL_READ)
 def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> History:
-    """Deliveries and messages that came, over the last hours, in the mailboxes that you reach.
+    """Get delivery and arrival history.
 
-    Of deliveries those count that you see in lists of them. Messages count when the mail server received them, and
-    as long as they are there; what was sent from here and drafts do not. Steps are 5 minutes long (up to 6 hours), an
-    hour (up to 48), or 6 hours; the last one is not over yet.
+    Counts deliveries and received messages of the mailboxes that you have access to, over the last hours.
+
+    Deliveries are those that you see in lists of deliveries. Messages count at the time the mail server received them,
+    for as long as they exist; sent mail and drafts do not count. A step is 5 minutes long (up to 6 hours back), one
+    hour (up to 48), or 6 hours. The last step is not over yet.
     """
     step = next((seconds for most, seconds in _STEPS if hours <= most), _MAX_STEP)
     since, until = _whole_steps(appliance.clock.now(), hours * 3600, step)

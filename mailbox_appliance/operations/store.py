@@ -22,11 +22,17 @@ from mailbox_appliance.store.key import read_key_file
 from mailbox_appliance.store.maintenance.check import CheckedStore, check_open_store
 from mailbox_appliance.system import crashes
 
-Slots = Annotated[tuple[str, ...], Meta(description="What opens the store: `file`, `keyring`, `passphrase`.")]
+Slots = Annotated[
+    tuple[str, ...], Meta(description="The key slots, which open the store: `file`, `keyring`, `passphrase`.")
+]
 
 
 class StoreKeyStatus(Wire, frozen=True, kw_only=True):
-    """Where the key lies and what opens it. `problem`: why it will not open the store at the next start."""
+    """The store's key.
+
+    file: Path of the key file.
+    problem: Why the key would not open the store at the next start; null if it would.
+    """
 
     file: str
     slots: Slots
@@ -34,7 +40,12 @@ class StoreKeyStatus(Wire, frozen=True, kw_only=True):
 
 
 class LastBackup(Wire, frozen=True, kw_only=True):
-    """The newest backup that lies in the data directory."""
+    """The newest backup in the data directory.
+
+    id: Backup ID.
+    at: When it was created.
+    reason: Why it was created.
+    """
 
     id: str
     at: Timestamp
@@ -42,7 +53,14 @@ class LastBackup(Wire, frozen=True, kw_only=True):
 
 
 class StoreMigration(Wire, frozen=True, kw_only=True):
-    """What upgrading a store of an older format would need, and what stands in its way."""
+    """What an upgrade of a store of an older format would involve.
+
+    from_format: Its present format.
+    to_format: Its format after the upgrade.
+    rows: Number of rows, by table.
+    bytes_needed: Disk space that the upgrade needs, in bytes.
+    problems: What prevents the upgrade.
+    """
 
     from_format: int
     to_format: int
@@ -52,8 +70,19 @@ class StoreMigration(Wire, frozen=True, kw_only=True):
 
 
 class StoreOverview(Wire, frozen=True, kw_only=True):
-    """How a store is. `format`: null where the file is none; `problem`: why it would not open; `pid`: of the process
-    that has it open; `migration`: where its format is an older one; `progress`: while something long is done with it.
+    """The status of a store.
+
+    path: Path of the data directory.
+    format: Format of the store; null if it is not a store.
+    problem: Why it cannot be opened; null if it can.
+    size_bytes: Size of the store, in bytes.
+    free_bytes: Free space on its disk, in bytes.
+    low_space: Whether free space is below the warning limit (`store.low_space_mib`).
+    key: The store's key.
+    last_backup: The newest backup; null if there is none.
+    pid: ID of the process that has the store open; null if none has.
+    migration: What an upgrade would involve; null unless the store has an older format.
+    progress: The maintenance task that is running; absent if there is none.
     """
 
     path: str
@@ -70,9 +99,9 @@ class StoreOverview(Wire, frozen=True, kw_only=True):
 
 
 class CheckStoreRequest(Input, frozen=True, kw_only=True):
-    """How thoroughly a store is to be checked."""
+    """How thoroughly to check the store."""
 
-    full: Annotated[bool, Meta(description="Also indexes, counts, the search index and the audit log.")] = False
+    full: Annotated[bool, Meta(description="Also check indexes, counts, the search index and the audit log.")] = False
 
 
 _QUICK_CHECK = CheckStoreRequest()
@@ -80,7 +109,10 @@ _QUICK_CHECK = CheckStoreRequest()
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def get_store(appliance: Appliance, caller: Caller) -> OperationResult[StoreOverview]:  # noqa: ARG001 - rights were checked
-    """How the store is: its format, its size, the room on its disk, what opens it, and its newest backup."""
+    """Get the store's status.
+
+    Returns the format and size of the store, free disk space, what opens the store, and the newest backup.
+    """
     store = appliance.store
     answer = store_overview(
         store.folder,
@@ -97,10 +129,11 @@ def get_store(appliance: Appliance, caller: Caller) -> OperationResult[StoreOver
 
 @operation(access=Access.SESSION, role="admin", https=True, operator=True)
 def check_store(appliance: Appliance, caller: Caller, request: CheckStoreRequest = _QUICK_CHECK) -> StoreCheck:  # noqa: ARG001
-    """Look whether the store is whole, while serving; nothing is changed. What is found is in `problems`.
+    """Check the store's integrity.
 
-    A quick check reads every page and row; a full one takes some times as long, and the audit log with it. One long
-    thing is done at a time: 409 else.
+    Runs while the appliance serves requests, and changes nothing. `problems` lists what was found. A quick check reads
+    every page and row; a full one takes several times as long and includes the audit log. Only one maintenance task
+    runs at a time (409).
     """
     store = appliance.store
     with appliance.exclusive_work("store_check") as progress:

@@ -1,56 +1,33 @@
-"""The OpenAPI 3.1 description, generated from the route table and the types of the operations."""
+"""The OpenAPI 3.1 document, generated from the route table, the operations and their types."""
 
+import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from mailbox_appliance.model.base import Input, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
 from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS, body_types
-from mailbox_appliance.operations.operation import Access, Operation
+from mailbox_appliance.operations.operation import MIB, Access, Operation
 from mailbox_appliance.version import __version__
+from mailbox_appliance.web import examples, reference
 from mailbox_appliance.web.http import REPLAYED, ErrorResponse
-from mailbox_appliance.web.reference import TAG_OF, TAGS
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 
 _REFERENCE = "#/components/schemas/{name}"
 _IN_PATH = re.compile(r"{(\w+)}")
 #: msgspec names `Page[Message]` so; clients get `MessagePage`.
-_GENERIC_PAGE = re.compile(rb"\bPage_([A-Za-z]+)_")
+_GENERIC_PAGE = re.compile(r"Page_([A-Za-z]+)_")
+#: A field in the docstring of a struct, with the lines that continue it.
+_FIELD = re.compile(r"^(\w+): (.*(?:\n .*)*)", re.MULTILINE)
 _CALLBACK_NAME = "handleOAuthCallback"
-_DESCRIPTION = """Safe access to mail. Successful answers are `{data, warnings?}`, errors are `{error}`.
-
-A body that is far larger than anything this service takes is answered with 413 `body_too_large`, whatever the path, and
-the connection is closed. GET and DELETE take no body; one that is sent with them is read and ignored.
-
-While the service starts again on a restored store, for some seconds, every request is answered with 503 and
-`Retry-After`.
-
-A path may end with one slash; slashes within a value that is part of a path, also encoded ones, name nothing (404)."""
-_STATUS_MEANING = {
-    200: "Done.",
-    201: "Made.",
-    202: "Taken; it is done later.",
-    400: "The request is not valid; `details` names the place.",
-    401: "Authentication is required.",
-    403: "Not allowed; `details` names what is missing.",
-    404: "Not there, or not within reach.",
-    405: "The path has no such method.",
-    408: "The request did not arrive in time.",
-    409: "At odds with what is stored.",
-    413: "The body is too large.",
-    415: "The body must be `application/json`.",
-    422: "The mailbox or its server cannot do this.",
-    429: "Too many attempts; `Retry-After` tells when.",
-    431: "The header fields are too large.",
-    500: "A fault of the appliance; the log has it under the request id.",
-    502: "The licence could not be verified.",
-    503: "Another server did not play its part; `Retry-After` tells when to try again.",
+_REQUEST_ID = {
+    "X-Request-Id": {"schema": {"type": "string"}, "required": True, "description": "ID of the request, for support."}
 }
-_REQUEST_ID = {"X-Request-Id": {"schema": {"type": "string"}, "required": True}}
 #: Errors of every request. The server's own 413 is described once for the whole API instead: clients take
 #: the statuses of an operation for the meaning of that operation.
 _COMMON_STATUSES = frozenset({405, 408, 431, 500})
@@ -58,10 +35,11 @@ _COMMON_STATUSES = frozenset({405, 408, 431, 500})
 
 @cache
 def describe() -> bytes:
-    """The description, as JSON."""
+    """Return the document, as JSON."""
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     schema_of = dict(zip(types, schemas, strict=True))
+    _describe_components(components)
     paths: dict[str, Any] = {}
     for route in ROUTES:
         path = (API_PREFIX + route.path).rstrip("/")
@@ -72,18 +50,20 @@ def describe() -> bytes:
         "info": {
             "title": "mailbox-appliance",
             "version": __version__,
-            "description": _DESCRIPTION,
+            "description": reference.INTRODUCTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/"}],
+        "servers": [{"url": "/", "description": "The appliance that serves this document."}],
         "paths": paths,
-        "tags": [{"name": name, "description": text} for name, text, _ in TAGS],
+        "tags": [{"name": name, "description": text} for name, text, _ in reference.TAGS],
         "components": {
             "schemas": components,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": reference.CREDENTIAL_TEXT}
+            },
         },
     }
-    return _GENERIC_PAGE.sub(rb"\1Page", msgspec.json.encode(document))
+    return _GENERIC_PAGE.sub(r"\1Page", msgspec.json.encode(document).decode()).encode()
 
 
 def _types() -> tuple[Any, ...]:
@@ -98,97 +78,165 @@ def _types() -> tuple[Any, ...]:
     return tuple(found)
 
 
+# --- Schemas: each struct and each of its fields with a description, from the struct's docstring ---
+
+
+def _describe_components(components: dict[str, Any]) -> None:
+    known = {kind.__name__: kind for base in (Wire, Input) for kind in _subclasses(base)}
+    for name, schema in components.items():
+        kind = known.get("Page" if _GENERIC_PAGE.fullmatch(name) else name)
+        if kind is None or name in reference.FIELDS:
+            schema["description"], texts = reference.FIELDS.get(name, (_plain(schema.get("description", "")), {}))
+        else:
+            schema["description"], texts = _introduction(kind), _field_texts(kind)
+        for field, described in schema.get("properties", {}).items():
+            if field in texts:
+                described.setdefault("description", texts[field])
+    components[ErrorResponse.__name__]["examples"] = [examples.ERROR_EXAMPLE]
+
+
+def _subclasses(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _subclasses(kind)
+
+
+def _introduction(kind: type[msgspec.Struct]) -> str:
+    """The docstring of a struct, without its fields."""
+    return _plain(_FIELD.sub("", inspect.cleandoc(kind.__doc__ or "")))
+
+
+def _field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The descriptions of fields, by their name on the wire; also of inherited ones."""
+    texts = {
+        name: _plain(text)
+        for each in reversed(kind.__mro__)
+        for name, text in _FIELD.findall(inspect.cleandoc(each.__doc__ or ""))
+    }
+    named = {one.encode_name: texts[one.name] for one in msgspec.structs.fields(kind) if one.name in texts}
+    tag = kind.__struct_config__.tag_field
+    return named if tag is None else named | {tag: "Tells the kinds of this value apart."}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+# --- Operations ---
+
+
 def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     operation = route.operation
     summary, _, rest = operation.help.partition("\n\n")
+    shown = examples.EXAMPLES.get(route.name, {})
     described: dict[str, Any] = {
         "operationId": route.name,
-        "summary": " ".join(summary.split()),
-        "parameters": _parameters(route, operation, schema_of),
-        "responses": _responses(route, schema_of),
+        "summary": _plain(summary).removesuffix("."),
+        "description": "\n\n".join(filter(None, (rest, *_describe_access(operation)))),
+        "parameters": _parameters(route, operation, schema_of, shown.get("parameters", {})),
+        "responses": _responses(route, schema_of, shown),
         "security": [{"bearer": []}] if operation.rights.access in (Access.CREDENTIAL, Access.SESSION) else [],
-        "tags": [TAG_OF[route.name]],
+        "tags": [reference.TAG_OF[route.name]],
     }
-    if text := "\n\n".join(filter(None, (rest, *_describe_access(operation)))):
-        described["description"] = text
     if operation.body is not None:
         schema = _one_of([schema_of[choice] for choice in body_types(operation.body.type)])
+        content = {"schema": schema} | ({"example": shown["request"]} if "request" in shown else {})
         described["requestBody"] = {
+            "description": f"At most {operation.body_limit // MIB} MiB.",
             "required": operation.body.is_required,
-            "content": {"application/json": {"schema": schema}},
+            "content": {"application/json": content},
         }
     return described
 
 
 def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
-    """The page that a provider leads a browser to: no operation, as it does nothing."""
-    names = ("state", "code", "error", "error_description")
+    """The page that a provider redirects a browser to. It is not an operation: it does nothing."""
     page = {
         "description": "The page.",
         "headers": _REQUEST_ID,
-        "content": {"text/html": {"schema": {"type": "string"}}},
+        "content": {"text/html": {"schema": {"type": "string"}, "example": "<!doctype html> ..."}},
     }
     return {
         "operationId": _CALLBACK_NAME,
-        "summary": "Where a provider's sign-in ends: a page that leads to the console, and keeps nothing.",
+        "summary": "Handle the redirect of a provider",
+        "description": (
+            "The page that a provider redirects the browser to after an OAuth sign-in. It leads to the console, and"
+            " stores nothing."
+        ),
         "parameters": [
-            {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in names
+            {"name": name, "in": "query", "required": False, "schema": {"type": "string"}, "description": text}
+            for name, text in reference.CALLBACK_PARAMETERS.items()
         ],
         "responses": {
             "200": page,
-            **{str(status): _response(status, problem) for status in sorted(_COMMON_STATUSES | {403})},
+            **{str(status): _error(status, problem) for status in sorted(_COMMON_STATUSES | {403})},
         },
         "security": [],
-        "tags": [TAG_OF[_CALLBACK_NAME]],
+        "tags": [reference.TAG_OF[_CALLBACK_NAME]],
     }
 
 
 def _describe_access(operation: Operation[Any, Any]) -> Iterator[str]:
-    """Who may call it, beyond what its `security` says."""
-    if operation.rights.needs:
-        yield f"Needs {' or '.join(f'`{need}`' for need in operation.rights.needs)}."
-    if operation.rights.operator:
-        yield "The operator may as well: on this computer, with the `secret` in `run.json` of the data directory."
+    """Sentences about who can call an operation."""
+    rights = operation.rights
+    if rights.access is Access.LOCAL:
+        yield "Available only on the appliance's own computer."
+    if rights.access is Access.SESSION:
+        whose = {"admin": " of an administrator"}.get(rights.role or "", "")
+        yield f"Requires a session{whose}; API keys get 403 `session_required`."
+    if rights.owner:
+        yield "Only the owner of the mailbox can do this."
+    if rights.needs:
+        yield f"Requires {' or '.join(f'`{need}`' for need in rights.needs)}."
+    if rights.https:
+        yield "Requires HTTPS, except on the appliance's own computer (403 `https_required`)."
+    if rights.operator:
+        yield "The operator can also call it on the appliance's own computer, with the `secret` in `run.json`."
 
 
-def _parameters(route: Route, operation: Operation[Any, Any], schema_of: dict[Any, Any]) -> list[dict[str, Any]]:
+def _parameters(
+    route: Route, operation: Operation[Any, Any], schema_of: dict[Any, Any], shown: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     in_path = _IN_PATH.findall(route.path)
     given = operation.parameters
-    described = [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "string", "minLength": 1} | (schema_of[given[name].type] if name in given else {}),
-        }
-        for name in in_path
-    ]
+    described = []
+    for name in in_path:
+        schema = {"type": "string", "minLength": 1} | (schema_of[given[name].type] if name in given else {})
+        text, example = reference.PATH_PARAMETERS[name]
+        one = {"name": name, "in": "path", "required": True, "schema": schema, "description": text, "example": example}
+        schema.pop("description", None)
+        described.append(one)
     for wire, parameter in operation.parameters.items():
         if wire in in_path:
             continue
         name, place = (HEADERS[wire], "header") if wire in HEADERS else (wire, "query")
-        schema = _without_null(schema_of[parameter.type])
+        schema = {**_without_null(schema_of[parameter.type])}
+        text = schema.pop("description", "")
         if not parameter.is_required and parameter.default is not None:
-            schema = schema | {"default": parameter.default}
-        described.append({"name": name, "in": place, "required": parameter.is_required, "schema": schema})
+            schema["default"] = parameter.default
+        one = {"name": name, "in": place, "required": parameter.is_required, "schema": schema, "description": text}
+        if wire in shown:
+            one["example"] = shown[wire]
+        described.append(one)
     return described
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter that may be left out: on the wire there is no null."""
+    """The schema of an optional parameter: in a request there is no null."""
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     return choices[0] if len(choices) == 1 else schema
 
 
-def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
-    success = _file(route) if route.operation.result is Download else _success(route, schema_of)
-    described = {
-        str(status): success | {"description": _STATUS_MEANING[status]}
-        for status in (route.success, route.also)
-        if status is not None
-    }
+def _responses(route: Route, schema_of: dict[Any, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    described = {}
+    for status, name in ((route.success, "response"), (route.also, "later")):
+        if status is not None:
+            found = _file(route) if route.operation.result is Download else _success(route, schema_of)
+            if name in shown:
+                found["content"][route.media]["example"] = {"data": shown[name]}
+            described[str(status)] = {"description": reference.STATUSES[status], **found}
     problem = schema_of[ErrorResponse]
-    described.update((str(status), _response(status, problem)) for status in sorted(route.errors | _COMMON_STATUSES))
+    described.update((str(status), _error(status, problem)) for status in sorted(route.errors | _COMMON_STATUSES))
     return described
 
 
@@ -203,17 +251,23 @@ def _one_of(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _success(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     results = _results(route.operation)
-    described = _response(route.success, _envelope(_one_of([schema_of[result] for result in results])))
+    described: dict[str, Any] = {
+        "headers": {**_REQUEST_ID},
+        "content": {"application/json": {"schema": _envelope(_one_of([schema_of[result] for result in results]))}},
+    }
     if LegacySendResult in results:
-        meaning = "The answer of an earlier release, given again: the sent message, not a delivery operation."
+        meaning = "Present if this is the repeated response of an earlier release: the sent message, not a delivery."
         described["headers"][REPLAYED] = {"schema": {"type": "string", "const": "true"}, "description": meaning}
     return described
 
 
 def _envelope(data: dict[str, Any]) -> dict[str, Any]:
+    if data.get("type") in ("array", "object", "null"):
+        data = data | {"description": "The result."}
+    warnings = {"type": "array", "items": {"type": "string"}, "description": "Warnings for people; absent if none."}
     return {
         "type": "object",
-        "properties": {"data": data, "warnings": {"type": "array", "items": {"type": "string"}}},
+        "properties": {"data": data, "warnings": warnings},
         "required": ["data"],
         "additionalProperties": False,
     }
@@ -221,12 +275,10 @@ def _envelope(data: dict[str, Any]) -> dict[str, Any]:
 
 def _file(route: Route) -> dict[str, Any]:
     """A file: any bytes (OpenAPI 3.1 has no schema for them), with its name."""
-    names = ("X-Request-Id", "Content-Disposition")
-    headers = {name: {"schema": {"type": "string"}, "required": True} for name in names}
-    return {"headers": headers, "content": {route.media: {}}}
+    disposition = {"schema": {"type": "string"}, "required": True, "description": "Name of the file (RFC 6266)."}
+    return {"headers": {**_REQUEST_ID, "Content-Disposition": disposition}, "content": {route.media: {}}}
 
 
-def _response(status: int, schema: dict[str, Any]) -> dict[str, Any]:
-    headers = {**_REQUEST_ID}
+def _error(status: int, schema: dict[str, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": schema}}
-    return {"description": _STATUS_MEANING[status], "headers": headers, "content": content}
+    return {"description": reference.STATUSES[status], "headers": {**_REQUEST_ID}, "content": content}

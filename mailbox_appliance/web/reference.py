@@ -1,5 +1,94 @@
-"""Texts and examples of the OpenAPI document. Loaded only with the document, so that an idle appliance lacks them."""
+"""Texts of the OpenAPI document. Loaded only with the document, so that an idle appliance lacks them."""
 
+INTRODUCTION = """\
+Read, search and organize mail, and send it safely, over plain HTTP and JSON.
+
+**Responses.** A success is `{"data": ..., "warnings": [...]}`; `warnings` is absent if there are none. An error is
+`{"error": {"code", "message", "requestId", "details"}}`. Programs should check `code`; texts may change.
+
+**Credentials.** Send a session token or an API key as `Authorization: Bearer TOKEN`.
+
+**Limits.** A JSON body can have 1 MiB, one that carries a message 36 MiB. A page of a list has at most 100 items. A
+body that is far larger than any limit gets 413 `body_too_large` on every path, and the connection is closed. GET and
+DELETE take no body; one that is sent is ignored.
+
+**Retries.** 429 and 503 carry `Retry-After`, in seconds. A send with an `Idempotency-Key` can be repeated safely. While
+the appliance restarts on a restored store, for some seconds, every request gets 503.
+
+**Paths.** A path may end with one slash. A slash within a path parameter, even encoded, is never found (404)."""
+CREDENTIAL_TEXT = "A session token (`mbxs_...`, from `POST /auth/login`) or an API key (`mbxk_...`)."
+STATUSES = {
+    200: "Success.",
+    201: "Created.",
+    202: "Accepted; processed later.",
+    400: "Invalid request; `details` names the place.",
+    401: "Authentication required.",
+    403: "Not permitted; `details` names what is missing.",
+    404: "Not found, or no access.",
+    405: "Method not allowed for this path.",
+    408: "The request did not arrive in time.",
+    409: "Conflicts with the current state.",
+    413: "The body is too large.",
+    415: "The body must be `application/json`.",
+    422: "The mailbox or its server does not support this.",
+    429: "Too many requests; try again after `Retry-After` seconds.",
+    431: "The header fields are too large.",
+    500: "Internal error; the log contains it with the request ID.",
+    502: "The license could not be verified.",
+    503: "An upstream server is unavailable, or the appliance is busy; try again after `Retry-After` seconds.",
+}
+#: Parameters in paths: description and example.
+PATH_PARAMETERS = {
+    "trace": ("The `file` of `lastCrash` in `GET /status`.", "crash-2026-03-04T05-06-07Z.txt"),
+    "sessionId": ("ID of the session.", "ses_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "keyId": ("ID of the API key.", "key_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "memberId": ("ID of the member.", "mem_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "accountId": ("ID of the mailbox.", "acc_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "provider": ("The provider: `google` or `outlook`.", "google"),
+    "messageId": ("ID of the message.", "msg_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "attachmentId": ("ID of the attachment.", "att_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "token": ("The token from the link.", "q1Zt0vY8m3c"),
+    "threadId": ("ID of the thread.", "thr_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "draftId": ("ID of the draft.", "msg_01kf8m2r4t6v8x0z2b4d6f8h1k"),
+    "scheduleId": ("ID of the scheduled message.", "sch_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "operationId": ("ID of the delivery.", "dlv_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+    "backupId": ("ID of the backup.", "bak_01kf8m2r4t6v8x0z2b4d6f8h0j"),
+}
+CALLBACK_PARAMETERS = {
+    "state": "Identifies the sign-in.",
+    "code": "The authorization code, after success.",
+    "error": "Error code of the provider, after failure.",
+    "error_description": "Error text of the provider. It is never shown.",
+}
+#: Schemas of other layers: description, and descriptions of their fields.
+FIELDS: dict[str, tuple[str, dict[str, str]]] = {
+    "ErrorResponse": ("The body of every error.", {"error": "The error."}),
+    "Error": (
+        "What went wrong.",
+        {
+            "code": "Error code for programs.",
+            "message": "Explanation for people, with the next step.",
+            "requestId": "ID of the request, with which the log contains it.",
+            "details": "The places in the request, or the missing permissions; absent if there are none.",
+        },
+    ),
+    "ErrorDetail": (
+        "A place in the request, and what is wrong with it.",
+        {
+            "path": "JSON pointer into the body, or `query:NAME`, `header:NAME` or `path:NAME`.",
+            "message": "What is wrong with it.",
+        },
+    ),
+    "Capability": ("A permission of a credential.", {}),
+    "Crash": (
+        "A crash of the appliance.",
+        {
+            "at": "When it crashed.",
+            "signal": "The signal that ended the process, such as `SIGSEGV`.",
+            "file": "Name of the trace in the log folder.",
+        },
+    ),
+}
 #: The sections of the API reference, in order: name, description, and the names of their operations.
 TAGS: tuple[tuple[str, str, str], ...] = (
     (

@@ -1,15 +1,22 @@
 """The description is valid, complete, and true: every answer of the other tests is validated against it as well."""
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from mailbox_appliance.model.base import Input, Wire
+from mailbox_appliance.model.messages import Download
+from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.operation import Access
+from mailbox_appliance.web import openapi
+from mailbox_appliance.web.examples import EXAMPLES
 from mailbox_appliance.web.routes import ROUTES, Route
 from tests.checked_client import description
 
@@ -23,6 +30,7 @@ VERBS = (
     *("download", "forward", "get", "handle", "invite", "list", "map", "preview", "reconnect", "redeem", "remove"),
     *("reset", "resolve", "restore", "revoke", "rotate", "send", "set", "sign", "start", "update", "verify"),
 )
+SUMMARY_VERBS = ("assign", "connect", "find", "import", "issue", "install", "rename", "replace")
 
 
 def operations() -> Iterator[tuple[str, str, Any]]:
@@ -43,8 +51,9 @@ def test_it_is_valid() -> None:
 
 def test_it_says_what_holds_for_every_path() -> None:
     about = " ".join(description()["info"]["description"].split())
-    assert "GET and DELETE take no body; one that is sent with them is read and ignored" in about
+    assert "GET and DELETE take no body; one that is sent is ignored" in about
     assert "A path may end with one slash" in about
+    assert "A JSON body can have 1 MiB, one that carries a message 36 MiB" in about
 
 
 def test_every_route_is_in_it_and_nothing_else() -> None:
@@ -72,6 +81,69 @@ def test_every_operation_has_a_section_that_is_described() -> None:
     assert {tag for tags in used for tag in tags} == sections.keys()
 
 
+def test_a_summary_is_a_verb_and_an_object_in_six_words() -> None:
+    for _, path, operation in operations():
+        words = operation["summary"].split()
+        assert 2 <= len(words) <= 6 or operation["summary"] == "Sign out", path
+        assert words[0].istitle(), path
+        assert words[0].lower() in VERBS + SUMMARY_VERBS, words[0]
+        assert not operation["summary"].endswith("."), path
+
+
+def test_nothing_lacks_a_description() -> None:
+    for _, path, operation in operations():
+        assert operation["description"].rstrip().endswith((".", "`")), path
+        for parameter in operation["parameters"]:
+            assert parameter["description"].endswith("."), (path, parameter["name"])
+        assert operation.get("requestBody", {"description": "."})["description"], path
+        for response in operation["responses"].values():
+            assert all(header["description"] for header in response["headers"].values())
+    for name, schema in description()["components"]["schemas"].items():
+        assert schema["description"].endswith("."), name
+        for field, described_field in schema.get("properties", {}).items():
+            assert described_field.get("description", "").endswith("."), (name, field)
+
+
+def test_a_field_is_described_in_one_place() -> None:
+    """A description in the type of a field would hide the one in the docstring of its struct."""
+    for kind in (kind for base in (Wire, Input) for kind in openapi._subclasses(base)):
+        names = {field.name for field in msgspec.structs.fields(kind)}
+        assert {name for name, _ in openapi._FIELD.findall(inspect.cleandoc(kind.__doc__ or ""))} <= names, kind
+        schema = description()["components"]["schemas"].get(kind.__name__, {"properties": {}})
+        for name, text in openapi._field_texts(kind).items():
+            assert schema["properties"].get(name, {}).get("description", text) == text, (kind, name)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_an_operation_has_examples_that_fit_its_types(route: Route) -> None:
+    operation, shown = described(route), {}
+    for status in (route.success, route.also):
+        if status is None or route.operation.result is Download:
+            continue
+        content = operation["responses"][str(status)]["content"]["application/json"]
+        if route.also is None or status == route.success or "example" in content:
+            shown[f"the answer {status}"] = content
+    if "requestBody" in operation:
+        shown["the request"] = operation["requestBody"]["content"]["application/json"]
+    for content in shown.values():
+        OAS31Validator(content["schema"] | {"components": description()["components"]}).validate(content["example"])
+    if route.operation.body is not None:
+        convert_body(content["example"] if "requestBody" in operation else {}, route.operation.body.type)
+    for parameter in operation["parameters"]:
+        if "example" in parameter:
+            OAS31Validator(parameter["schema"]).validate(parameter["example"])
+
+
+def test_the_error_example_fits() -> None:
+    (example,) = description()["components"]["schemas"]["ErrorResponse"]["examples"]
+    reference = {"$ref": "#/components/schemas/ErrorResponse", "components": description()["components"]}
+    OAS31Validator(reference).validate(example)
+
+
+def test_every_example_belongs_to_an_operation() -> None:
+    assert EXAMPLES.keys() <= set(NAMES)
+
+
 def test_the_names_of_schemas_are_nouns() -> None:
     names = description()["components"]["schemas"].keys()
     assert set(SCHEMAS) == names
@@ -83,9 +155,9 @@ def test_an_operation_lists_its_own_statuses_and_who_may(route: Route) -> None:
     operation = described(route)
     success = {str(status) for status in (route.success, route.also) if status}
     assert operation["responses"].keys() == success | {str(status) for status in route.errors} | ALWAYS
-    for response in operation["responses"].values():
+    for status, response in operation["responses"].items():
         assert response["description"]
-        assert response["content"].keys() == {route.media if response["description"] == "Done." else "application/json"}
+        assert response["content"].keys() == {route.media if status in success else "application/json"}
         assert response["headers"]["X-Request-Id"]["required"]
     open_to_all = route.operation.rights.access in (Access.ANYBODY, Access.LOCAL)
     assert operation["security"] == ([] if open_to_all else [{"bearer": []}])

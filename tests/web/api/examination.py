@@ -54,7 +54,7 @@ _CHECKS = [
     checks.unsupported_method,
 ]
 #: What providers lead a browser to: they add what they like, which is to be ignored (RFC 6749 4.1.2).
-_OPEN = {"oauth_callback"}
+_OPEN = {"handleOAuthCallback"}
 #: Who asks: mostly one who may do everything, so that requests are looked at to their end.
 _ASKING = ("admin",) * 14 + ("key",) * 4 + ("member", "nobody")
 

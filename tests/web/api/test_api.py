@@ -11,7 +11,7 @@ from tests.web.api.household import Household
 
 EXAMPLES = 25
 #: Fewer of what takes long: backups, and passphrases that are hashed so that guessing takes long.
-FEWER = dict.fromkeys(("backups_create_backup", "backups_verify_backup", "restoring_restore"), 8)
+FEWER = dict.fromkeys(("createBackup", "verifyBackup", "restoreBackup"), 8)
 
 
 @pytest.fixture

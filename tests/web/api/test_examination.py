@@ -48,7 +48,7 @@ def test_an_answer_that_is_not_as_described(
     household = Household(tmp_path / "household")
     household.app = altered(household.app, status, body, **headers)
     with pytest.raises(AssertionError, match=f"(?is){told}.*GET http://127.0.0.1:8025/api/v1/accounts"):
-        examine("accounts_list_accounts", household, 5)
+        examine("listAccounts", household, 5)
     household.close()
 
 
@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_not_taken(tmp_path: Path) -> None:
     real = household.app
     household.app = lambda environ, start: real(environ | {"QUERY_STRING": ""}, start)
     with pytest.raises(AssertionError, match=r"(?i)unknown parameters are taken|violating request accepted"):
-        examine("audit_list_events", household, 50)
+        examine("listAuditEvents", household, 50)
     household.close()
 
 
