@@ -251,7 +251,7 @@ def _content(method: str, path: str, status: int) -> Any:
         if re.fullmatch(pattern, path) and method.lower() in methods:
             responses = methods[method.lower()]["responses"]
             assert str(status) in responses, f"{method} {path} does not list {status}"
-            return responses[str(status)]["content"]
+            return resolve_response(responses[str(status)])["content"]
     return {}
 
 
@@ -259,6 +259,13 @@ def _content(method: str, path: str, status: int) -> Any:
 def description() -> Any:
     """The OpenAPI description."""
     return json.loads(describe())
+
+
+def resolve_response(response: Any) -> Any:
+    """The response that a reference leads to; others as they are."""
+    if "$ref" not in response:
+        return response
+    return description()["components"]["responses"][response["$ref"].rpartition("/")[2]]
 
 
 @cache

@@ -44,7 +44,7 @@ def describe() -> bytes:
     for route in ROUTES:
         path = (API_PREFIX + route.path).rstrip("/")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
-    paths[f"{API_PREFIX}/oauth/callback"] = {"get": _callback_operation(schema_of[ErrorResponse])}
+    paths[f"{API_PREFIX}/oauth/callback"] = {"get": _callback_operation()}
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -58,6 +58,11 @@ def describe() -> bytes:
         "tags": [{"name": name, "description": text} for name, text, _ in reference.TAGS],
         "components": {
             "schemas": components,
+            "responses": {
+                name: _error(status, schema_of[ErrorResponse])
+                for status, (name, _) in reference.STATUSES.items()
+                if status >= 400
+            },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": reference.CREDENTIAL_TEXT}
             },
@@ -84,6 +89,7 @@ def _types() -> tuple[Any, ...]:
 def _describe_components(components: dict[str, Any]) -> None:
     known = {kind.__name__: kind for base in (Wire, Input) for kind in _subclasses(base)}
     for name, schema in components.items():
+        schema["title"] = name  # msgspec writes `Page[Message]`, and generators of clients use titles
         kind = known.get("Page" if _GENERIC_PAGE.fullmatch(name) else name)
         if kind is None or name in reference.FIELDS:
             schema["description"], texts = reference.FIELDS.get(name, (_plain(schema.get("description", "")), {}))
@@ -149,7 +155,7 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     return described
 
 
-def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
+def _callback_operation() -> dict[str, Any]:
     """The page that a provider redirects a browser to. It is not an operation: it does nothing."""
     page = {
         "description": "The page.",
@@ -169,7 +175,7 @@ def _callback_operation(problem: dict[str, Any]) -> dict[str, Any]:
         ],
         "responses": {
             "200": page,
-            **{str(status): _error(status, problem) for status in sorted(_COMMON_STATUSES | {403})},
+            **_errors(frozenset({403})),
         },
         "security": [],
         "tags": [reference.TAG_OF[_CALLBACK_NAME]],
@@ -234,10 +240,8 @@ def _responses(route: Route, schema_of: dict[Any, Any], shown: Mapping[str, Any]
             found = _file(route) if route.operation.result is Download else _success(route, schema_of)
             if name in shown:
                 found["content"][route.media]["example"] = {"data": shown[name]}
-            described[str(status)] = {"description": reference.STATUSES[status], **found}
-    problem = schema_of[ErrorResponse]
-    described.update((str(status), _error(status, problem)) for status in sorted(route.errors | _COMMON_STATUSES))
-    return described
+            described[str(status)] = {"description": reference.STATUSES[status][1], **found}
+    return described | _errors(route.errors)
 
 
 def _results(operation: Operation[Any, Any]) -> tuple[Any, ...]:
@@ -274,11 +278,20 @@ def _envelope(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file(route: Route) -> dict[str, Any]:
-    """A file: any bytes (OpenAPI 3.1 has no schema for them), with its name."""
+    """A file with its name. Generators of clients know bytes by this schema, and by the media type of any bytes."""
     disposition = {"schema": {"type": "string"}, "required": True, "description": "Name of the file (RFC 6266)."}
-    return {"headers": {**_REQUEST_ID, "Content-Disposition": disposition}, "content": {route.media: {}}}
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    media = (route.media, "application/octet-stream") if route.media == "*/*" else (route.media,)
+    return {"headers": {**_REQUEST_ID, "Content-Disposition": disposition}, "content": dict.fromkeys(media, schema)}
+
+
+def _errors(statuses: frozenset[int]) -> dict[str, Any]:
+    return {
+        str(status): {"$ref": f"#/components/responses/{reference.STATUSES[status][0]}"}
+        for status in sorted(statuses | _COMMON_STATUSES)
+    }
 
 
 def _error(status: int, schema: dict[str, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": schema}}
-    return {"description": reference.STATUSES[status], "headers": {**_REQUEST_ID}, "content": content}
+    return {"description": reference.STATUSES[status][1], "headers": {**_REQUEST_ID}, "content": content}

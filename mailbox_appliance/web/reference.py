@@ -17,25 +17,29 @@ the appliance restarts on a restored store, for some seconds, every request gets
 
 **Paths.** A path may end with one slash. A slash within a path parameter, even encoded, is never found (404)."""
 CREDENTIAL_TEXT = "A session token (`mbxs_...`, from `POST /auth/login`) or an API key (`mbxk_...`)."
+#: Statuses: name of the component, and description.
 STATUSES = {
-    200: "Success.",
-    201: "Created.",
-    202: "Accepted; processed later.",
-    400: "Invalid request; `details` names the place.",
-    401: "Authentication required.",
-    403: "Not permitted; `details` names what is missing.",
-    404: "Not found, or no access.",
-    405: "Method not allowed for this path.",
-    408: "The request did not arrive in time.",
-    409: "Conflicts with the current state.",
-    413: "The body is too large.",
-    415: "The body must be `application/json`.",
-    422: "The mailbox or its server does not support this.",
-    429: "Too many requests; try again after `Retry-After` seconds.",
-    431: "The header fields are too large.",
-    500: "Internal error; the log contains it with the request ID.",
-    502: "The license could not be verified.",
-    503: "An upstream server is unavailable, or the appliance is busy; try again after `Retry-After` seconds.",
+    200: ("Success", "Success."),
+    201: ("Created", "Created."),
+    202: ("Accepted", "Accepted; processed later."),
+    400: ("InvalidRequest", "Invalid request; `details` names the place."),
+    401: ("Unauthenticated", "Authentication required."),
+    403: ("Forbidden", "Not permitted; `details` names what is missing."),
+    404: ("NotFound", "Not found, or no access."),
+    405: ("MethodNotAllowed", "Method not allowed for this path."),
+    408: ("RequestTimeout", "The request did not arrive in time."),
+    409: ("Conflict", "Conflicts with the current state."),
+    413: ("BodyTooLarge", "The body is too large."),
+    415: ("UnsupportedMediaType", "The body must be `application/json`."),
+    422: ("Unsupported", "The mailbox or its server does not support this."),
+    429: ("TooManyRequests", "Too many requests; try again after `Retry-After` seconds."),
+    431: ("HeadersTooLarge", "The header fields are too large."),
+    500: ("InternalError", "Internal error; the log contains it with the request ID."),
+    502: ("LicenseUnverified", "The license could not be verified."),
+    503: (
+        "Unavailable",
+        "An upstream server is unavailable, or the appliance is busy; see `Retry-After`.",
+    ),
 }
 #: Parameters in paths: description and example.
 PATH_PARAMETERS = {
