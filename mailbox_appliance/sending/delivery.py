@@ -1,11 +1,11 @@
-"""Sends one operation: the journal before every act, the network with no transaction open.
+"""Sends one operation: the journal before every step, the network with no transaction open.
 
-    smtp ..... the usual way
-    graph .... for mailboxes of Outlook that are noted to send so, and those whose provider says at the login that SMTP
-               is off for them
+    smtp ..... the usual path
+    graph .... for Outlook mailboxes that are marked to send by it, and those whose provider reports at login that SMTP
+               is disabled for them
 
-The verdict is kept until it is recorded. If the record fails (a full disk), `run` is called again: it records, and
-never sends again.
+The verdict is kept until it is recorded. If recording fails (a full disk), `run` is called again: it records, and never
+sends again.
 """
 
 import logging
@@ -29,9 +29,10 @@ _LATE = TemporaryFailure("unavailable")
 
 
 class DeliveryAttempt:
-    """One operation on its way. `run` may be called again after it failed: it sends at most once. Then `close`.
+    """One attempt to send an operation. `run` may be called again if it fails: it sends at most once. Call `close`
+    last.
 
-    `row`: what lists show of our copy, if its composer gave it.
+    `row`: the list row of the sent copy, if the composer provided it.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class DeliveryAttempt:
         self._size = 0
 
     def run(self) -> Outcome:
-        """Take the operation as far as it goes, and record how it ended. Raises what the store raises."""
+        """Send the operation as far as possible, and record how it ended. Raises what the store raises."""
         try:
             self._work = replace(self._store.deliveries.get_work(self._operation_id), row=self._row)
             self._size = len(self._work.wire)
@@ -74,11 +75,11 @@ class DeliveryAttempt:
 
     @property
     def is_large(self) -> bool:
-        """Whether its message needed much memory."""
+        """Whether the message needed much memory."""
         return self._size > LARGE
 
     def close(self) -> None:
-        """Leave the server, and nothing behind there. What is not recorded yet may still be asked for."""
+        """Close the connection and remove an unsent draft. If nothing is recorded yet, its draft is kept."""
         way, verdict = self._way, self._verdict
         if isinstance(way, SmtpDelivery):
             way.close(politely=isinstance(verdict, Accepted))
@@ -86,7 +87,7 @@ class DeliveryAttempt:
             way.remove_draft(verdict)
 
     def _was_login_replaced(self) -> bool:
-        """Whether a login was refused, and the mailbox has been given another one meanwhile."""
+        """Whether a login was refused and the mailbox has been given new credentials since."""
         is_refused = isinstance(self._verdict, TemporaryFailure) and self._verdict.cause == "login"
         return is_refused and self._renewals != self._pool.count_renewals(self._work.account_id)
 

@@ -1,12 +1,12 @@
-"""Sends one message through Microsoft Graph: a draft from its MIME, then the sending of that known draft.
+"""Sends one message through Microsoft Graph: creates a draft from its MIME, then sends that draft by its ID.
 
     connecting ... an access token
-    envelope ..... the draft is made; what an earlier attempt left is removed before
-    data ......... its id is on the disk; then the files are added to it that its MIME has no room for
-    dot .......... on the disk; then, once, the draft is sent by its id
+    envelope ..... drafts that an earlier attempt left are removed, then the draft is created
+    data ......... the draft's ID is on the disk; then files that exceed the size of one request are attached
+    dot .......... this phase is on the disk; then the draft is sent by its ID, once
 
-Graph takes sender and recipients from the fields of the message: they are those of the envelope, or it does not go.
-Bcc stands in this MIME alone; Exchange takes it out of what it sends.
+Graph takes sender and recipients from the header fields, so a message is refused if these differ from its envelope.
+Only this MIME contains Bcc; Exchange removes it from what it sends.
 """
 
 import logging
@@ -111,7 +111,7 @@ _NOT_SHARED = (
 
 
 def judge(step: Step, said: GraphResponse) -> Verdict:
-    """What an answer means."""
+    """Return the verdict for a response of Graph."""
     if 200 <= said.status < 300:
         return _judge_success(step, said)
     if said.status == 429:
@@ -137,7 +137,7 @@ def _judge_success(step: Step, said: GraphResponse) -> Verdict:
 
 
 def judge_sending(fault: RemoteFault) -> Verdict:
-    """What it means that no answer came to the request to send."""
+    """Return the verdict if no response came to the request to send."""
     if fault.in_doubt:
         return Uncertain()
     return temporary_failure(fault)
@@ -187,7 +187,7 @@ _TOO_MUCH_IN_ONE = (
 
 
 class GraphDelivery:
-    """One attempt; when it is recorded, `remove_draft`. `copy`: as it will lie in Sent."""
+    """One attempt; call `remove_draft` when it is recorded. `copy`: the appliance's copy for Sent."""
 
     def __init__(self, context: SendingContext, recorder: Recorder, progress: Progress, work: DeliveryWork) -> None:
         self._store, self._logins, self._settings = context.store, context.logins, context.settings
@@ -198,7 +198,7 @@ class GraphDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""
+        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound if the mailbox was removed."""
         work = self._work
         parts = split_attachments(work.wire.read(), LARGEST_MESSAGE - len(work.bcc_header))
         mime = with_bcc(Content(parts.mime), work.bcc_header).read()
@@ -218,7 +218,7 @@ class GraphDelivery:
         return self._send_draft(graph)
 
     def remove_draft(self, verdict: Verdict) -> None:
-        """Remove a draft that was surely not sent. Never raises: what is left lies among the drafts, for a person."""
+        """Remove a draft that was certainly not sent. Never raises: a draft that remains is visible to the user."""
         if self._draft is None or self._token is None or not isinstance(verdict, Refused | TemporaryFailure):
             return
         try:
@@ -229,7 +229,7 @@ class GraphDelivery:
             )
 
     def _create_draft(self, graph: Graph, token: str, mime: bytes) -> Verdict:
-        """Keep the draft, and know it by its id; Continue where it may be sent."""
+        """Create the draft and record its ID; return Continue if it may be sent."""
         self._remove_earlier(graph, token)
         if self._progress.phase is not Phase.ENVELOPE:
             self._progress.enter(Phase.ENVELOPE)
@@ -245,7 +245,7 @@ class GraphDelivery:
         return Continue()
 
     def _attach(self, graph: Graph, file: SplitAttachment, token: str) -> Verdict:
-        """Add a file to the draft; Continue where it is there."""
+        """Attach a file to the draft; return Continue if it is complete."""
         assert self._draft is not None  # noqa: S101 - it has just been made
         self._token = token
         if file.size >= LEAST_UPLOADED:
@@ -257,9 +257,9 @@ class GraphDelivery:
         return judge("attach", remote_graph.attach_file(graph, token, self._draft, file))
 
     def _remove_earlier(self, graph: Graph, token: str) -> None:
-        """What an attempt left that ended before it was sent: it is changed by nobody else then, and sent by nobody.
+        """Remove the drafts of earlier attempts that ended before sending. Nothing else changes or sends these drafts.
 
-        Out of courtesy, too: the message goes all the same. Raises RemoteFault for a token that is refused.
+        A failure does not stop this attempt, except a refused token, which raises RemoteFault.
         """
         work = self._work
         if work.attempts == 0 and work.provider_draft_id is None:
@@ -301,13 +301,13 @@ class GraphDelivery:
             return judge_sending(fault)
 
     def _give_up(self) -> NoReturn:
-        """The operation is over, and its draft was not sent. Raises OperationClosed."""
+        """Remove the unsent draft of an operation that is over. Always raises OperationClosed."""
         self.remove_draft(TemporaryFailure("unavailable"))
         raise OperationClosed
 
 
 def judge_message(mime: bytes, envelope: Envelope) -> Verdict | None:
-    """Why a message cannot go by Graph; None where it can."""
+    """Return why a message cannot be sent by Graph, or None if it can."""
     if envelope.smtputf8:
         return TemporaryFailure("smtputf8")
     if len(mime) > LARGEST_MESSAGE:
@@ -316,7 +316,7 @@ def judge_message(mime: bytes, envelope: Envelope) -> Verdict | None:
 
 
 def _matches_envelope(mime: bytes, envelope: Envelope) -> bool:
-    """Whether the fields of a message name the sender and the recipients of its envelope, and nobody else."""
+    """Whether the header fields name exactly the sender and the recipients of the envelope."""
     read = parse_message(mime)
     named = {_to_comparable(each.email) for each in (*read.to, *read.cc, *read.bcc)}
     if read.sender is None or not same_mailbox(read.sender.email, envelope.sender):
@@ -335,20 +335,20 @@ def _to_comparable(email: str) -> str:
 
 
 class GraphDrafts:
-    """Asks Graph about drafts, and removes them. May be used from any thread."""
+    """Queries and removes drafts at Graph. May be used from any thread."""
 
     def __init__(self, logins: "Logins") -> None:
         self._logins = logins
 
     def state(self, account_id: str, draft_id: str) -> DraftState:
-        """What became of a draft of a mailbox. Raises RemoteFault, and NotFound where the mailbox is gone."""
+        """Return the state of a draft. Raises RemoteFault, and NotFound if the mailbox was removed."""
         graph = self._logins.get_graph(account_id)
         return self._logins.use_token(account_id, "graph", lambda token: graph.get_draft_state(token, draft_id))
 
     def remove_later(self, account_id: str, message_id: str) -> None:
-        """Remove the drafts of an operation that is withdrawn, without anybody waiting for it.
+        """Remove the drafts of a withdrawn operation in the background.
 
-        No other operation has its Message-ID, ever: none of these drafts is about to be sent.
+        No other operation ever has its Message-ID, so none of these drafts is about to be sent.
         """
         try:
             if self._logins.get_login(account_id).sends_via != "graph":

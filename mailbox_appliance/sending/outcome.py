@@ -7,7 +7,7 @@ nobody          withdrawn, its key is free  failed                     queued ag
 uncertain       uncertain                   uncertain                  uncertain
 mailbox gone    failed: account_removed     failed: account_removed    failed: account_removed
 
-"Nobody" is `TemporaryFailure`: nobody got the message.
+"Nobody" is `TemporaryFailure`: nobody received the message.
 """
 
 import logging
@@ -57,7 +57,7 @@ _BELIEVED_AFTER = 120.0
 
 
 class ClockGuard:
-    """Whether the wall clock has been where it is for a while. At the start it is trusted. For any thread."""
+    """Detects jumps of the wall clock. The clock is trusted at the start. May be used from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -66,7 +66,7 @@ class ClockGuard:
         self._since = 0.0
 
     def is_trusted(self) -> bool:
-        """Whether the wall clock has run for a while without a jump. A jump is noticed by the next call."""
+        """Whether the wall clock has run for a while without a jump. A jump is detected at the next call."""
         with self._lock:
             seen, passed = self._started_at(), self._clock.monotonic()
             if seen - self._believed > _JUMP:
@@ -78,12 +78,12 @@ class ClockGuard:
             return True
 
     def _started_at(self) -> datetime:
-        """When `monotonic` was 0 by the wall clock, which changes where that jumps, and the other one does not."""
+        """Return the wall-clock time at which `monotonic` was 0; it changes only if the wall clock jumps."""
         return self._clock.now() - timedelta(seconds=self._clock.monotonic())
 
 
 def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
-    """The code with which it fails, or None where it may go."""
+    """Return the error code of a scheduled message that may not be sent, or None if it may."""
     try:
         own = store.sender_addresses.list_of(store.accounts.get(work.account_id))
     except NotFound:
@@ -96,7 +96,7 @@ def why_blocked(store: "Store", clock: Clock, work: DeliveryWork) -> str | None:
 
 
 def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
-    """Whether a scheduled message has been tried, or was missed, for so long that it is not to go any more."""
+    """Whether 24 hours have passed since a scheduled message was due, so that it is no longer sent."""
     return work.send_at is not None and clock.now() - work.send_at >= TRIED_FOR
 
 
@@ -105,7 +105,7 @@ TOO_LATE = ("expired", "authentication_failed")
 
 
 def code_when_too_late(last_cause: str | None) -> str:
-    """What a scheduled message failed of in the end."""
+    """Return the error code of a scheduled message whose time has expired."""
     return "authentication_failed" if last_cause == "login" else "expired"
 
 
@@ -143,23 +143,23 @@ _WARNINGS: dict[str | None, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended. `problem` is the answer to an immediate request if the operation was withdrawn."""
+    """The end of an attempt. `problem` is the answer to an immediate request whose operation was withdrawn."""
 
     problem: Problem | None = None
 
 
 class Recorder:
-    """Writes outcomes down. Every method raises what the store raises, and may be called again then."""
+    """Records outcomes. Every method raises what the store raises, and can then be called again."""
 
     def __init__(self, context: SendingContext) -> None:
         self._store, self._events, self._clock = context.store, context.events, context.clock
         self._clock_guard = ClockGuard(context.clock)
 
     def begin(self, work: DeliveryWork) -> bool:
-        """The turn of a scheduled operation has come. False where it may not go, or does not wait, any more or yet.
+        """Start a scheduled operation that is due; return False if it may not be sent or no longer waits.
 
-        What is too late by a clock that has just jumped ahead waits on; so does what is not due by one that was set
-        back since.
+        It also returns False, and leaves the operation queued, if the operation expired by a clock that has just jumped
+        ahead, or is not due by a clock that was set back.
         """
         is_steady = self._clock_guard.is_trusted()
         if work.send_at is not None and work.send_at > self._clock.now():
@@ -178,7 +178,7 @@ class Recorder:
         return True
 
     def make_copy(self, work: DeliveryWork) -> SentCopy | None:
-        """Our copy as it will lie in Sent, made beforehand; None where there is no such folder, or none can be made."""
+        """Return the copy for Sent, made in advance; None if there is no such folder or no copy can be made."""
         try:
             sent = find_sent_folder(self._store, work.account_id)
             return None if sent is None else make_copy(work, sent)
@@ -189,7 +189,7 @@ class Recorder:
     def record(
         self, work: DeliveryWork, verdict: Verdict, refused: Sequence[str] = (), copy: SentCopy | None = None
     ) -> Outcome:
-        """Give the operation the ending that the verdict means. `refused`: the recipients that were."""
+        """Record the outcome that the verdict means. `refused`: the rejected recipients."""
         match verdict:
             case Accepted(reply):
                 self._succeed(work, reply.code, copy)
@@ -213,12 +213,12 @@ class Recorder:
         return Outcome()
 
     def requeue(self, work: DeliveryWork, cause: str, wait: float = 0) -> bool:
-        """Have a scheduled operation wait again, of which nobody has got anything. False where it is over."""
+        """Queue a scheduled operation again that nobody received. Return False if the operation is over."""
         now = self._clock.now()
         return self._requeue_at(work, cause, min(now + timedelta(seconds=wait), (work.send_at or now) + TRIED_FOR))
 
     def retry_soon(self, account_id: str) -> None:
-        """Have what waits in a mailbox since a try failed be tried soon. Never raises: it is tried later anyway."""
+        """Make the failed operations of a mailbox due soon. Never raises: they are retried later anyway."""
         try:
             self._store.schedule.pull_forward_mailbox(account_id, self._clock.now())
         except Exception:
@@ -256,7 +256,7 @@ class Recorder:
         return Outcome()
 
     def _withdraw(self, work: DeliveryWork, problem: Problem, code_when_shown: str, cause: Cause) -> Outcome:
-        """Free the key, since nobody got the message; an operation that a client was shown ends as failed instead."""
+        """Free the key, since nobody received the message. An operation that a client has seen fails instead."""
         if self._store.deliveries.withdraw(work.operation_id):
             self._announce(work, "withdrawn")
             return Outcome(problem)
@@ -290,7 +290,9 @@ class Recorder:
 def to_problem(
     cause: Cause, error: AccountError | None = None, server: ServerName = "smtp", wait: float | None = None
 ) -> Problem:
-    """The answer to a client whose operation was withdrawn. `wait`: the seconds that its server wants, if any."""
+    """Return the answer to a client whose operation was withdrawn. `wait`: seconds that the server asked for, if
+    any.
+    """
     retry_after = max(_RETRY_AFTER, math.ceil(wait or 0))
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
@@ -305,32 +307,32 @@ def to_problem(
 
 
 class OperationClosed(Exception):
-    """The operation ended while it was being sent: its mailbox is gone, or somebody withdrew it."""
+    """The operation ended while it was being sent: its mailbox was removed, or it was withdrawn."""
 
 
 class Progress:
-    """Records phases, and publishes them. `phase` is the one whose act has begun."""
+    """Records and publishes phases. `phase` is the last one whose step has begun."""
 
     def __init__(self, context: SendingContext, operation_id: str) -> None:
         self._store, self._events, self.operation_id = context.store, context.events, operation_id
         self.phase = Phase.ACCEPTED
 
     def enter(self, *phases: Phase) -> None:
-        """Write phases down and begin them. Raises OperationClosed."""
+        """Record phases and begin them. Raises OperationClosed."""
         self.commit(*phases)
         for phase in phases:
             self.begin(phase)
 
     def commit(self, *phases: Phase) -> None:
-        """Write phases down, on the disk. Raises OperationClosed where the operation ended meanwhile."""
+        """Record phases durably. Raises OperationClosed if the operation has ended."""
         if not self._store.deliveries.enter_phases(self.operation_id, *phases):
             raise OperationClosed
 
     def begin(self, phase: Phase) -> None:
-        """The act of a phase that is written down begins now."""
+        """Begin the step of a phase that is recorded."""
         self.phase = phase
         self.publish(phase)
 
     def publish(self, phase: Phase) -> None:
-        """Tell of a phase that is written down, before its act."""
+        """Publish a phase that is recorded, before its step."""
         self._events.publish(DeliveryPhaseEntered(self.operation_id, phase))

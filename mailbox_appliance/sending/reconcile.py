@@ -1,14 +1,14 @@
-"""Looks for what became of uncertain operations: their messages, by Message-ID, where only others can have put them.
+"""Searches for the messages of uncertain operations by Message-ID, in places where only others can have put them.
 
     5 s, 30 s, 2 minutes after the operation became uncertain, then every 10 minutes for 24 hours
-    in Sent .......... none of ours is filed meanwhile: what lies there was put there by the provider
-    in the inbox ..... where the mailbox itself is among the recipients
-    in all mail ...... on a server with labels, as what was sent, or came to the inbox so
-    by its id ........ of a draft that Microsoft Graph was asked to send: it is a draft no more, so it was sent; as long
-                       as it is one nothing is known, since sending may take its time
+    in Sent .......... the appliance files no copy there until then, so the provider put it there
+    in the inbox ..... if the mailbox itself is among the recipients
+    in All Mail ...... on a server with labels, with the label of sent mail or of the inbox
+    by its ID ........ a draft that Microsoft Graph was asked to send: if it is no longer a draft, it was sent; while
+                       it is one, nothing is known, since sending can take time
 
-If the message is found, the operation has succeeded. If there is no place to look, it stays uncertain. A search that
-could not be made ends nothing: after the 24 hours one more is made, when the mailbox can be asked.
+If the message is found, the operation has succeeded. If there is no place to search, it stays uncertain. A search that
+failed decides nothing: after the 24 hours one more is made, when the mailbox can be reached.
 """
 
 import logging
@@ -45,9 +45,11 @@ Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
 
 
 def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) -> datetime | None:
-    """When to look again after a look at `now`, which could be made or not; None for never. `looks`: how many before.
+    """Return the time of the next search after one at `now`, or None for no more. `is_made`: whether that one was
+    possible.
 
-    By the time that has passed, so that whoever was away for an hour goes on with every 10 minutes.
+    `looks`: the number of searches before. The schedule follows the time that has passed: after an hour offline it
+    continues with every 10 minutes.
     """
     if looks + 1 >= MOST_LOOKS:
         return None
@@ -62,7 +64,7 @@ def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) ->
 
 
 class Reconciler:
-    """Looks, and confirms what it finds."""
+    """Searches for uncertain messages, and confirms those that it finds."""
 
     name = "evidence"
 
@@ -71,13 +73,13 @@ class Reconciler:
         self._drafts = GraphDrafts(context.logins)
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with operations whose time to be looked for has come."""
+        """Return the mailboxes with operations that are due for a search."""
         return self._store.schedule.list_evidence_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Look for the messages of a mailbox that are due, each by itself, so that requests have their turns between.
+        """Search for the due messages of a mailbox one at a time, so that requests can use its connection in between.
 
-        A mailbox that cannot be reached is asked for none of the others; all wait for their next look.
+        If the mailbox cannot be reached, the others are postponed to their next search too.
         """
         is_reached = True
         for uncertain in self._store.schedule.list_due_evidence(self._clock.now(), account_id):
@@ -89,7 +91,7 @@ class Reconciler:
                 self._plan_next(uncertain, is_made=False)
 
     def _search_for(self, uncertain: UncertainDelivery, stopping: threading.Event) -> bool:
-        """Look for one message; answers whether the mailbox could be asked."""
+        """Search for one message; return whether the mailbox could be reached."""
         operation_id, is_reached = uncertain.operation_id, True
         try:
             if self._has_left_drafts(uncertain):
@@ -119,7 +121,7 @@ class Reconciler:
         return is_reached
 
     def _has_left_drafts(self, uncertain: UncertainDelivery) -> bool:
-        """Whether what was to be sent by its id has been; False also where that is not to be learnt now."""
+        """Whether a draft at Graph was sent; False also if Graph cannot answer now."""
         if uncertain.provider_draft_id is None:
             return False
         try:
@@ -147,7 +149,7 @@ class Reconciler:
         return None
 
     def _folders_to_search(self, uncertain: UncertainDelivery) -> Iterator[tuple[MirroredFolder, tuple[str, ...]]]:
-        """The folders to look in, and which labels distinguish the message there from a draft of it."""
+        """Yield the folders to search, with the labels that distinguish the message there from its draft."""
         account_id, folders = uncertain.account_id, self._store.folders
         own = self._store.accounts.get(account_id).email
         is_to_self = any(same_mailbox(recipient, own) for recipient in uncertain.recipients)
@@ -163,7 +165,7 @@ class Reconciler:
             yield inbox, ()
 
     def _confirm(self, uncertain: UncertainDelivery, found: FoundCopy | None) -> None:
-        """It was sent; `found`: where its message lies, if that is known."""
+        """Record that the message was sent. `found`: the place of the message, if it is known."""
         operation_id, account_id = uncertain.operation_id, uncertain.account_id
         sent = find_sent_folder(self._store, account_id)
         copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
@@ -180,7 +182,9 @@ class Reconciler:
             self._events.publish(FolderWritten(account_id, folder.path))
 
     def _copy(self, operation_id: str, sent: MirroredFolder | None) -> SentCopy | None:
-        """Our copy, which stands in the mirror until the server's is seen there; None without a folder for it."""
+        """Return the copy that the mirror shows until the server's copy is synced; None if there is no folder for
+        it.
+        """
         try:
             return None if sent is None else make_copy(self._store.deliveries.get_work(operation_id), sent)
         except DATABASE_ERRORS:

@@ -1,8 +1,8 @@
-"""The one timer: begins scheduled sends when their time has come, and runs all other work that waits for a time.
+"""The one timer: starts scheduled messages when they are due, and runs all other timed work.
 
-It keeps nothing: what is due, and when, stands in the store. It begins what is due now; then it sleeps until the next
-thing is due by the wall clock, until somebody wakes it, or a few seconds, since clocks jump and machines sleep. What is
-under way stays due until it is done, and its worker wakes the timer then.
+It has no state of its own: what is due, and when, is in the store. It starts what is due now. Then it sleeps until the
+next item is due, until `wake` is called, or for a few seconds, since clocks jump and machines sleep. Work in progress
+stays due until it is done; its worker then wakes the timer.
 """
 
 import logging
@@ -28,33 +28,35 @@ _FIRST_REST, _LONGEST_REST = 5.0, 300.0
 
 @dataclass(frozen=True)
 class _Failure:
-    """Something that fails: how often in a row, and until when (monotonic) it rests."""
+    """Repeated failures of one task: their number, and until when (monotonic) it pauses."""
 
     failures: int
     until: float
 
 
 class TimedTask(Protocol):
-    """Something that has its times, mailbox by mailbox, and waits for servers."""
+    """Work that is due at certain times, mailbox by mailbox, and waits for servers."""
 
     @property
     def name(self) -> str:
-        """What it is called in the names of threads and in the log."""
+        """The name of the task in thread names and in the log."""
         ...
 
     def due_accounts(self, now: datetime) -> Collection[str]:
-        """The mailboxes in which something is due. Asks the store only."""
+        """Return the mailboxes in which something is due. Queries only the store."""
         ...
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Do what is due in a mailbox, or plan it for later; begin nothing more once `stopping` is set."""
+        """Do what is due in a mailbox or plan it for later; start nothing more once `stopping` is set."""
         ...
 
 
 class Scheduler:
-    """The timer. `begin` is called with each scheduled send that is due, by id and mailbox, until it is begun.
+    """The timer. It calls `begin` with each scheduled operation that is due, by ID and mailbox, until that one is
+    started.
 
-    It answers False where enough of that mailbox wait already: then the others of it are passed over in this look.
+    `begin` returns False if enough operations of that mailbox wait; the timer then skips the others until the next
+    check.
     """
 
     def __init__(self, context: SendingContext, begin: Callable[[str, str], bool], tasks: Sequence[TimedTask]) -> None:
@@ -68,20 +70,20 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="due", daemon=True)
 
     def start(self) -> None:
-        """Take up what was left, and keep looking."""
+        """Start the timer; it begins with what is already due."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Something may be due now, or sooner than it was."""
+        """Check again soon: something may be due now, or earlier than before."""
         self._woken.set()
 
     def release(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._stopping.set()
         self._woken.set()
 
     def stop(self, timeout: float) -> None:
-        """End, giving what is under way so many seconds. What does not end in time stands in the store."""
+        """Stop, and wait up to `timeout` seconds for work in progress. Unfinished work stays due in the store."""
         self.release()
         deadline = self._clock.monotonic() + timeout
         with self._lock:
@@ -98,7 +100,7 @@ class Scheduler:
             self._woken.wait(max(0.0, pause - _SHORTEST))
 
     def _run_due(self) -> float:
-        """Begin what is due; answers in how many seconds to look again."""
+        """Start what is due; return the seconds until the next check."""
         now = self._clock.now()
         self._try("the clock", lambda: self._check_clock(now))
         self._try("scheduled sends", lambda: self._begin_scheduled(now))
@@ -152,7 +154,9 @@ class Scheduler:
             self.wake()
 
     def _try(self, what: str, act: Callable[[], object]) -> bool:
-        """Do something that fails when the store does, say on a full disk; reported once, until it succeeds again."""
+        """Run a step that can fail with the store, such as on a full disk; a failure is logged once until the step
+        succeeds again.
+        """
         try:
             act()
         except Exception:

@@ -1,7 +1,7 @@
-"""Files our copies of sent messages in Sent: soon, but after the sends that are under way.
+"""Files the appliance's copies of sent messages in Sent: soon, but after the sends in progress.
 
-Copies are filed a mailbox at a time, all that are due over one connection, so that a slow server holds up its own
-copies only. `scheduler` knows when they are due.
+All due copies of one mailbox are filed over one connection, so that a slow server delays only its own copies.
+`scheduler` knows when they are due.
 """
 
 import logging
@@ -43,7 +43,7 @@ _IMAP_FEATURE = "X-GM-EXT-1"
 
 
 def files_sent_mail(provider: str, smtp_host: str, imap_features: Collection[str]) -> bool:
-    """Whether the provider files a copy of what is sent. `imap_features`: capabilities, in upper case."""
+    """Whether the provider itself files a copy of sent mail. `imap_features`: capabilities, in upper case."""
     host = smtp_host.rstrip(".").lower()
     return provider in _PROVIDERS or host in _SMTP_HOSTS or _IMAP_FEATURE in imap_features
 
@@ -69,17 +69,17 @@ _NEVER = own_text(
 
 
 class SentMailFiler:
-    """Puts copies into Sent. Each is noted as filed, or planned for later."""
+    """Files copies in Sent. Each one is marked as filed or planned for later."""
 
     def __init__(self, context: SendingContext) -> None:
         self._store, self._logins, self._settings = context.store, context.logins, context.settings
         self._events, self._clock = context.events, context.clock
 
     def file(self, account_id: str, operations: Sequence[str], stopping: threading.Event) -> None:
-        """Put the copies of succeeded operations of one mailbox into Sent, over one connection, the oldest first.
+        """File the copies of succeeded operations of one mailbox in Sent, over one connection, the oldest first.
 
-        What cannot be filed now is noted to be tried again, later each time. One that the server or we cannot deal with
-        holds up none of the others; a connection that is lost does. Begins no other once `stopping` is set.
+        A copy that cannot be filed is retried at growing intervals. One that fails does not stop the others; a lost
+        connection does. Starts no further copy once `stopping` is set.
         """
         left, filed = list(operations), set[str]()
         try:
@@ -111,7 +111,7 @@ class SentMailFiler:
         return files_sent_mail(account.provider, host, mailbox.features)
 
     def _file_or_postpone(self, mailbox: ImapMailbox, operation_id: str, files_itself: bool) -> str | None:
-        """File one copy and answer where, or plan it. Raises RemoteFault where the connection is lost."""
+        """File one copy and return its folder's path, or postpone it. Raises RemoteFault if the connection is lost."""
         try:
             work = self._store.deliveries.get_work(operation_id)
             return self._await_one(mailbox, work) if files_itself else self._file_one(mailbox, work)
@@ -129,7 +129,7 @@ class SentMailFiler:
         return None
 
     def _file_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str:
-        """File one copy, record it, and answer the path of the folder."""
+        """File one copy, record it, and return the path of the folder."""
         sent = self._ensure_sent_folder(mailbox, work.account_id)
         # We may have stopped between APPEND and the record of it; or the provider files by itself, and nobody knew.
         found = client.find_by_message_id(mailbox, sent, work.message_id) or _append(mailbox, work, sent)
@@ -139,7 +139,7 @@ class SentMailFiler:
         return sent.path
 
     def _await_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str | None:
-        """Record the copy that the provider has filed, or plan when to look again."""
+        """Record the copy that the provider has filed, or plan the next check for it."""
         sent = find_sent_folder(self._store, work.account_id)
         found = None if sent is None else client.find_by_message_id(mailbox, sent, work.message_id, _extra_flags(sent))
         if sent is not None and found is not None:
@@ -170,7 +170,7 @@ class SentMailFiler:
         self._store.sent_copies.postpone(operation_id, wait, _LATER)
 
     def _ensure_sent_folder(self, mailbox: ImapMailbox, account_id: str) -> MirroredFolder:
-        """The folder for sent mail; made where there is none."""
+        """Return the folder for sent mail, created if there is none."""
         folders = self._store.folders
         found = folders.find_by_role(account_id, "sent")
         if found is None:
@@ -187,7 +187,7 @@ class SentMailFiler:
 
 
 def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> FoundCopy | None:
-    """Put our copy there; None where nothing can be learned of what is there then."""
+    """Upload the copy; return the server's copy, or None if it cannot be identified."""
     source = with_bcc(work.wire, work.bcc_header)
     known = sent.state.uidvalidity if sent.state is not None else None
     uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.message_date, uidvalidity=known)
@@ -205,7 +205,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
 
 
 def find_sent_folder(store: "Store", account_id: str) -> MirroredFolder | None:
-    """Where what was sent lies: in Sent, or where that only shows what has its label, among all mail; None without it.
+    """Return the folder that contains sent mail: All Mail on a server with labels, otherwise Sent; None without one.
 
     Raises AllMailHidden.
     """
@@ -213,14 +213,14 @@ def find_sent_folder(store: "Store", account_id: str) -> MirroredFolder | None:
 
 
 def _extra_flags(sent: MirroredFolder) -> frozenset[str]:
-    """What a sent message has there that others lack."""
+    """Return the flags that only sent messages have in this folder."""
     return frozenset({SENT_LABEL}) if sent.role == "all" else frozenset()
 
 
 def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
-    """Our copy of a sent message, as it will lie in Sent: with its Bcc (RFC 5322 3.6.3), and with the words to search.
+    """Return the copy of a sent message for Sent: with its Bcc (RFC 5322 3.6.3) and the words to search.
 
-    Its row is that of its composer. Only where the bytes alone are left, as after a restart, they are parsed for it.
+    Its row comes from the composer. If only the bytes are left, as after a restart, they are parsed for it.
     """
     source = with_bcc(work.wire, work.bcc_header)
     flags = frozenset({"\\Seen"}) | _extra_flags(sent)
@@ -236,7 +236,7 @@ _GLANCE, _LONGEST_HOLD = 0.1, 3.0
 
 
 class SentMailTask:
-    """Files copies. `is_sending`: whether a message is being sent now."""
+    """Files due copies as a timed task. `is_sending`: whether a message is being sent now."""
 
     name = "sent copies"
 
@@ -246,11 +246,11 @@ class SentMailTask:
         self._changed, self._at_work = threading.Condition(), set[str]()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with copies whose time has come."""
+        """Return the mailboxes with copies that are due."""
         return self._store.sent_copies.list_due_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """File the copies of a mailbox that are due, once there is a quiet moment."""
+        """File the due copies of a mailbox once no message is being sent, or after a few seconds."""
         until, quiet = time.monotonic() + _LONGEST_HOLD, 0
         while quiet < 2 and time.monotonic() < until and not stopping.wait(_GLANCE):
             quiet = 0 if self._is_sending() else quiet + 1
@@ -265,7 +265,7 @@ class SentMailTask:
 
     @contextmanager
     def _lock(self, account_id: str) -> Iterator[None]:
-        """Have nobody else file the copies of this mailbox meanwhile."""
+        """Keep other threads from filing copies of this mailbox."""
         with self._changed:
             self._changed.wait_for(lambda: account_id not in self._at_work)
             self._at_work.add(account_id)

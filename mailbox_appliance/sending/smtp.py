@@ -1,4 +1,4 @@
-"""Sends one message over SMTP: a connection that was kept or a new one, the envelope, the message, the dot."""
+"""Sends one message over SMTP: on a kept or a new connection, the envelope, the message, the final dot."""
 
 import logging
 import threading
@@ -46,7 +46,7 @@ _LAST_GOODBYES = 1.0  # for all of them when the appliance stops
 
 @dataclass(frozen=True)
 class _Kept:
-    """A connection that nobody uses, and since when."""
+    """An unused connection, and since when it is unused."""
 
     session: SmtpConnection
     endpoint: Endpoint
@@ -57,7 +57,7 @@ class SmtpConnectionPool:
     """Opens, keeps and closes connections. May be used from any thread."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
-        """`clock` counts seconds that only grow."""
+        """`clock` returns seconds that never decrease."""
         self._settings, self._clock = settings, clock
         self._changed = threading.Condition()
         self._kept: dict[str, list[_Kept]] = defaultdict(list)
@@ -68,11 +68,11 @@ class SmtpConnectionPool:
 
     @property
     def _longest(self) -> int:
-        """Seconds that a connection is kept; this may change while running."""
+        """Seconds for which a connection is kept; this can change at runtime."""
         return self._settings.number("sending.keep_connection")
 
     def open(self, endpoint: Endpoint) -> SmtpConnection:
-        """A new connection. Raises RemoteFault."""
+        """Return a new connection. Raises RemoteFault."""
         return SmtpConnection.open(
             endpoint,
             ca_file=self._settings.text("remote.ca_file"),
@@ -81,7 +81,7 @@ class SmtpConnectionPool:
         )
 
     def take(self, account_id: str, endpoint: Endpoint) -> SmtpConnection | None:
-        """A connection that was kept for this mailbox and can be used, for oneself; None where there is none."""
+        """Return a kept connection of this mailbox that works, for exclusive use; None if there is none."""
         while (kept := self._pop(account_id)) is not None:
             is_recent = self._clock() - kept.since < self._longest
             if kept.endpoint == endpoint and is_recent and kept.session.is_ready():
@@ -90,7 +90,7 @@ class SmtpConnectionPool:
         return None
 
     def keep(self, account_id: str, endpoint: Endpoint, session: SmtpConnection) -> bool:
-        """Keep a connection on which the last message was taken. False where it is to be closed by its user."""
+        """Keep a connection whose last message was accepted. Return False if the caller must close it."""
         if session.accepted_count >= MOST_MESSAGES or not self._longest:
             return False
         with self._changed:
@@ -101,7 +101,7 @@ class SmtpConnectionPool:
         return True
 
     def drop(self, account_id: str) -> None:
-        """The mailbox is gone: its connections are closed, and none is kept for it any more."""
+        """Close the connections of a removed mailbox, and keep none for it any more."""
         with self._changed:
             self._gone[account_id] = None
             if len(self._gone) > MOST_GONE:
@@ -111,7 +111,7 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def renew(self, account_id: str) -> None:
-        """The mailbox is reached in another way: its connections are closed, and new ones may be kept."""
+        """Close the connections of a mailbox whose servers or credentials changed; new ones may be kept."""
         with self._changed:
             self._renewals[account_id] += 1
             left = self._kept.pop(account_id, [])
@@ -119,18 +119,20 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def count_renewals(self, account_id: str) -> int:
-        """How often that has happened: a login that was refused before says nothing of the one that came since."""
+        """Return how often `renew` was called: a login refused before the last call says nothing about the new
+        credentials.
+        """
         with self._changed:
             return self._renewals.get(account_id, 0)
 
     def close_unused(self) -> None:
-        """Say goodbye on those that nobody has used for long enough."""
+        """Close the connections that have been unused for long enough."""
         oldest = self._clock() - self._longest
         for kept in self._remove(lambda kept: kept.since <= oldest):
             kept.session.quit()
 
     def stop(self) -> None:
-        """Close all, and keep none from now on."""
+        """Close all connections, and keep none from now on."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -139,7 +141,7 @@ class SmtpConnectionPool:
             kept.session.quit(_LAST_GOODBYES / len(left))
 
     def _pop(self, account_id: str) -> _Kept | None:
-        """The one that was used last: the others may grow old."""
+        """Take the connection that was used last, so that surplus ones expire."""
         with self._changed:
             kept = self._kept.get(account_id)
             found = kept.pop() if kept else None
@@ -157,7 +159,7 @@ class SmtpConnectionPool:
             return removed
 
     def _has_closer(self) -> bool:
-        """Whether somebody closes what nobody uses: else nothing may be kept."""
+        """Whether a thread runs that closes unused connections; otherwise none may be kept."""
         if self._closer is None:
             closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
             try:
@@ -169,7 +171,7 @@ class SmtpConnectionPool:
         return True
 
     def _run(self) -> None:
-        """Close those that are not used; this thread lives while there are any."""
+        """Close unused connections; this thread runs while there are any."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopped, max(self._longest / 4, _SHORTEST_LOOK))
@@ -187,7 +189,7 @@ _PATIENCE = 3.0
 
 
 class SmtpDelivery:
-    """One attempt, then `close`. `refused`: the recipients that were. `copy`: as it will lie in Sent."""
+    """One attempt; call `close` last. `refused`: the rejected recipients. `copy`: the appliance's copy for Sent."""
 
     def __init__(
         self,
@@ -205,7 +207,7 @@ class SmtpDelivery:
         self.copy: SentCopy | None = None
 
     def attempt(self) -> Verdict:
-        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound where the mailbox is gone."""
+        """Try to deliver the message. Raises RemoteFault, OperationClosed, and NotFound if the mailbox was removed."""
         account_id = self._work.account_id
         endpoint = self._logins.endpoint(account_id, "smtp")
         self._session = self._pool.take(account_id, endpoint)
@@ -215,13 +217,15 @@ class SmtpDelivery:
         return verdict
 
     def close(self, *, politely: bool) -> None:
-        """Leave the server; politely where all is said, since anywhere else a goodbye could be taken for mail."""
+        """Close the connection. `politely`: with QUIT, which is safe only between messages; elsewhere it could become
+        mail.
+        """
         session, self._session = self._session, None
         if session is not None:
             session.quit() if politely else session.close()
 
     def _keep(self, endpoint: Endpoint) -> None:
-        """Leave the connection to the next message, which need not wait until this one is recorded."""
+        """Return the connection to the pool, so that the next message need not wait until this one is recorded."""
         try:
             if self._session is not None and self._pool.keep(self._work.account_id, endpoint, self._session):
                 self._session = None
@@ -229,10 +233,9 @@ class SmtpDelivery:
             log.exception("smtp_connection_not_kept", extra={"operation": self._work.operation_id})
 
     def _try_kept_connection(self) -> Verdict | None:
-        """What comes of a connection that was kept; None where there is none, or none any more.
+        """Return the verdict from a kept connection; None if there is none or it is unusable.
 
-        Where it is lost, or says what only a broken one says, it is closed, and nothing has happened: nobody can have
-        got anything, and nothing was said about the message.
+        An unusable one is closed. Then nobody can have received the message, and the replies said nothing about it.
         """
         session = self._session
         if session is None:
@@ -255,7 +258,7 @@ class SmtpDelivery:
         return self._send_content() if isinstance(verdict, Continue) else verdict
 
     def _request_data(self, session: SmtpConnection) -> Verdict:
-        """Everything up to DATA; Continue where the server asks for the message."""
+        """Send everything up to DATA; return Continue if the server asks for the message."""
         work = self._work
         eight_bit = not work.wire.isascii()
         if work.envelope.smtputf8 and not {"SMTPUTF8", "8BITMIME"} <= session.extensions:  # RFC 6531 3.1
@@ -298,7 +301,7 @@ class SmtpDelivery:
         return next((verdict for verdict in refused if isinstance(verdict, Refused)), refused[0])
 
     def _send_content(self) -> Verdict:
-        """The message, which the server has asked for."""
+        """Send the message that the server has asked for, and the final dot."""
         session = self._session
         assert session is not None  # noqa: S101 - somebody has just invited it
         session.send_body(self._work.wire)
@@ -315,7 +318,7 @@ class SmtpDelivery:
 
 
 def _judge_on(session: SmtpConnection, step: Step, reply: Reply) -> Verdict:
-    """As `judge_reply`; raises RemoteFault if a reply is only about a connection that was kept."""
+    """Return the verdict of `judge_reply`. Raises RemoteFault if a reply is only about a kept connection."""
     if session.accepted_count and is_about_connection(step, reply):
         raise RemoteFault("smtp", "disconnected", "The SMTP server closed the connection that was kept open.", reply)
     return judge_reply(step, reply)

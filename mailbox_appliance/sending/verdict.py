@@ -1,21 +1,21 @@
-"""What a reply or a fault at each phase of sending means. Pure: values in, a verdict out.
+"""The meaning of a reply or a fault at each phase of sending. Pure: values in, a verdict out.
 
                      2xx/354    4xx            5xx                           lost, silent, malformed, too long
-    connecting       go on      nobody         nobody (no login: sign in)    nobody
-    envelope, data   go on      nobody         refused (no login: sign in)   nobody
+    connecting       continue   nobody         nobody (no login: sign in)    nobody
+    envelope, data   continue   nobody         refused (no login: sign in)   nobody
     dot              accepted   nobody         refused                       uncertain
                                 421: uncertain
-    QUIT             what was said before stands, whatever is said now
+    QUIT             the earlier verdict stands, whatever the reply is
 
-"Go on" is `Continue`; "nobody" is `TemporaryFailure`: nobody got the message, and it may be tried again.
+"Continue" is `Continue`; "nobody" is `TemporaryFailure`: nobody received the message, and it may be tried again.
 
-Until the final dot nobody can have got the message (RFC 5321 4.1.1.4); from the dot on only the reply says, and a
-server that goes away without one may have accepted it (RFC 5321 6.1, RFC 1047). A 421 after the dot is about the
-channel, not about the message, so it decides nothing.
+Until the final dot nobody can have received the message (RFC 5321 4.1.1.4). After the dot only the reply decides, and a
+server that disconnects without one may have accepted it (RFC 5321 6.1, RFC 1047). A 421 after the dot is about the
+connection, not about the message, so it decides nothing.
 
-On a connection that was kept from an earlier message, 421 and what makes no sense are about that connection only, as
-its end is: if it has not asked for the message yet it is closed, and a new one is opened. Every other reply counts as
-on a new one. A connection is kept only if the message was accepted.
+On a connection kept from an earlier message, a 421, a reply that makes no sense, or a lost connection concerns only the
+connection. If the server has not asked for the message yet, the connection is closed and a new one is opened. Every
+other reply counts as on a new connection. A connection is kept only if the message was accepted.
 """
 
 from dataclasses import dataclass, field
@@ -32,19 +32,21 @@ Cause = Literal["unavailable", "throttled", "login", "smtputf8", "internal"]
 
 @dataclass(frozen=True)
 class Continue:
-    """The server agrees; take the next step."""
+    """The server agreed; the next step follows."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The server has taken responsibility for the message."""
+    """The server has accepted responsibility for the message."""
 
     reply: Reply
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The server refused permanently; nobody got the message. `why`: our own sentence, if the code says too little."""
+    """The server refused permanently; nobody received the message. `why`: a sentence of ours, if the code is not
+    specific.
+    """
 
     code: FailureCode
     reply: Reply | None
@@ -53,10 +55,10 @@ class Refused:
 
 @dataclass(frozen=True)
 class TemporaryFailure:
-    """Nobody got the message, and another try may succeed.
+    """Nobody received the message, and another attempt may succeed.
 
-    `error`: what is wrong with the mailbox, if anything; `server`: whose word that is; `wait`: the seconds it wants us
-    to wait, where it says so.
+    `error`: the problem of the mailbox, if any; `server`: the server that reported it; `wait`: the seconds that the
+    server asked for, if any.
     """
 
     cause: Cause
@@ -67,12 +69,12 @@ class TemporaryFailure:
 
 @dataclass(frozen=True)
 class Uncertain:
-    """The message may have been taken; nothing more can be learnt from this connection."""
+    """The message may have been accepted; this connection cannot reveal more."""
 
 
 @dataclass(frozen=True)
 class Removed:
-    """The mailbox is gone, or the operation is over; the dot was not sent."""
+    """The mailbox was removed or the operation is over; the dot was not sent."""
 
 
 Verdict = Continue | Accepted | Refused | TemporaryFailure | Uncertain | Removed
@@ -110,7 +112,7 @@ _ABOUT_SENDERS = frozenset({"sender_not_allowed", "sending_blocked"})
 
 
 def judge_reply(step: Step, reply: Reply) -> Verdict:
-    """What a reply to MAIL, RCPT, DATA or the final dot means."""
+    """Return the verdict for a reply to MAIL, RCPT, DATA or the final dot."""
     family = reply.code // 100
     if step == "dot" and reply.code == 421:
         return Uncertain()
@@ -131,12 +133,14 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
 
 
 def is_about_connection(step: Step, reply: Reply) -> bool:
-    """Whether a reply to MAIL, RCPT or DATA says nothing about the message: it is closing, or no reply to this step."""
+    """Whether a reply to MAIL, RCPT or DATA concerns only the connection: it is closing, or the reply does not fit the
+    step.
+    """
     return reply.code == 421 or reply.code // 100 not in (4, 5, 3 if step == "data" else 2)
 
 
 def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
-    """What it means that no reply came, or no login was to be had."""
+    """Return the verdict if no reply came or the login failed."""
     if phase is Phase.DOT:
         return Uncertain()
     if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
@@ -145,7 +149,7 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
 
 
 def temporary_failure(fault: RemoteFault) -> TemporaryFailure:
-    """What a fault means after which nobody can have got the message."""
+    """Return the verdict for a fault after which nobody can have received the message."""
     causes: dict[FaultKind, Cause] = {"login_refused": "login", "throttled": "throttled"}
     return TemporaryFailure(
         causes.get(fault.kind, "unavailable"), account_error_of(fault), fault.server, fault.retry_after

@@ -1,8 +1,8 @@
-"""Owns every operation that is being sent: starts each once, lets requests wait for it, takes up what was interrupted.
+"""Runs every operation that is being sent: starts each once, lets requests wait for it, recovers interrupted ones.
 
-Threads come as they are needed and go when they are not, but for one. There is a bound for all of them, and `Queue` has
-lower ones for the mailboxes of one server and for each mailbox, so that a server that stalls holds up its own mailboxes
-and no other. What somebody waits for goes before what was scheduled, which never takes all places.
+Threads start as needed and end when idle, except for one. Their number is limited. `Queue` has lower limits for the
+mailboxes of one server and for each mailbox, so that a stalled server delays only its own mailboxes. Operations that a
+request waits for come before scheduled ones, which never use all threads.
 """
 
 import heapq
@@ -44,7 +44,7 @@ MOST_SCHEDULED_PER_ACCOUNT = 1
 
 @dataclass(frozen=True)
 class Place:
-    """What is taken while a message is being sent, and how many may have it at once."""
+    """A resource that is used while a message is being sent, and how many operations may use it at once."""
 
     name: str
     most: int
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Line:
-    """Whose turn it is together: what waits for one mailbox, scheduled or not."""
+    """Operations that take turns together: those of one mailbox, scheduled or not."""
 
     server: str
     account_id: str
@@ -74,12 +74,12 @@ class Line:
 
     @property
     def names(self) -> Iterator[str]:
-        """What it takes."""
+        """Yield the names of the resources that an operation of this line uses."""
         return (place.name for place in (*self.shared, *self.own))
 
 
 class Waiting(Protocol):
-    """What can stand in a line."""
+    """An item that can wait in a line."""
 
     @property
     def line(self) -> Line: ...
@@ -90,7 +90,7 @@ _Lines = dict[str, dict[Line, deque[T]]]
 
 
 class Queue(Generic[T]):
-    """May be used by one thread at a time."""
+    """A fair queue of operations. Not thread-safe: callers lock."""
 
     def __init__(self) -> None:
         # By kind, in the order of their turns: first what somebody waits for, by server, then by mailbox.
@@ -101,27 +101,27 @@ class Queue(Generic[T]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything that was taken is still under way."""
+        """Whether any operation that was taken is still in progress."""
         return bool(self._taken)
 
     def count(self, line: Line) -> int:
-        """How many stand in a line."""
+        """Return how many operations wait in a line."""
         return len(self._lines[line.is_scheduled].get(line.server, {}).get(line, ()))
 
     def add(self, one: T) -> None:
-        """To the end of its line."""
+        """Append an operation to its line."""
         self._line_of(one).append(one)
 
     def put_off(self, one: T, until: float) -> None:
-        """It comes back to the head of its line at that time."""
+        """Return an operation to the head of its line at this time."""
         heapq.heappush(self._put_off, (until, next(self._numbers), one))
 
     def next_at(self) -> float | None:
-        """When the first of what was put off comes back; None where nothing was."""
+        """Return when the first postponed operation returns; None if there is none."""
         return self._put_off[0][0] if self._put_off else None
 
     def take(self, now: float) -> T | None:
-        """The next that may begin: it has its places until `leave`."""
+        """Remove and return the next operation that may start, or None. It uses its resources until `leave`."""
         self._bring_back(now)
         line = next(self._ready(self._taken), None)
         if line is None:
@@ -138,14 +138,14 @@ class Queue(Generic[T]):
         return one
 
     def leave(self, one: T) -> None:
-        """Its places are free again."""
+        """Free the resources of an operation."""
         for name in one.line.names:
             self._taken[name] -= 1
             if not self._taken[name]:
                 del self._taken[name]
 
     def count_ready(self, now: float, most: int) -> int:
-        """How many of those that wait may begin now together, besides what is under way; counted up to `most`."""
+        """Return how many waiting operations could start now together, beside those in progress; at most `most`."""
         self._bring_back(now)
         taken, count = self._taken.copy(), 0
         for line in self._ready(taken):
@@ -158,7 +158,7 @@ class Queue(Generic[T]):
         return count
 
     def _ready(self, taken: Counter[str]) -> Iterator[Line]:
-        """The lines whose first may begin, in their order; `taken` may change between two of them."""
+        """Yield the lines whose first operation may start, in order; `taken` may change between two of them."""
         for servers in self._lines.values():
             for lines in servers.values():
                 for line in lines:
@@ -198,10 +198,11 @@ _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
 @dataclass(eq=False)
 class Ticket:
-    """What a request waits on: set when the operation is resolved, withdrawn (with its problem), or left for later.
+    """The handle that a request waits on: set when the operation ended, was withdrawn (with its problem), or was
+    postponed.
 
-    `interrupted`: what an earlier process left, which is to be taken back before anything else is done. `row`: what
-    lists show of our copy, if its composer gave it.
+    `interrupted`: what an earlier process left, which must be undone first. `row`: the list row of the sent copy, if
+    the composer provided it.
     """
 
     operation_id: str
@@ -214,12 +215,12 @@ class Ticket:
     failures: int = 0
 
     def wait(self, seconds: float) -> bool:
-        """Whether the operation ended within so many seconds."""
+        """Whether the operation ended within this many seconds."""
         return self.done.wait(seconds)
 
 
 class Sender:
-    """The worker of the sending side."""
+    """Accepts operations to send and runs them on its threads."""
 
     def __init__(self, context: SendingContext) -> None:
         self._context, self._store, self._logins = context, context.store, context.logins
@@ -237,9 +238,9 @@ class Sender:
         context.events.subscribe(AccountReconnected, lambda event: self._retry_account(event.account_id))
 
     def start(self) -> None:
-        """Take up what was interrupted, by the phase that it had reached; then be ready for more.
+        """Recover interrupted operations by the phase that they had reached; then accept more.
 
-        What cannot be taken back now, say on a full disk, is taken back later, and not sent before.
+        An operation that cannot be undone now, such as on a full disk, is undone later, and not sent before.
         """
         with self._changed:
             self._start_thread()  # the one that stays, also when no more threads are to be had one day
@@ -257,7 +258,7 @@ class Sender:
                     self.submit(left.operation_id, left.account_id)
 
     def release(self) -> None:
-        """Begin nothing more, and let every waiting request answer with what is known now."""
+        """Start nothing more, and let every waiting request answer with the current status."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -265,7 +266,7 @@ class Sender:
                 ticket.done.set()
 
     def stop(self, timeout: float) -> None:
-        """End, giving what is under way so many seconds. What does not end in time stands in the journal."""
+        """Stop, and wait up to `timeout` seconds for operations in progress. Unfinished ones stay in the journal."""
         self.release()
         self._pool.stop()
         deadline = self._clock.monotonic() + timeout
@@ -276,14 +277,16 @@ class Sender:
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
 
     def submit(self, operation_id: str, account_id: str, row: ParsedMessage | None = None) -> Ticket:
-        """Have an operation sent, or join the one who waits for it already. `row`: of our copy, from its composer."""
+        """Queue an operation, or join a request that already waits for it. `row`: of the sent copy, from its
+        composer.
+        """
         return self._submit(operation_id, self._line(account_id), row=row)
 
     def begin_due(self, operation_id: str, account_id: str) -> bool:
-        """The time of a scheduled operation has come: have it sent, unless that is under way.
+        """Queue a scheduled operation that is due, unless it is already in progress.
 
-        It waits still, and can be canceled, until it is its turn. Then rights, mailbox and sender are looked at again.
-        False if as many of its mailbox wait as may: call it again when one of them has ended.
+        It can still be canceled until its turn comes; then permissions, mailbox and sender are checked again. Return
+        False if the line of its mailbox is full: call again when one of its operations has ended.
         """
         with self._changed:
             if self._stopping or operation_id in self._tickets:
@@ -296,18 +299,19 @@ class Sender:
         return True
 
     def is_sending(self) -> bool:
-        """Whether a message is being sent at this moment."""
+        """Whether a message is being sent now."""
         return self._queue.is_busy
 
     def _retry_account(self, account_id: str) -> None:
-        """The mailbox has another login: what failed with the one before, a moment ago too, is tried again."""
+        """Retry what failed with the previous credentials of a mailbox, including what failed a moment ago."""
         self._pool.renew(account_id)
         self._recorder.retry_soon(account_id)
 
     def _take_back(self, left: OpenDelivery) -> bool:
-        """Nobody got it: a scheduled one waits again, and one that nobody was shown is as if it had never been.
+        """Undo an interrupted operation that nobody received; return whether it is over.
 
-        The client of the latter got no answer, and may come again with the same key.
+        A scheduled one is queued again. One that no client has seen is withdrawn: its client got no answer, and may
+        repeat the request with the same key.
         """
         if left.kind == "scheduled":
             return self._recorder.requeue(self._store.deliveries.get_work(left.operation_id), "interrupted")
@@ -339,7 +343,7 @@ class Sender:
             return ticket
 
     def _line(self, account_id: str, *, is_scheduled: bool = False) -> Line:
-        """Of the server as it is now: it only decides which mailboxes share their places."""
+        """Return the line by the current server; it only decides which mailboxes share resources."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
         except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # what that means is found out when it is sent
@@ -347,7 +351,7 @@ class Sender:
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 
     def _ensure_threads(self, coming: int = 0) -> None:
-        """Have one more thread where there are not enough for all that may begin; so many more are about to be idle."""
+        """Start one more thread if there are too few for all that may start. `coming`: threads about to become idle."""
         # A thread that was just notified counts as idle until it wakes: so the idle are held against all that waits.
         enough = self._idle + coming
         if len(self._threads) < MOST_THREADS and self._queue.count_ready(time.monotonic(), enough + 1) > enough:
@@ -379,7 +383,7 @@ class Sender:
             del ticket  # it has the whole message, and the next one may be long in coming
 
     def _next(self) -> Ticket | None:
-        """What to do next; None where this thread is to end, which leaves another one that has nothing to do."""
+        """Return the next operation; None if this thread should end, which leaves another idle one."""
         with self._changed:
             until = time.monotonic() + _IDLE_SECONDS
             while not self._stopping:

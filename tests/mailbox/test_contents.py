@@ -117,7 +117,7 @@ def test_what_was_read_whole_is_not_looked_through_again(mirrored: Mirrored, mon
 def test_a_message_that_is_not_given_is_the_servers_fault(mirrored: Mirrored) -> None:
     message_id = mirrored.deliver(letter("one"))
     mirrored.rig.proxy.refuse(r"FETCH .*BODY\.PEEK\[\]", answer="NO cannot read")
-    with pytest.raises(Unavailable, match="does not give"):
+    with pytest.raises(Unavailable, match="did not return this message"):
         mirrored.fill(message_id)
     mirrored.rig.proxy.heal()
     assert mirrored.fill(message_id) == "Hello"

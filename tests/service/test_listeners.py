@@ -394,7 +394,7 @@ def test_where_a_link_leads_is_logged_and_told_to_nobody(house: House, caplog: p
     assert [one.where for one in caplog.records if one.message == "https_unchanged"] == ["/nowhere/privkey.pem"]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("days", "told"), [(-1, "has expired"), (13, "expires on"), (15, None)])
+@pytest.mark.parametrize(("days", "told"), [(-1, "expired on"), (13, "expires on"), (15, None)])
 def test_a_certificate_that_ends_soon_is_told(house: House, days: int, told: str | None) -> None:
     made = issued(since=_NOW - timedelta(days=30), until=_NOW + timedelta(days=days))
     house.files.folder.mkdir()

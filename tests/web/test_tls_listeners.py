@@ -80,7 +80,7 @@ def test_both_kinds_are_served_by_the_same_workers(opened: Callable[..., Listene
     finally:
         assert listeners.stop(PATIENCE)
     assert set(threading.enumerate()) <= before
-    with pytest.raises(CannotListen, match="about to end"):
+    with pytest.raises(CannotListen, match="is stopping"):
         listeners.open(ANYWHERE, certificate())
 
 
