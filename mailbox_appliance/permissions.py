@@ -25,7 +25,7 @@ def effective_capabilities(found: FoundCredential) -> frozenset[Capability]:
 def require_account(store: "Store", found: FoundCredential, account_id: str, *, everywhere: bool = False) -> Account:
     """Return the mailbox if this credential has access to it. Raises NotFound, which does not reveal that it exists.
 
-    `everywhere`: return it whoever owns it, for administrators who manage its settings. A key's own limit still
+    `everywhere`: return it for any owner, for administrators who manage its settings. A key's own limit still
     applies.
     """
     if found.account_ids is not None and account_id not in found.account_ids:

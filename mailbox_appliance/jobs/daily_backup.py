@@ -130,7 +130,7 @@ class DailyBackup:
         return tell
 
 
-# --- Low disk space: logged when it begins and when it ends; `GET /status` warns of it meanwhile ---
+# --- Low disk space: logged when it begins and when it ends; `GET /status` warns of it in between ---
 
 
 class DiskSpaceWatch:

@@ -1,6 +1,6 @@
 """Passwords, tokens and the license: functions on values, without store or network.
 
-licence     the terms of a license token, whether it is valid, when to confirm it again
+`licence`   the terms of a license token, whether it is valid, when to confirm it again
 passwords   hashing with Argon2id, and hashes of release 0.10 (scrypt)
 tokens      bearer tokens with a checksum, and opaque IDs
 """

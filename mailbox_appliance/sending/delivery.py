@@ -57,7 +57,7 @@ class DeliveryAttempt:
         try:
             self._work = replace(self._store.deliveries.get_work(self._operation_id), row=self._row)
             self._size = len(self._work.wire)
-        except NotFound:  # withdrawn while a second request with its key was about to wait for it
+        except NotFound:  # withdrawn before a second request with its key began to wait for it
             return Outcome(to_problem("unavailable"))
         is_open = self._recorder.begin(self._work) if self._work.status == "queued" else self._work.status == "sending"
         if not is_open:
@@ -69,7 +69,7 @@ class DeliveryAttempt:
         is_late = self._was_login_replaced()
         outcome = self._recorder.record(self._work, _LATE if is_late else self._verdict, refused, copy)
         self._is_recorded = True
-        if self._was_login_replaced():  # what waited was called when it did not wait yet
+        if self._was_login_replaced():  # `retry_soon` was called while this operation was not queued yet
             self._recorder.retry_soon(self._work.account_id)
         return outcome
 
@@ -100,9 +100,9 @@ class DeliveryAttempt:
             return Removed()
         except RemoteFault as fault:
             return judge_fault(self._progress.phase, fault)
-        except Unsupported:  # of a provider that a later release may reach
+        except Unsupported:  # a mailbox of a provider that only a later release supports
             return TemporaryFailure("unavailable")
-        except Exception:  # a fault of ours, a full disk: what the server may have got decides all the same
+        except Exception:  # a bug or a full disk: the phase still decides
             phase = self._progress.phase
             log.exception("submission_failed", extra={"operation": self._operation_id, "phase": phase})
             return Uncertain() if phase is Phase.DOT else TemporaryFailure("internal")
@@ -116,7 +116,7 @@ class DeliveryAttempt:
         except RemoteFault as fault:
             if login is None or login.provider != "outlook" or fault.name != _SMTP_IS_OFF:
                 raise
-        # It was said at the login: nothing of the message has gone anywhere.
+        # The login was refused, so no part of the message has been sent.
         log.info("graph_sending_enabled", extra={"account": self._work.account_id})
         self._store.oauth_logins.set_sends_via(self._work.account_id, "graph")
         return self._deliver_by_graph()

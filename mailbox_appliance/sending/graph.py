@@ -51,29 +51,29 @@ from mailbox_appliance.store.deliveries import SentCopy
 if TYPE_CHECKING:
     from mailbox_appliance.oauth.logins import Logins
 
-# --- Verdicts: what an answer or a fault of Graph means, when a draft is made, filled and sent. Pure ---
+# --- Verdicts: the meaning of a response or a fault of Graph at each step. Pure ---
 #
 #               2xx        400, 403, 413        401, 429    404, 408, 409, 412, 3xx...    5xx         lost, silent, odd
-#     draft     go on      refused, or login    nobody      nobody                        nobody      nobody
-#     attach    201 go on  refused              nobody      nobody                        nobody      nobody
-#     session   201 go on  refused              nobody      nobody                        nobody      nobody
-#     upload    201 go on  nobody; 413 refused  nobody      nobody                        nobody      nobody
+#     draft     continue   refused, or login    nobody      nobody                        nobody      nobody
+#     attach    201 cont.  refused              nobody      nobody                        nobody      nobody
+#     session   201 cont.  refused              nobody      nobody                        nobody      nobody
+#     upload    201 cont.  nobody; 413 refused  nobody      nobody                        nobody      nobody
 #     send      accepted   refused, or login    nobody      uncertain                     uncertain   uncertain; nobody
 #                                                                                                     where there was
 #                                                                                                     no connection
 #
-# A draft goes nowhere, so until its sending is requested nobody can have got the message. From then on an answer
-# decides only if it is given before anything is done: the request does not fit, or is not allowed. That a draft is not
-# there, or has changed, may mean that it has just been sent, for example by a request of ours that something on the
-# way has repeated.
+# Nobody can receive a draft, so until its sending is requested nobody has received the message. From then on a response
+# decides only if Graph rejected the request before acting: it is not valid, or not allowed. A draft that is missing or
+# has changed may just have been sent, for example if a proxy repeated the appliance's request.
 #
-# If a draft was just made, the login is good: a refusal of a file is about that file. The address of an upload has a
-# token of its own, which ends: what it is refused for says nothing of the login, nor of the file unless a code does.
+# If a draft was just created, the login works, so a refusal of a file is about that file. An upload address has a token
+# of its own, which expires, so a refusal there is not about the login, and about the file only if a code states it.
 
 
 Step = Literal["draft", "attach", "session", "upload", "send"]
 
-#: Codes of an answer (learn.microsoft.com/graph/errors; those of Exchange Web Services, ResponseCode), in lower case.
+#: Error codes of responses (learn.microsoft.com/graph/errors; those of Exchange Web Services, ResponseCode), in lower
+#: case.
 _SAYS: dict[str, FailureCode] = {
     "errorsendasdenied": "sender_rejected",
     "errorinvalidsendas": "sender_rejected",
@@ -84,7 +84,7 @@ _SAYS: dict[str, FailureCode] = {
     "errorattachmentsizelimitexceeded": "message_too_large",
     "requestentitytoolarge": "message_too_large",
 }
-#: Of those that come with 400, 403 or 507 and say nothing of the message: too many of them, or a full mailbox.
+#: Codes with status 400, 403 or 507 that are not about the message: too many messages, or a full mailbox.
 _FOR_NOW: dict[str, Cause] = {
     "errorexceededmessagelimit": "throttled",
     "submissionquotaexceeded": "throttled",
@@ -120,7 +120,7 @@ def judge(step: Step, said: GraphResponse) -> Verdict:
         return TemporaryFailure("unavailable", account_error_of(_BROKEN_OFF), "graph", said.retry_after)
     if said.status in (400, 403, 413):
         return _judge_refusal(step, said)
-    if said.status == 401 and step == "send":  # the draft was taken with it a moment ago
+    if said.status == 401 and step == "send":  # the same token had just created the draft
         return TemporaryFailure("unavailable", account_error_of(_TAKEN_BACK), "graph")
     if said.status == 401 or step != "send":
         return _judge_temporary("unavailable", said)
@@ -132,7 +132,7 @@ def _judge_success(step: Step, said: GraphResponse) -> Verdict:
         return Accepted(Reply(said.status))
     if step == "draft" or said.status == 201:
         return Continue()
-    # Nobody looks at a draft before it is sent: a file is there where that was said in so many words.
+    # Nobody checks a draft before it is sent, so a file counts as attached only after an explicit confirmation.
     return TemporaryFailure("unavailable", account_error_of(_BROKEN_OFF), "graph", said.retry_after)
 
 
@@ -157,7 +157,7 @@ def _judge_refusal(step: Step, said: GraphResponse) -> Verdict:
     if said.status == 403:
         fault = fault_of_response(said)
         if step == "session" and fault.name == "consent_required":
-            # The documents' list of known issues, "attaching large files to messages with delegated permissions".
+            # Documented under known issues, "attaching large files to messages with delegated permissions".
             return Refused("message_too_large", None, _NOT_SHARED)
         if fault.kind == "login_refused":
             if step in ("draft", "send"):
@@ -178,7 +178,7 @@ def _reply(said: GraphResponse) -> Reply:
 
 log = logging.getLogger(__name__)
 
-#: Graph's code for a file that is smaller than announced: its owner counts in another way than we.
+#: Graph's code for a file that is too small for an upload session: Exchange computes the size differently.
 _TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
 _TOO_MUCH_IN_ONE = (
     "The part of this message that cannot be uploaded as a separate file (its texts, and content that is signed"
@@ -204,7 +204,7 @@ class GraphDelivery:
         mime = with_bcc(Content(parts.mime), work.bcc_header).read()
         if (verdict := judge_message(mime, work.envelope)) is not None:
             return verdict
-        if self._progress.phase is not Phase.CONNECTING:  # a try by SMTP came as far
+        if self._progress.phase is not Phase.CONNECTING:  # an attempt by SMTP has entered this phase already
             self._progress.enter(Phase.CONNECTING)
         graph = self._logins.get_graph(work.account_id)
         drafted = self._logins.use_token(work.account_id, "graph", lambda token: self._create_draft(graph, token, mime))
@@ -284,9 +284,10 @@ class GraphDelivery:
     def _send_draft(self, graph: Graph) -> Verdict:
         assert self._draft is not None  # noqa: S101 - it has just been made
         account_id, timeout = self._work.account_id, self._settings.number("sending.dot_timeout")
-        self._token = token = self._logins.use_token(account_id, "graph", str)  # a large draft may take longer than one
+        # attaching large files can outlast a token
+        self._token = token = self._logins.use_token(account_id, "graph", str)
         try:
-            # From here on the message may be sent: this must be on the disk before it is asked for.
+            # From here on the message may be sent, so this must be on the disk before the request.
             self._progress.commit(Phase.DOT)
         except OperationClosed:
             self._give_up()
@@ -331,7 +332,7 @@ def _to_comparable(email: str) -> str:
         return email
 
 
-# --- Drafts that were given to Graph: what became of them, and those that nobody sends any more ---
+# --- Drafts at Graph: their state, and the removal of abandoned ones ---
 
 
 class GraphDrafts:
@@ -355,7 +356,7 @@ class GraphDrafts:
                 return
             name = f"abandoned drafts {account_id}"
             threading.Thread(target=self._clear, args=(account_id, message_id), name=name, daemon=True).start()
-        except (NotFound, RuntimeError):  # it has passwords, or is gone; no more threads are to be had
+        except (NotFound, RuntimeError):  # the mailbox uses passwords or was removed; or no thread can be started
             return
 
     def _clear(self, account_id: str, message_id: str) -> None:
@@ -368,5 +369,5 @@ class GraphDrafts:
             self._logins.use_token(account_id, "graph", lambda token: clear(graph, token))
         except (NotFound, RemoteFault) as error:
             log.warning("graph_draft_left", extra={"account": account_id, "error": type(error).__name__})
-        except Exception:  # what is left lies among the drafts, for a person
+        except Exception:  # a draft that remains is visible to the user
             log.exception("graph_draft_left", extra={"account": account_id})

@@ -43,15 +43,14 @@ from mailbox_appliance.store.deliveries import SentCopy
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
-# --- Whether a scheduled send may go: the world may have changed since it was accepted ---
+# --- Whether a scheduled message may be sent: permissions may have changed since it was accepted ---
 #
-# Nothing ends permanently because it is too late by a wall clock that has only just jumped ahead: somebody may set it
-# right soon.
+# No operation expires by a wall clock that has just jumped ahead, since the clock may be corrected soon.
 
 
-#: How long a scheduled message is tried, from the time at which it was to go.
+#: For how long a scheduled message is tried, counted from the time at which it was due.
 TRIED_FOR = timedelta(hours=24)
-#: A jump ahead of more than this is trusted after so many seconds; any jump back, and a smaller one, at once.
+#: A larger jump ahead is trusted after this many seconds; a smaller one, and any jump back, at once.
 _JUMP = timedelta(minutes=5)
 _BELIEVED_AFTER = 120.0
 
@@ -100,7 +99,7 @@ def is_too_late(work: DeliveryWork, clock: Clock) -> bool:
     return work.send_at is not None and clock.now() - work.send_at >= TRIED_FOR
 
 
-#: The codes that only time brings.
+#: The error codes that only the passing of time causes.
 TOO_LATE = ("expired", "authentication_failed")
 
 
@@ -114,7 +113,7 @@ def code_when_too_late(last_cause: str | None) -> str:
 
 log = logging.getLogger(__name__)
 
-#: What is wrong with a mailbox whose server says in the middle of a message that it wants a login.
+#: The problem of a mailbox whose server demands a login in the middle of a message.
 _LOGIN_REFUSED = AccountError(code="authentication_failed", message="The SMTP server refused the login.")
 MAYBE_DELIVERED = own_text(
     "The mail server did not confirm this message, so it may have been delivered. It is never resent automatically."
@@ -123,13 +122,13 @@ MAYBE_DELIVERED = own_text(
 )
 _RETRY_AFTER = 30
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
-_CAUSES: dict[Cause, str] = {  # the problem of `internal` says it itself
+_CAUSES: dict[Cause, str] = {  # `internal` is missing: JournalFailed has its own message
     "unavailable": "the SMTP server cannot be reached or refused the message for now. Nobody received it. Try again.",
     "throttled": "the SMTP server is limiting requests. Nobody received the message. Try again later.",
     "login": "the SMTP server refused the login. Nobody received the message. Sign in to the mailbox again.",
     "smtputf8": "its server does not support addresses with non-ASCII characters (RFC 6531).",
 }
-#: What is stored with a failure if neither its code nor a reply says what it was.
+#: The warnings to store with a failure if neither its code nor a reply explains it.
 _WARNINGS: dict[str | None, tuple[str, ...]] = {
     "internal": (own_text("The journal could not be written, so nobody received the message. Check free disk space."),),
     "smtputf8": (
@@ -182,7 +181,7 @@ class Recorder:
         try:
             sent = find_sent_folder(self._store, work.account_id)
             return None if sent is None else make_copy(work, sent)
-        except Exception:  # what becomes of the message must not depend on it
+        except Exception:  # the outcome of the message must not depend on its copy
             log.exception("sent_copy_not_shown", extra={"operation": work.operation_id})
             return None
 
@@ -247,11 +246,11 @@ class Recorder:
         if not is_too_late(work, self._clock):
             attempts = self._store.deliveries.get_work(work.operation_id).attempts
             wait = max(clock.retry_delay(attempts, _FIRST_WAIT, _LONGEST_WAIT), verdict.wait or 0)
-            # What is planned for later is moved forward when the mailbox is reconnected (`retry_soon`).
+            # A retry that is planned for later is moved forward when the mailbox is reconnected (`retry_soon`).
             self.requeue(work, cause, min(wait, _LONGEST_WAIT))
         elif is_steady:
             self._fail(work, code_when_too_late(cause), _WARNINGS.get(cause, ()))
-        else:  # `begin` has it wait for a trusted clock; once the clock is set right, it is due as planned
+        else:  # `begin` waits for a trusted clock; once the clock is corrected, the operation is due as planned
             self._requeue_at(work, cause, send_at)
         return Outcome()
 
@@ -269,7 +268,7 @@ class Recorder:
         except Exception:
             if copy is None:
                 raise
-            # It was sent: that our copy cannot be shown at once must not keep anybody from knowing.
+            # The message was sent, so it counts as succeeded even if its copy cannot be shown at once.
             log.exception("sent_copy_not_shown", extra={"operation": work.operation_id})
             self._store.deliveries.succeed(work.operation_id, None, reply_code=reply_code)
         self._announce(work, "succeeded")
@@ -297,13 +296,13 @@ def to_problem(
     if cause == "internal":
         return JournalFailed(retry_after=_RETRY_AFTER)
     reason = _CAUSES[cause] if error is None else f"{error.message} Nobody received the message."
-    detail = (Detail("oauth" if server == "oauth" else "smtp", reason),)  # Graph stands in for SMTP
+    detail = (Detail("oauth" if server == "oauth" else "smtp", reason),)  # the detail of Graph is `smtp` too
     if cause == "throttled":
         return ProviderThrottled(details=detail, retry_after=retry_after)
     return Unavailable(reason=reason, details=detail, retry_after=retry_after)
 
 
-# --- Progress: every phase is on the disk before what it announces is done ---
+# --- Progress: every phase is on the disk before its step is taken ---
 
 
 class OperationClosed(Exception):

@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 FIRST_LOOKS = (5, 30, 120)  # seconds after the operation became uncertain
 EVERY = timedelta(minutes=10)
 LOOKED_FOR = timedelta(hours=24)
-#: Two days of looks, also of those that could not be made, whatever the clock says meanwhile.
+#: Two days of searches, including failed ones, however the clock jumps.
 MOST_LOOKS = 300
-#: Lends a mailbox's connection. Raises RemoteFault, and NotFound where the mailbox is gone.
+#: Lends the connection of a mailbox. Raises RemoteFault, and NotFound if the mailbox was removed.
 Borrow = Callable[[str], AbstractContextManager[ImapMailbox]]
 
 
@@ -53,7 +53,7 @@ def next_search(since: datetime, now: datetime, looks: int, *, is_made: bool) ->
     """
     if looks + 1 >= MOST_LOOKS:
         return None
-    if now < since:  # the clock was set back: what has passed is not known
+    if now < since:  # the clock was set back, so the elapsed time is unknown
         return now + timedelta(seconds=FIRST_LOOKS[looks]) if looks < len(FIRST_LOOKS) else now + EVERY
     for seconds in FIRST_LOOKS:
         if now < since + timedelta(seconds=seconds):
@@ -98,20 +98,20 @@ class Reconciler:
                 self._confirm(uncertain, None)
                 return True
             found = self._find(uncertain)
-        except AllMailHidden:  # until it is shown again
+        except AllMailHidden:  # tried again until the folder is visible
             log.info("confirmation_all_mail_hidden", extra={"operation": operation_id})
             found, is_reached = None, False
-        except (NotFound, Unsupported):  # the mailbox is gone, or cannot be looked into
+        except (NotFound, Unsupported):  # the mailbox was removed or cannot be searched
             self._store.schedule.schedule_evidence(operation_id, None)
             return True
         except RemoteFault as fault:
-            if stopping.is_set():  # we hung up ourselves
+            if stopping.is_set():  # the appliance itself closed the connection
                 return False
             log.info("confirmation_unavailable", extra={"operation": operation_id, "fault": fault.kind})
             found, is_reached = None, False
         except DATABASE_ERRORS:
             raise
-        except Exception:  # a fault of ours holds up none of the others
+        except Exception:  # an internal error must not stop the other searches
             log.exception("confirmation_failed", extra={"operation": operation_id})
             found = None
         if found is None:
@@ -171,7 +171,7 @@ class Reconciler:
         copy = self._copy(operation_id, found.folder if found is not None and found.folder.role == "sent" else sent)
         with self._store.database.transaction(durable=True):
             if not self._store.deliveries.confirm(operation_id, found, copy):
-                return  # a person was faster
+                return  # a person has resolved it already
             self._store.audit.record(SYSTEM_ACTOR, "delivery.confirm", ("delivery", operation_id))
         place = None if found is None else found.folder.role
         facts = {"operation": operation_id, "account": account_id, "status": "succeeded", "found": place}
@@ -189,7 +189,7 @@ class Reconciler:
             return None if sent is None else make_copy(self._store.deliveries.get_work(operation_id), sent)
         except DATABASE_ERRORS:
             raise
-        except Exception:  # that our copy cannot be shown at once must not keep anybody from knowing
+        except Exception:  # the operation counts as succeeded even if its copy cannot be shown at once
             log.exception("sent_copy_not_shown", extra={"operation": operation_id})
             return None
 
@@ -200,6 +200,6 @@ def _find_in(
     try:
         return client.find_by_message_id(mailbox, folder, message_id, having)
     except RemoteFault as fault:
-        if fault.kind != "refused":  # the folder may be gone, the other one not
+        if fault.kind != "refused":  # the folder may not exist; the next one can still be searched
             raise
         return None

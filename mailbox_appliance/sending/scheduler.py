@@ -18,11 +18,11 @@ from mailbox_appliance.sending.context import SendingContext
 
 log = logging.getLogger(__name__)
 
-#: Of each task this many mailboxes at once.
+#: Mailboxes per task that are processed at the same time.
 MOST_AT_ONCE = 4
-# Seconds between two looks at most, and at least, whatever there is to do.
+# The longest and the shortest time between two checks, in seconds.
 _LONGEST, _SHORTEST = 5.0, 0.1
-# Seconds that a mailbox's task rests which could not even be planned, growing.
+# Seconds for which a mailbox's task pauses if it could not even be planned; they grow with each failure.
 _FIRST_REST, _LONGEST_REST = 5.0, 300.0
 
 
@@ -94,7 +94,7 @@ class Scheduler:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._woken.clear()  # first, so that news of now is not lost
+            self._woken.clear()  # first, so that a wake during the check is not lost
             pause = self._run_due()
             self._stopping.wait(_SHORTEST)
             self._woken.wait(max(0.0, pause - _SHORTEST))
@@ -142,7 +142,7 @@ class Scheduler:
         self._at_work[task.name, account_id] = thread
         try:
             thread.start()
-        except BaseException:  # no more threads are to be had
+        except BaseException:  # no more threads can be started
             del self._at_work[task.name, account_id]
             raise
 
@@ -150,7 +150,7 @@ class Scheduler:
         is_through = self._try(f"{task.name} {account_id}", lambda: task.work(account_id, self._stopping))
         with self._lock:
             del self._at_work[task.name, account_id]
-        if is_through:  # else it is due still, and the next look is soon enough
+        if is_through:  # otherwise it stays due, and the next check is soon enough
             self.wake()
 
     def _try(self, what: str, act: Callable[[], object]) -> bool:

@@ -33,12 +33,12 @@ from mailbox_appliance.store.deliveries import SentCopy
 if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
-# --- Providers that file what is sent by themselves: a copy of ours would be a second one ---
+# --- Providers that file sent mail themselves, so that a second copy must be avoided ---
 
 
 _PROVIDERS = frozenset({"google", "outlook"})
 _SMTP_HOSTS = frozenset({"smtp.gmail.com", "smtp.googlemail.com", "smtp.office365.com", "smtp-mail.outlook.com"})
-#: Offered by the IMAP servers of Google (developers.google.com/gmail/imap/imap-extensions).
+#: Announced by the IMAP servers of Google (developers.google.com/gmail/imap/imap-extensions).
 _IMAP_FEATURE = "X-GM-EXT-1"
 
 
@@ -48,16 +48,16 @@ def files_sent_mail(provider: str, smtp_host: str, imap_features: Collection[str
     return provider in _PROVIDERS or host in _SMTP_HOSTS or _IMAP_FEATURE in imap_features
 
 
-# --- One mailbox: each copy filed exactly once, looked for by Message-ID before it is appended ---
+# --- One mailbox: each copy is filed exactly once, after a search by Message-ID ---
 #
-# If the provider files what is sent, its copy is waited for instead, and becomes the message that the result names.
+# If the provider files sent mail, the appliance waits for that copy, which becomes the message that the result names.
 
 
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
-_FIRST_GLANCE = 5  # seconds: a provider is quick to file its copy
-#: How long a copy is waited for that the provider is to file.
+_FIRST_GLANCE = 5  # seconds: providers usually file a copy at once
+#: How long to wait for a copy that the provider files.
 WAITED_FOR = timedelta(hours=24)
 _DEFAULT_FOLDER = "Sent"
 _LATER = own_text(
@@ -90,7 +90,7 @@ class SentMailFiler:
                     left.pop(0)
                     if path is not None:
                         filed.add(path)
-        except NotFound:  # the mailbox was removed meanwhile; there is nowhere to file to
+        except NotFound:  # the mailbox was removed, so there is no folder any more
             for operation_id in left:
                 self._store.sent_copies.mark_filed(operation_id)
             return
@@ -116,14 +116,14 @@ class SentMailFiler:
             work = self._store.deliveries.get_work(operation_id)
             return self._await_one(mailbox, work) if files_itself else self._file_one(mailbox, work)
         except RemoteFault as fault:
-            if fault.kind != "refused":  # this message may be too large, another one not
+            if fault.kind != "refused":  # this message may be too large; others may fit
                 raise
             log.warning("sent_copy_refused", extra={"operation": operation_id})
         except AllMailHidden:
             log.warning("sent_copy_delayed", extra={"operation": operation_id})
         except NotFound:
             raise
-        except Exception:  # a fault of ours
+        except Exception:  # an internal error
             log.exception("sent_copy_failed", extra={"operation": operation_id})
         self._postpone(operation_id)
         return None
@@ -131,7 +131,8 @@ class SentMailFiler:
     def _file_one(self, mailbox: ImapMailbox, work: DeliveryWork) -> str:
         """File one copy, record it, and return the path of the folder."""
         sent = self._ensure_sent_folder(mailbox, work.account_id)
-        # We may have stopped between APPEND and the record of it; or the provider files by itself, and nobody knew.
+        # An earlier run may have stopped between APPEND and its record, or the provider files copies without announcing
+        # it.
         found = client.find_by_message_id(mailbox, sent, work.message_id) or _append(mailbox, work, sent)
         self._record(work, sent, found)
         if len(work.wire) > LARGE:
@@ -151,7 +152,8 @@ class SentMailFiler:
         else:
             log.warning("sent_copy_missing", extra={"operation": work.operation_id})
             with self._store.database.transaction():
-                self._store.mailbox_writer.drop_pending(work.result_id)  # it is not at the server, and never will be
+                # the server does not have it, and will not get it
+                self._store.mailbox_writer.drop_pending(work.result_id)
                 self._store.sent_copies.give_up(work.operation_id, _NEVER)
         return None
 
@@ -159,7 +161,7 @@ class SentMailFiler:
         store = self._store
         if not store.mailbox_writer.locate(
             work.account_id, [work.result_id]
-        ):  # there was no such folder when it was sent
+        ):  # the folder did not exist when the message was sent
             store.deliveries.add_copy(work.operation_id, make_copy(work, sent))
         store.mailbox_writer.record_server_copy(work.result_id, found or FoundCopy(sent, None))
         store.sent_copies.mark_filed(work.operation_id)
@@ -179,7 +181,7 @@ class SentMailFiler:
         if found is None:
             path = client.make_folder(mailbox, _DEFAULT_FOLDER)
             folders.add_listed(account_id, mailbox.list_folders())
-            # A person may have given that very folder another role; it is still the one to use.
+            # A person may have mapped that folder to another role; it is still the right one.
             found = folders.find_by_role(account_id, "sent") or folders.find(account_id, path)
         if found is None:
             raise RemoteFault("imap", "refused", "The IMAP server created a folder for sent mail but does not list it.")
@@ -191,7 +193,7 @@ def _append(mailbox: ImapMailbox, work: DeliveryWork, sent: MirroredFolder) -> F
     source = with_bcc(work.wire, work.bcc_header)
     known = sent.state.uidvalidity if sent.state is not None else None
     uid = mailbox.append(sent.path, source, flags=frozenset({"\\Seen"}), at=work.message_date, uidvalidity=known)
-    try:  # the size that the server gives may be another than ours
+    try:  # the server may report another size than ours
         # Not every server returns the UID.
         return (
             client.find_by_message_id(mailbox, sent, work.message_id)
@@ -224,14 +226,15 @@ def make_copy(work: DeliveryWork, sent: MirroredFolder) -> SentCopy:
     """
     source = with_bcc(work.wire, work.bcc_header)
     flags = frozenset({"\\Seen"}) | _extra_flags(sent)
-    message = FetchedMessage(0, flags, work.message_date, len(source), b"")  # the mirror takes what is parsed
+    # the mirror uses the parsed form, not these bytes
+    message = FetchedMessage(0, flags, work.message_date, len(source), b"")
     return sent, message, with_searched_words(work.row or parse_content(source))
 
 
 # --- The task of the timer ---
 
 
-# A copy can wait, a message cannot: filing begins when two glances see nothing being sent, or after so many seconds.
+# Copies are less urgent than messages: filing starts after two checks without a send, or after this many seconds.
 _GLANCE, _LONGEST_HOLD = 0.1, 3.0
 
 

@@ -25,22 +25,22 @@ from mailbox_appliance.sending.verdict import (
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.deliveries import SentCopy
 
-# --- The pool of connections: one that served well is kept a few seconds for the next message ---
+# --- The pool of connections: after a success, a connection is kept a few seconds for the next message ---
 #
-# A connection is kept for one mailbox and one way to log in, after a success only, and is lent to one thread at a
-# time. If it turns out to be of no use, a new one is opened: until a message has its dot, nobody can have got it.
+# A kept connection belongs to one mailbox with its credentials, and one thread uses it at a time. If it is unusable, a
+# new one is opened: before the final dot nobody can have received the message.
 
 
 log = logging.getLogger(__name__)
 
-#: Messages on one connection; many servers set such a bound, and end the connection where it is passed.
+#: Messages per connection; many servers have such a limit and close the connection when it is exceeded.
 MOST_MESSAGES = 50
-#: Connections that are kept for all mailboxes together.
+#: Kept connections of all mailboxes together.
 MOST_KEPT = 32
-#: Mailboxes that were removed and are remembered, for those messages of theirs that were under way.
+#: Removed mailboxes that are remembered, so that their messages in progress do not return a connection.
 MOST_GONE = 1000
-_SHORT_GOODBYE = 0.5  # seconds, where somebody waits for it
-_SHORTEST_LOOK = 0.25  # seconds, also where none is kept any more
+_SHORT_GOODBYE = 0.5  # seconds, if a caller waits for it
+_SHORTEST_LOOK = 0.25  # seconds, even if no connection is kept any more
 _LAST_GOODBYES = 1.0  # for all of them when the appliance stops
 
 
@@ -61,7 +61,7 @@ class SmtpConnectionPool:
         self._settings, self._clock = settings, clock
         self._changed = threading.Condition()
         self._kept: dict[str, list[_Kept]] = defaultdict(list)
-        self._gone: dict[str, None] = {}  # in the order in which they went
+        self._gone: dict[str, None] = {}  # in the order of their removal
         self._renewals: dict[str, int] = defaultdict(int)
         self._closer: threading.Thread | None = None
         self._is_stopped = False
@@ -86,7 +86,7 @@ class SmtpConnectionPool:
             is_recent = self._clock() - kept.since < self._longest
             if kept.endpoint == endpoint and is_recent and kept.session.is_ready():
                 return kept.session
-            kept.session.close()  # who waits for a message to go does not wait for a goodbye
+            kept.session.close()  # without QUIT: the message to send must not wait for its reply
         return None
 
     def keep(self, account_id: str, endpoint: Endpoint, session: SmtpConnection) -> bool:
@@ -119,7 +119,7 @@ class SmtpConnectionPool:
             kept.session.quit(_SHORT_GOODBYE)
 
     def count_renewals(self, account_id: str) -> int:
-        """Return how often `renew` was called: a login refused before the last call says nothing about the new
+        """Return how often `renew` was called: a login refused before the last call does not concern the new
         credentials.
         """
         with self._changed:
@@ -164,7 +164,7 @@ class SmtpConnectionPool:
             closer = threading.Thread(target=self._run, name="kept smtp connections", daemon=True)
             try:
                 closer.start()
-            except RuntimeError:  # no more threads are to be had
+            except RuntimeError:  # no more threads can be started
                 log.warning("smtp_closer_thread_failed")
                 return False
             self._closer = closer
@@ -184,7 +184,7 @@ class SmtpConnectionPool:
 # --- One attempt ---
 
 
-#: Seconds in which a connection that was kept has to answer: the way to the server may have been forgotten meanwhile.
+#: Seconds in which a kept connection must answer: a firewall or NAT may have dropped it silently.
 _PATIENCE = 3.0
 
 
@@ -229,19 +229,19 @@ class SmtpDelivery:
         try:
             if self._session is not None and self._pool.keep(self._work.account_id, endpoint, self._session):
                 self._session = None
-        except Exception:  # the message was taken, whatever happens now
+        except Exception:  # the message was accepted, so this failure must not count
             log.exception("smtp_connection_not_kept", extra={"operation": self._work.operation_id})
 
     def _try_kept_connection(self) -> Verdict | None:
         """Return the verdict from a kept connection; None if there is none or it is unusable.
 
-        An unusable one is closed. Then nobody can have received the message, and the replies said nothing about it.
+        An unusable one is closed. Then nobody can have received the message, and no reply was about it.
         """
         session = self._session
         if session is None:
             self._progress.enter(Phase.CONNECTING)
             return None
-        self._progress.enter(Phase.CONNECTING, Phase.ENVELOPE)  # nothing is done between them
+        self._progress.enter(Phase.CONNECTING, Phase.ENVELOPE)  # no step lies between them
         try:
             verdict = self._request_data(session)
         except RemoteFault as fault:
@@ -263,7 +263,7 @@ class SmtpDelivery:
         eight_bit = not work.wire.isascii()
         if work.envelope.smtputf8 and not {"SMTPUTF8", "8BITMIME"} <= session.extensions:  # RFC 6531 3.1
             return TemporaryFailure("smtputf8")
-        if eight_bit and "8BITMIME" not in session.extensions:  # RFC 6152 3: nothing that we compose
+        if eight_bit and "8BITMIME" not in session.extensions:  # RFC 6152 3; the appliance composes no such message
             return Refused("message_rejected", None)
         if session.max_size is not None and len(work.wire) > session.max_size:  # RFC 1870
             return Refused("message_too_large", None)
@@ -288,7 +288,7 @@ class SmtpDelivery:
         verdict = _judge_on(session, "mail", next(replies))
         if not isinstance(verdict, Continue):
             return verdict
-        # On the disk while the server looks at the recipients: before the act, and nobody waits for it.
+        # The phase is written while the server checks the recipients: in time before DATA, and without a delay.
         self._progress.commit(Phase.DATA)
         verdicts = [_judge_on(session, "rcpt", reply) for reply in replies]
         refused = [verdict for verdict in verdicts if not isinstance(verdict, Continue)]
@@ -305,10 +305,10 @@ class SmtpDelivery:
         session = self._session
         assert session is not None  # noqa: S101 - somebody has just invited it
         session.send_body(self._work.wire)
-        # From here on the server may take the message: this must be on the disk before the dot is on the wire.
+        # From here on the server may accept the message, so this must be on the disk before the dot is sent.
         self._progress.commit(Phase.DOT)
         self._progress.publish(Phase.DOT)
-        session.require_silence()  # what was said meanwhile is no answer to the dot
+        session.require_silence()  # a reply that came before the dot is not its answer
         self._progress.phase = Phase.DOT
         timeout = self._settings.number("sending.dot_timeout")
         return judge_reply("dot", session.send_final_dot(timeout, self._make_copy))
@@ -328,4 +328,4 @@ def _reset(session: SmtpConnection) -> None:
     try:
         session.reset()
     except RemoteFault:
-        pass  # it is said out of courtesy: the connection is closed next
+        pass  # RSET is optional: the connection is closed next

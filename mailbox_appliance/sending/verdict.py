@@ -87,8 +87,8 @@ _REFUSAL: dict[Step, FailureCode] = {
     "data": "message_rejected",
     "dot": "message_rejected",
 }
-#: What enhanced codes (RFC 3463, RFC 5248) say more exactly than the step at which they come. Seen in practice: Postfix
-#: judges the sender only at RCPT, others sender and recipients only at the dot.
+#: Enhanced codes (RFC 3463, RFC 5248) that are more specific than the step at which they come. Seen in practice:
+#: Postfix judges the sender only at RCPT, others judge sender and recipients only at the dot.
 _SAYS: dict[str, FailureCode] = {
     "5.1.7": "sender_rejected",  # bad syntax
     "5.1.8": "sender_rejected",  # bad system
@@ -98,7 +98,7 @@ _SAYS: dict[str, FailureCode] = {
     "5.1.2": "recipient_rejected",
     "5.1.3": "recipient_rejected",
     "5.1.6": "recipient_rejected",
-    "5.6.9": "recipient_rejected",  # RFC 6531: a recipient's server takes no UTF-8 header fields
+    "5.6.9": "recipient_rejected",  # RFC 6531: a recipient's server does not support UTF-8 header fields
     "5.6.1": "message_rejected",  # media not supported
     "5.6.2": "message_rejected",  # conversion prohibited
     "5.6.3": "message_rejected",  # conversion required and not supported (RFC 6152: 8-bit content)
@@ -106,7 +106,7 @@ _SAYS: dict[str, FailureCode] = {
     "5.3.4": "message_too_large",  # for the server (RFC 1870 6.1)
 }
 
-#: Faults by their names (`remote.errors.FAULTS`): what the words of a reply say more exactly than its code.
+#: Names of faults (`remote.errors.FAULTS`) that are more specific than the code of the reply.
 _SLOWER = frozenset({"rate_limited", "too_many_connections", "sending_limit"})
 _ABOUT_SENDERS = frozenset({"sender_not_allowed", "sending_blocked"})
 
@@ -118,10 +118,10 @@ def judge_reply(step: Step, reply: Reply) -> Verdict:
         return Uncertain()
     if family == 4:
         return TemporaryFailure("throttled" if _is_throttling(reply) or reply.name in _SLOWER else "unavailable")
-    if reply.code in _NO_LOGIN and step != "dot":  # says nothing about the message
+    if reply.code in _NO_LOGIN and step != "dot":  # not about the message
         return TemporaryFailure("login")
     if step == "rcpt" and reply.code == 552 and reply.enhanced == "5.5.3":
-        # RFC 5321 4.5.3.1.10: too many recipients, said with the code of RFC 821.
+        # RFC 5321 4.5.3.1.10: too many recipients, reported with the code of RFC 821.
         return TemporaryFailure("unavailable")
     if family == 5:
         return Refused(_refusal(step, reply), reply)
@@ -143,7 +143,7 @@ def judge_fault(phase: Phase, fault: RemoteFault) -> Verdict:
     """Return the verdict if no reply came or the login failed."""
     if phase is Phase.DOT:
         return Uncertain()
-    if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # it broke the message off
+    if phase is Phase.DATA and fault.reply is not None and fault.reply.code >= 500:  # the server aborted the message
         return judge_reply("data", fault.reply)
     return temporary_failure(fault)
 
@@ -168,9 +168,9 @@ def _refusal(step: Step, reply: Reply) -> FailureCode:
     if enhanced is None and reply.code == 552 and step != "rcpt":  # RFC 1870 6.1; at RCPT it is a full mailbox
         return "message_too_large"
     if step == "rcpt" and reply.code == 553 and enhanced == "5.7.1":
-        return "sender_rejected"  # seen in practice: Postfix, where the login does not own the sender
+        return "sender_rejected"  # seen in practice: Postfix, if the login does not own the sender
     if step in ("data", "dot") and enhanced == "5.6.7":  # RFC 6531 3.5: an address in UTF-8, at MAIL the sender's
         return "recipient_rejected"
     code = _SAYS.get(enhanced or "", _REFUSAL[step])
-    # At MAIL nobody but the sender was named yet.
+    # At MAIL only the sender has been named so far.
     return "sender_rejected" if step == "mail" and code == "recipient_rejected" else code

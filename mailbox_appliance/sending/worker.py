@@ -28,11 +28,11 @@ from mailbox_appliance.sending.outcome import Recorder, to_problem
 from mailbox_appliance.sending.smtp import SmtpConnectionPool
 from mailbox_appliance.store.database import DATABASE_ERRORS
 
-# --- The queue: what waits to be sent, and what of it is next. Pure: no threads, no network, no clock ---
+# --- The queue of operations that wait to be sent. Pure: no threads, no network, no clock ---
 #
-# Each mailbox has two lines, of what somebody waits for and of what was scheduled. The first of a line may begin as
-# soon as all its places are free. Lines of the first kind come before those of the other; those of a kind take turns.
-# The work of `take` does not grow with what waits: only servers and mailboxes that are at work already are passed over.
+# Each mailbox has two lines: operations that a request waits for, and scheduled ones. The first of a line may start as
+# soon as all its resources are free. Lines of the first kind have priority; lines of the same kind take turns. The cost
+# of `take` does not grow with the queue: it skips only servers and mailboxes that are busy already.
 
 
 MOST_PER_SERVER = 16
@@ -93,7 +93,7 @@ class Queue(Generic[T]):
     """A fair queue of operations. Not thread-safe: callers lock."""
 
     def __init__(self) -> None:
-        # By kind, in the order of their turns: first what somebody waits for, by server, then by mailbox.
+        # By kind, in order of priority: first what a request waits for; then by server and by mailbox.
         self._lines: dict[bool, _Lines[T]] = {False: {}, True: {}}
         self._put_off: list[tuple[float, int, T]] = []
         self._numbers = itertools.count()
@@ -163,7 +163,7 @@ class Queue(Generic[T]):
             for lines in servers.values():
                 for line in lines:
                     if not _are_free(line.shared, taken):
-                        break  # nor are they for any other line of the server
+                        break  # no other line of this server can start either
                     if _are_free(line.own, taken):
                         yield line
 
@@ -187,12 +187,12 @@ def _are_free(places: tuple[Place, ...], taken: Counter[str]) -> bool:
 log = logging.getLogger(__name__)
 
 MOST_THREADS = 48
-#: Scheduled operations of one mailbox that wait here; what else is due waits in the store.
+#: Scheduled operations of one mailbox that may wait here; further due ones wait in the store.
 MOST_WAITING = 64
-#: Operations that keep the row of our copy while they wait. Beyond them a copy's row is read from the message again:
-#: a server that stalls lets thousands wait, with up to 250 KiB each.
+#: Operations that keep the row of the sent copy in memory. Further rows are read from the message again: a stalled
+#: server can let thousands wait, with up to 250 KiB each.
 MOST_ROWS = 64
-_IDLE_SECONDS = 20.0  # after which a thread that nobody needs ends: each has its own connection to the store
+_IDLE_SECONDS = 20.0  # until an idle thread ends: each has its own connection to the store
 _RECORD_WAIT, _LONGEST_RECORD_WAIT = 0.2, 60.0
 
 
@@ -243,7 +243,7 @@ class Sender:
         An operation that cannot be undone now, such as on a full disk, is undone later, and not sent before.
         """
         with self._changed:
-            self._start_thread()  # the one that stays, also when no more threads are to be had one day
+            self._start_thread()  # the thread that never ends, in case no other can be started later
         for left in self._store.deliveries.list_sending():
             if left.phase is Phase.DOT:
                 self.submit(left.operation_id, left.account_id)
@@ -337,7 +337,7 @@ class Sender:
                 ticket = self._tickets[operation_id] = Ticket(operation_id, line, interrupted, kept)
                 self._queue.add(ticket)
                 if self._stopping:
-                    ticket.done.set()  # it stands in the journal, and is taken up at the next start
+                    ticket.done.set()  # it is in the journal, and the next start recovers it
                 else:
                     self._ensure_threads()
             return ticket
@@ -346,13 +346,13 @@ class Sender:
         """Return the line by the current server; it only decides which mailboxes share resources."""
         try:
             endpoint = self._logins.endpoint(account_id, "smtp")
-        except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # what that means is found out when it is sent
+        except (NotFound, Unsupported, RemoteFault, *DATABASE_ERRORS):  # the attempt itself handles these errors
             return Line("", account_id, is_scheduled)
         return Line(f"{endpoint.host.lower()}:{endpoint.port}", account_id, is_scheduled)
 
     def _ensure_threads(self, coming: int = 0) -> None:
         """Start one more thread if there are too few for all that may start. `coming`: threads about to become idle."""
-        # A thread that was just notified counts as idle until it wakes: so the idle are held against all that waits.
+        # A notified thread counts as idle until it wakes, so idle threads are compared with all waiting operations.
         enough = self._idle + coming
         if len(self._threads) < MOST_THREADS and self._queue.count_ready(time.monotonic(), enough + 1) > enough:
             self._start_thread()
@@ -363,7 +363,7 @@ class Sender:
         self._threads.add(thread)
         try:
             thread.start()
-        except RuntimeError:  # no more are to be had: those that there are go on, and one more is asked for soon
+        except RuntimeError:  # the existing threads continue, and another start is tried soon
             self._threads.discard(thread)
             if not self._lacks_threads:
                 log.warning("sender_thread_failed", extra={"threads": len(self._threads)})
@@ -375,12 +375,12 @@ class Sender:
         while (ticket := self._next()) is not None:
             try:
                 self._deliver(ticket)
-            except Exception:  # the journal cannot be written; what is known is kept until it can
+            except Exception:  # the journal cannot be written; the verdict is kept until it can
                 log.exception("delivery_not_recorded", extra={"operation": ticket.operation_id})
                 self._put_off(ticket)
             else:
                 self._end(ticket)
-            del ticket  # it has the whole message, and the next one may be long in coming
+            del ticket  # free the message: the next operation may be long in coming
 
     def _next(self) -> Ticket | None:
         """Return the next operation; None if this thread should end, which leaves another idle one."""
@@ -410,7 +410,7 @@ class Sender:
         try:
             outcome = ticket.attempt.run()
             ticket.problem = outcome.problem
-            ticket.done.set()  # nobody waits for our goodbye to the server
+            ticket.done.set()  # no request waits for QUIT
         finally:
             ticket.attempt.close()
             if ticket.attempt.is_large:
