@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def perform(
     connections: Connections, store: "Store", events: Events, account_id: str, wanted: MessageAction
 ) -> MessageActionResult:
-    """Do it, and say of each message what became of it.
+    """Run the action and return the outcome for each message.
 
-    Raises RemoteFault where nothing could even be tried, and AllMailHidden.
+    Raises RemoteFault if nothing could even be tried, and AllMailHidden.
     """
     outcomes = BulkOutcomes(wanted)
     located = store.mailbox_writer.locate(account_id, wanted.message_ids)
@@ -63,14 +63,14 @@ def _not_done_yet(
     outcomes: BulkOutcomes,
     stays: Callable[[MessageAction, LocatedMessage], bool],
 ) -> list[LocatedMessage]:
-    """Those that do not lie already where the action would take them; of the others that is said."""
+    """Return the messages that still need the action; record the rest as succeeded."""
     there = [message for message in messages if stays(wanted, message)]
     outcomes.mark_succeeded(ids_of(there))
     return [message for message in messages if message not in there]
 
 
 class FolderRunner(BulkRunner[FolderRole | None]):
-    """Where messages lie in folders. How: the role of the folder they go to, if it is a role that says so."""
+    """Runs an action on a server with folders. How: the role of the target folder, if the action implies one."""
 
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[FolderRole | None]) -> None:
         folder, role, messages = group
@@ -96,26 +96,27 @@ class FolderRunner(BulkRunner[FolderRole | None]):
         self._outcomes.mark_succeeded(ids_of(messages))
 
 
-# --- With labels: what is to be done to each message, decided before anything is done. Pure ---
+# --- With labels: the commands for each message, decided before any is sent. Pure ---
 #
-#     archive ... out of the inbox; from spam or trash to all mail first
-#     trash ..... moved to trash                  untrash ... moved to all mail, into the inbox where it is no draft
-#     delete .... moved to trash, and removed there: elsewhere the mailbox's settings say what EXPUNGE does
-#     move ...... to a label: with it, out of the inbox; from spam or trash to all mail first. To all mail: as `archive`
-#     all else .. flags, and labels
+#     archive ... remove the inbox label; from spam or trash, move to All Mail first
+#     trash ..... move to trash                   untrash ... move to All Mail, and add the inbox label except to drafts
+#     delete .... move to trash, and remove it there: in other folders the mailbox's settings decide what EXPUNGE does
+#     move ...... to a label: add it, remove the inbox label; from spam or trash, move to All Mail first. To All Mail:
+#                 as `archive`
+#     others .... change flags and labels
 #
 # (support.google.com/mail/answer/77657, "IMAP actions"; developers.google.com/workspace/gmail/imap/imap-extensions)
 
 
-#: Messages lie there, or among all mail.
+#: The folders beside All Mail that contain messages.
 _OUTSIDE_ALL_MAIL: frozenset[FolderRole | None] = frozenset({"spam", "trash"})
 NO_EDIT = FlagEdit(frozenset(), frozenset())
 
 
 @dataclass(frozen=True)
 class LabelSteps:
-    """What is said to the server: to which folder it is moved, which flags and labels are changed there, or that it is
-    removed for good.
+    """The commands for a message: the folder to move it to, the flags and labels to change there, or its permanent
+    removal.
     """
 
     goes_to: FolderRole | None = None
@@ -124,7 +125,7 @@ class LabelSteps:
 
 
 def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
-    """Why the action can be done to no message at all, as far as one sees without asking."""
+    """Return why the action can succeed for no message, as far as that is known without the server."""
     if not all(map(folder_roles.is_valid_label_name, wanted.labels)):
         return "label_invalid"
     if wanted.action != "move":
@@ -141,7 +142,7 @@ def why_labels_impossible(wanted: MessageAction) -> FailureCode | None:
 
 
 def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSteps:
-    """How the action is done to a message. Of one that is not hopeless."""
+    """Return the commands for a message. Only for an action that `why_labels_impossible` does not reject."""
     if (edit := flag_edit(wanted)) is not None:
         return LabelSteps(edit=edit)
     target = wanted.target
@@ -157,7 +158,7 @@ def plan_label_steps(wanted: MessageAction, message: LocatedMessage) -> LabelSte
         return LabelSteps("all", NO_EDIT if is_draft else FlagEdit(frozenset({folder_roles.INBOX_LABEL}), frozenset()))
     if wanted.action == "trash":
         return LabelSteps("trash")
-    # A server may leave a message in spam or trash its labels.
+    # A server may keep the labels of a message in spam or trash.
     return LabelSteps(_leaves_to_all_mail(message), FlagEdit(frozenset(), frozenset({folder_roles.INBOX_LABEL})))
 
 
@@ -166,7 +167,7 @@ def _leaves_to_all_mail(message: LocatedMessage) -> FolderRole | None:
 
 
 def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
-    """Whether a message lies already where the action would take it, and nothing else is to be done to it."""
+    """Whether a message is already where the action would move it, and needs no other change."""
     if message.uid is None:
         return False
     if wanted.action == "untrash":
@@ -176,7 +177,7 @@ def is_already_labeled(wanted: MessageAction, message: LocatedMessage) -> bool:
 
 
 def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[ActionGroup[LabelSteps], ...]:
-    """The messages by the folder they lie in and what is said of them: one command each, or two."""
+    """Group the messages by their folder and commands: one or two commands for each group."""
     found: dict[tuple[int, LabelSteps], list[LocatedMessage]] = {}
     for message in messages:
         found.setdefault((message.folder.number, plan_label_steps(wanted, message)), []).append(message)
@@ -187,7 +188,7 @@ def group_by_steps(wanted: MessageAction, messages: Iterable[LocatedMessage]) ->
 
 
 class LabelRunner(BulkRunner[LabelSteps]):
-    """Where messages lie among all mail, in spam or in trash."""
+    """Runs an action on a server with labels, where messages are in All Mail, spam or trash."""
 
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[LabelSteps]) -> None:
         folder, way, messages = group
@@ -209,7 +210,7 @@ class LabelRunner(BulkRunner[LabelSteps]):
         self._change_flags(mailbox, folder, messages, edit)
         new = {label.lower() for label in self._action.labels} - {label.lower() for label in shown}
         if new and self._action.action == "addLabels":
-            bulk.refresh_folders(self._store, mailbox, self._account_id)  # the server has made folders for them
+            bulk.refresh_folders(self._store, mailbox, self._account_id)  # the server has created folders for them
 
     def _remove(self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]) -> None:
         trash = self._target_folder(mailbox, messages, "trash")
@@ -234,7 +235,9 @@ class LabelRunner(BulkRunner[LabelSteps]):
     def _label(
         self, mailbox: ImapMailbox, folder: MirroredFolder, moved: Sequence[LocatedMessage], edit: FlagEdit
     ) -> None:
-        """The second step, whatever labels the server left them. Half of it is done: none of them has just failed."""
+        """Set the labels of moved messages, whatever labels the server kept. A failure makes them uncertain, not
+        failed.
+        """
         try:
             found = find_moved_uids(mailbox, folder, moved)
             mailbox.store_flags(folder.path, uids_of(found), add=edit.add, remove=edit.remove)

@@ -1,14 +1,14 @@
-"""What is left to do at the mailbox's server when an operation of sending has ended.
+"""The work at the mailbox's server that remains when a delivery operation has ended.
 
-    remove_draft ... sent: the saved draft goes, if it is still the version that was sent
-    flag_parent .... sent: what was answered or forwarded is marked so (RFC 9051 2.3.2)
-    keep_draft ..... a scheduled send was canceled or failed: its message is a draft again, with its Bcc and the Date
-                     of now. Of a saved draft only where that does not lie there any more as it was.
+    remove_draft ... sent: remove the saved draft, if it is still the version that was sent
+    flag_parent .... sent: mark the original as answered or forwarded (RFC 9051 2.3.2)
+    keep_draft ..... a scheduled message was canceled or failed: save it as a draft, with its Bcc and the current Date,
+                     unless its saved draft is still there unchanged
 
-Tried at once (the draft by the request that waits for the send, which then answers that it is sent), then after 60 s
-growing to 30 minutes, as often as a day has room for: tries are counted, not hours, since the appliance may be off.
-What is given up is in the warnings of the result. Only a message that is to be kept is never given up. All of it may be
-done twice and leaves the same. `sending.scheduler` knows when it is due.
+The first attempt is immediate; the request that waits for the send removes the draft itself. Retries follow after 60 s,
+growing to 30 minutes, as many as fit into a day: attempts are counted, not hours, since the appliance may be off. Work
+that is given up leaves a warning in the result; only `keep_draft` is never given up. All of it is idempotent.
+`sending.scheduler` knows when it is due.
 """
 
 import logging
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 60, 1800
-MAX_ATTEMPTS = 52  # take 24 hours
+MAX_ATTEMPTS = 52  # take 24 hours in total
 _GIVEN_UP = {
     "remove_draft": own_text(
         "The message was sent, but its draft could not be removed. It may still be in the drafts folder."
@@ -50,7 +50,7 @@ _GIVEN_UP = {
 
 
 class PostSendTasks:
-    """Carries chores out. May be used from any thread; the chores of an operation are done one after the other."""
+    """Runs these tasks. May be used from any thread; the tasks of one operation run one after the other."""
 
     name = "aftermath"
 
@@ -60,30 +60,30 @@ class PostSendTasks:
         self._locks = KeyedLocks()
 
     def due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with chores whose time has come."""
+        """Return the mailboxes with tasks that are due."""
         return self._store.schedule.list_chore_accounts(now)
 
     def work(self, account_id: str, stopping: threading.Event) -> None:
-        """Do what is due in a mailbox; what cannot be done now is planned for later."""
+        """Run the due tasks of a mailbox; postpone those that fail."""
         for chore in self._store.schedule.list_due_chores(self._clock.now(), account_id):
             if stopping.is_set():
                 return
             self._run_task(chore, stopping)
 
     def run_now(self, operation_id: str) -> bool:
-        """Do what is left after an operation, now and here; answers whether nothing is left then.
+        """Run the remaining tasks of an operation now, in this thread; return whether none is left.
 
-        Also where the store cannot be written: what is done is done, and the rest stays due.
+        If the store cannot be written, completed work stands and the rest stays due.
         """
         self._run_tasks_of(operation_id)
         return not self._store.schedule.list_chores(operation_id)
 
     def is_draft_left(self, operation_id: str) -> bool:
-        """Whether the saved draft that an operation has sent is still to be removed."""
+        """Whether the saved draft of a sent operation is still to be removed."""
         return any(chore.kind == "remove_draft" for chore in self._store.schedule.list_chores(operation_id))
 
     def remove_draft_now(self, operation_id: str) -> None:
-        """As `now`, of the saved draft that an operation has sent and nothing else."""
+        """Run only `remove_draft` of an operation, as `run_now` does."""
         self._run_tasks_of(operation_id, "remove_draft")
 
     def _run_tasks_of(self, operation_id: str, kind: PostSendTaskKind | None = None) -> None:
@@ -96,23 +96,23 @@ class PostSendTasks:
 
     def _run_task(self, chore: PostSendTask, stopping: threading.Event) -> None:
         with self._locks.lock(chore.operation_id):
-            # Another thread may have been at it, and done or planned it meanwhile.
+            # Another thread may have finished or postponed it while this one waited.
             if chore not in self._store.schedule.list_chores(chore.operation_id):
                 return
             try:
                 warning = self._carry_out(chore)
-            except NotFound:  # the mailbox is gone
+            except NotFound:  # the mailbox was removed
                 self._store.schedule.finish_chore(chore)
-            except SyncRequired:  # moved or removed by another program, most likely: sync finds that out
+            except SyncRequired:  # probably moved or removed by another program; sync finds that out
                 self._postpone(chore, "moved")
             except RemoteFault as fault:
-                if not stopping.is_set():  # else we hung up ourselves
+                if not stopping.is_set():  # otherwise the appliance itself closed the connection
                     self._postpone(chore, fault.kind)
             except DATABASE_ERRORS:
                 raise
             except Unsupported:
                 self._postpone(chore, "unsupported")
-            except Exception:  # a fault of ours holds up none of the others
+            except Exception:  # an internal error must not stop the other tasks
                 log.exception("after_send_task_failed", extra={"operation": chore.operation_id})
                 self._postpone(chore, "internal")
             else:
@@ -130,7 +130,7 @@ class PostSendTasks:
         self._store.schedule.postpone_chore(chore, self._clock.now() + timedelta(seconds=wait))
 
     def _carry_out(self, chore: PostSendTask) -> str | None:
-        """Do it; answers what the result should warn of. Raises RemoteFault, SyncRequired, NotFound without mailbox."""
+        """Run one task and return a warning for the result, if any. Raises RemoteFault, SyncRequired, NotFound."""
         if chore.kind == "keep_draft":
             self._keep_draft(chore)
         elif chore.kind == "remove_draft":
@@ -148,7 +148,7 @@ class PostSendTasks:
             return
         now = self._clock.now()
         source = with_bcc(with_date(work.wire, now), work.bcc_header)
-        # In one transaction with the mirror: a person who removes the draft then does not get it back.
+        # In one transaction with the mirror, so that a draft that a person removes does not come back.
         record = partial(self._store.schedule.finish_chore, chore)
         self._drafts.ensure_saved(
             chore.account_id, DraftVersion(source, work.message_id, now), work.result_thread_id, record
@@ -174,7 +174,7 @@ class PostSendTasks:
         if keywords:
             permanent = mailbox.permanent_flags(path)
             if bulk.why_labels_refused(keywords, permanent) is not None:
-                return  # the server keeps no keywords: then it is done without
+                return  # the server keeps no keywords, so the mark is omitted
             edit = bulk.with_server_spelling(edit, permanent)
         if edit.apply_to(message.flags) != message.flags:
             mailbox.store_flags(path, uids, add=edit.add, remove=frozenset())

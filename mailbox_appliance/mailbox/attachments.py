@@ -1,10 +1,10 @@
 """Attachments, raw messages and missing bodies: from the cache, or fetched once from the server.
 
-our own copy, not filed yet ... from the message as it was sent
-read whole .................... the raw message is fetched, and our parser takes the part out
-large ......................... the part alone is fetched, in pieces, and decoded as it comes in
+our copy, not filed yet ... from the message as it was sent
+parsed completely ......... the raw message is fetched, and the parser extracts the part
+large ..................... only the part is fetched, in pieces, and decoded while it arrives
 
-Everything is in the cache before anybody is given a byte: a slow reader holds no connection to a server.
+Everything is cached before a client gets the first byte, so a slow client holds no connection to a server.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
 PIECE = 512 << 10
-MAX_FETCHED_BYTES = 256 << 20  # bytes, as they travel, of one part; also where more would be kept
-MAX_PARSED_BYTES = 80 << 20  # bytes of a source that we take a part out of, in memory
-MAX_SIZED_BYTES = 32 << 20  # bytes of a source in which the sizes of attachments are looked at
-_BODY_WITHOUT_ATTACHMENTS = 2  # a body: read without the attachments
-_PIECES_A_TURN = 16  # then others of the same mailbox may have the connection
+MAX_FETCHED_BYTES = 256 << 20  # bytes of one encoded part, even if the cache may hold more
+MAX_PARSED_BYTES = 80 << 20  # bytes of a raw message that is parsed in memory to extract a part
+MAX_SIZED_BYTES = 32 << 20  # bytes of a raw message that is parsed to correct the sizes of attachments
+_BODY_WITHOUT_ATTACHMENTS = 2  # the state of a stored body that was read without its attachments
+_PIECES_A_TURN = 16  # pieces after which other requests of the same mailbox may use the connection
 _SOURCE = ""
 
 
 @dataclass(frozen=True)
 class PartRequest:
-    """A part of a message, or its whole source (part ''), as it is to be answered. `size`: as it was listed."""
+    """A part of a message, or its raw message (part ''), with the properties for the answer. `size`: as listed."""
 
     account_id: str
     message: LocatedMessage
@@ -55,39 +55,39 @@ class PartRequest:
 
 
 class AttachmentFetcher:
-    """Finds and fetches parts. May be used from any thread; the same part is fetched once, whoever asks."""
+    """Finds and fetches parts. May be used from any thread; concurrent requests for a part fetch it once."""
 
     def __init__(self, store: "Store", connections: Connections, settings: Settings, events: Events) -> None:
         self._store, self._connections, self._events = store, connections, events
         self._settings = settings
-        #: By message number and part: while one request fetches something, others wait for it.
+        #: By message number and part: while one request fetches a part, others wait for it.
         self.locks = KeyedLocks()
 
     @property
     def _cache_limit(self) -> int:
-        """The bound of the cache, in bytes; it may change while running."""
+        """The limit of the cache in bytes; it can change at runtime."""
         return self._settings.number("sync.cache_mib") << 20
 
     def request_attachment(self, account_id: str, message_id: str, attachment_id: str) -> PartRequest:
-        """An attachment as it is listed. Raises NotFound."""
+        """Return the request for a listed attachment. Raises NotFound."""
         listed, part = self._store.messages.get_attachment(account_id, message_id, attachment_id)
         message = self._locate(account_id, message_id)
         return PartRequest(account_id, message, part, listed.mime_type, listed.filename, listed.size_bytes)
 
     def request_source(self, account_id: str, message_id: str) -> PartRequest:
-        """The source of a message. Raises NotFound."""
+        """Return the request for a raw message. Raises NotFound."""
         message = self._locate(account_id, message_id)
         return PartRequest(account_id, message, _SOURCE, "message/rfc822", f"{message_id}.eml", message.size)
 
     def find(self, wanted: PartRequest) -> Download | None:
-        """The part, where it is here."""
+        """Return the part if it is available locally."""
         reading = self._store.part_cache.open(wanted.message.number, wanted.part)
         return None if reading is None else _to_download(wanted, reading)
 
     def fetch(self, wanted: PartRequest) -> Download:
-        """The part, fetched where it is not here. Waits for the server.
+        """Return the part, fetched from the server if necessary.
 
-        Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
+        Raises SyncRequired if the message is no longer there, and the problem that stands for a RemoteFault.
         """
         try:
             return _to_download(wanted, self._fetch(wanted))
@@ -95,12 +95,12 @@ class AttachmentFetcher:
             raise problem_of(fault) from fault
 
     def find_uid(self, mailbox: ImapMailbox, wanted: LocatedMessage) -> int | None:
-        """The UID of a message, in its folder, which becomes the selected one; None where it is not there."""
+        """Select the folder of a message and return the UID of the message; None if it is not there."""
         found, _ = match_on_server(self._store, mailbox, wanted.folder, [wanted])
         return found[0].uid if found else None
 
     def missing_error(self, message: LocatedMessage) -> SyncRequired:
-        """The problem that a message is not where it was; its folder is looked at again."""
+        """Return the problem for a message that is no longer where it was, and start a sync of its folder."""
         self._events.publish(FolderWritten(message.folder.account_id, message.folder.path))
         return SyncRequired()
 
@@ -128,7 +128,7 @@ class AttachmentFetcher:
         return reading
 
     def _correct_sizes(self, wanted: PartRequest, size: int) -> None:
-        """Note how large it is, or what is in it: without them sizes are what the server says, or follow from that."""
+        """Record the exact sizes. Before that, sizes are those that the server reported, or derived from them."""
         if wanted.part != _SOURCE:
             sizes = {(wanted.part, wanted.media_type): size}
         elif size > MAX_SIZED_BYTES or (source := self._store.part_cache.open(wanted.message.number, _SOURCE)) is None:
@@ -146,7 +146,7 @@ class AttachmentFetcher:
             return self._keep(wanted, self._read_pieces(wanted))
         if wanted.message.size > LARGE_MESSAGE:
             reading = self._fetch_part_alone(wanted)
-            # Where we read the message whole, what the server calls by this number must be what we listed.
+            # If the appliance parsed the whole message, the server's part with this number must match the listed one.
             if reading is not None and (
                 wanted.message.body == _BODY_WITHOUT_ATTACHMENTS or reading.size == wanted.size
             ):
@@ -154,7 +154,7 @@ class AttachmentFetcher:
         return self._extract_from_source(wanted)
 
     def _own_source(self, wanted: PartRequest) -> bytes | None:
-        """The message as it was sent, where it is our own copy that is not on the server yet."""
+        """Return the message as it was sent, if it is a copy of ours that is not on the server yet."""
         message = wanted.message
         if message.uid is not None:
             return None
@@ -162,7 +162,7 @@ class AttachmentFetcher:
         return None if found is None else found.read()
 
     def _fetch_part_alone(self, wanted: PartRequest) -> CachedPartReader | None:
-        """The part by the server's number for it; None where the server has no such part."""
+        """Fetch the part by the server's number for it; return None if the server has no such part."""
         with self._connections.borrow(wanted.account_id) as mailbox:
             uid = self.find_uid(mailbox, wanted.message)
             part = _find_part(mailbox.fetch_structure(uid), wanted.part) if uid is not None else None
@@ -183,9 +183,9 @@ class AttachmentFetcher:
         return self._keep(wanted, iter([_extract_part(source, wanted.part)]))
 
     def _read_pieces(self, wanted: PartRequest) -> Iterator[bytes]:
-        """The part as it travels; the connection is lent anew every few pieces."""
+        """Yield the encoded part in pieces; the connection is borrowed again every few pieces."""
         most = min(self._cache_limit, MAX_FETCHED_BYTES)
-        _require_size(wanted.size, most)  # as the server gives it, which may be any number
+        _require_size(wanted.size, most)  # the server reported this size; it can be wrong
         offset, is_through = 0, False
         while not is_through:
             with self._connections.borrow(wanted.account_id) as mailbox:
@@ -200,7 +200,7 @@ class AttachmentFetcher:
             if uid is None:
                 raise self.missing_error(wanted.message)
             _require_size(offset, most)
-            # Sizes are wrong at times (RFC822.SIZE may be an estimate), but not without end.
+            # Sizes can be wrong (RFC822.SIZE may be an estimate), so the limit is checked while reading too.
             if offset > 2 * wanted.message.size + PIECE:
                 raise malformed_fault("imap")
 
@@ -213,7 +213,7 @@ def _to_download(wanted: PartRequest, reading: CachedPartReader) -> Download:
 
 
 def _require_size(size: int, most: int) -> None:
-    """Raises RemoteFault (`unsupported`) for more than `most` bytes."""
+    """Raise RemoteFault (`unsupported`) for more than `most` bytes."""
     if size > most:
         reason = f"It is larger than {most >> 20} MiB. Use another mail program for it."
         raise RemoteFault("imap", "unsupported", reason)
@@ -227,7 +227,7 @@ def _extract_part(source: bytes, part: str) -> bytes:
 
 
 def _find_part(part: ListedPart, number: str) -> ListedPart | None:
-    """The part of this number; those inside an attached message are not ours to list."""
+    """Return the part with this number. Parts inside an attached message are not listed."""
     left = [part]
     while left:
         each = left.pop()
@@ -237,7 +237,7 @@ def _find_part(part: ListedPart, number: str) -> ListedPart | None:
     return None
 
 
-# --- Bodies: that of a message of which only the header is here yet, fetched when somebody wants to read it ---
+# --- Bodies of messages whose header alone is mirrored yet, fetched when a client reads them ---
 
 
 _HEADER_ONLY = 0
@@ -253,7 +253,9 @@ class BodyFetcher:
         parts: AttachmentFetcher,
         make_reader: Callable[[], HtmlReader] = lambda: TAG_READER,
     ) -> None:
-        """`make_reader`: makes a reader for all HTML of one message, which reads it whole: the text is stored."""
+        """`make_reader`: returns a reader for all HTML of one message. It reads everything, since the text is
+        stored.
+        """
         self._store, self._connections, self._attachment_fetcher, self._make_reader = (
             store,
             connections,
@@ -262,9 +264,9 @@ class BodyFetcher:
         )
 
     def ensure_body(self, account_id: str, message_id: str) -> None:
-        """Have the body here, unless it is already. Waits for the server.
+        """Fetch and store the body of a message unless it is stored already. Waits for the server.
 
-        Raises SyncRequired where the message is not there any more, and what stands for a RemoteFault.
+        Raises SyncRequired if the message is no longer there, and the problem that stands for a RemoteFault.
         """
         message = self._locate(account_id, message_id)
         if message is None:
@@ -275,7 +277,7 @@ class BodyFetcher:
                 self._fetch_and_store(account_id, message)
 
     def _locate(self, account_id: str, message_id: str) -> LocatedMessage | None:
-        """The message, as long as its body is not here."""
+        """Return the message, or None if its body is stored."""
         found = self._store.mailbox_writer.locate(account_id, [message_id]).get(message_id)
         return found if found is not None and found.body == _HEADER_ONLY else None
 

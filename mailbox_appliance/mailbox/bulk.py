@@ -1,4 +1,6 @@
-"""What bulk actions share: the plan for each message, role folders, matching on the server, carrying out, deletion."""
+"""The common parts of bulk actions: the plan for each message, role folders, matching on the server, running,
+deletion.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -42,20 +44,20 @@ FailureCode = Literal[
     "provider_unavailable",
 ]
 
-_FLAGS: dict[Action, tuple[frozenset[str], frozenset[str]]] = {  # RFC 9051 2.3.2: what is added, what is removed
+_FLAGS: dict[Action, tuple[frozenset[str], frozenset[str]]] = {  # RFC 9051 2.3.2: flags to add, flags to remove
     "markRead": (frozenset({"\\Seen"}), frozenset()),
     "markUnread": (frozenset(), frozenset({"\\Seen"})),
     "star": (frozenset({"\\Flagged"}), frozenset()),
     "unstar": (frozenset(), frozenset({"\\Flagged"})),
 }
-#: RFC 9051 9, flag-keyword: an atom. It has no backslash, so no system flag is one.
+#: RFC 9051 9, flag-keyword: an atom. It has no backslash, so it is never a system flag.
 _KEYWORD = re.compile(r"[!#$&'+,\-./0-9:;<=>?@A-Z\[^_`a-z|}~]+")
 _ANY_KEYWORD = "\\*"
 
 
 @dataclass(frozen=True)
 class MessageAction:
-    """A bulk action on messages, each named once. `target`: where a move goes, None where there is no such folder."""
+    """A bulk action on messages, each listed once. `target`: the folder of a move; None if it does not exist."""
 
     action: Action
     message_ids: tuple[str, ...]
@@ -65,13 +67,13 @@ class MessageAction:
 
 @dataclass(frozen=True)
 class FlagEdit:
-    """Flags and keywords to add to messages and to take from them; their case does not count (RFC 9051 2.3.2)."""
+    """Flags and keywords to add to messages and to remove from them, without regard to case (RFC 9051 2.3.2)."""
 
     add: frozenset[str]
     remove: frozenset[str]
 
     def apply_to(self, flags: frozenset[str]) -> frozenset[str]:
-        """The flags afterwards."""
+        """Return the flags after the edit."""
         removed, there = _lower_case(self.remove), _lower_case(flags)
         kept = {flag for flag in flags if flag.lower() not in removed}
         return frozenset(kept.union(flag for flag in self.add if flag.lower() not in there))
@@ -79,30 +81,30 @@ class FlagEdit:
 
 @dataclass
 class BulkOutcomes:
-    """What became of each message; what is said first of one counts."""
+    """The outcome of each message; the first one that is marked stays."""
 
     wanted: MessageAction
     _marks: dict[str, FailureCode | Literal["succeeded", "uncertain"]] = field(default_factory=dict)
 
     def mark_succeeded(self, message_ids: Iterable[str]) -> None:
-        """It is so now, at the server and here."""
+        """Mark messages as changed, at the server and in the store."""
         self._mark(message_ids, "succeeded")
 
     def mark_failed(self, message_ids: Iterable[str], code: FailureCode) -> None:
-        """Nothing was done to them."""
+        """Mark messages as unchanged."""
         self._mark(message_ids, code)
 
     def mark_uncertain(self, message_ids: Iterable[str]) -> None:
-        """The request was sent, and no answer came."""
+        """Mark messages whose command was sent and not answered."""
         self._mark(message_ids, "uncertain")
 
     @property
     def has_success(self) -> bool:
-        """Whether anything has succeeded."""
+        """Whether any message succeeded."""
         return "succeeded" in self._marks.values()
 
     def result(self) -> MessageActionResult:
-        """All of it, in the order of the request."""
+        """Return all outcomes, in the order of the request."""
         said = [(message_id, self._marks[message_id]) for message_id in self.wanted.message_ids]
         return MessageActionResult(
             action=self.wanted.action,
@@ -121,7 +123,7 @@ class BulkOutcomes:
 
 
 def flag_edit(wanted: MessageAction) -> FlagEdit | None:
-    """What an action does to flags; None for those that move or delete."""
+    """Return the change of flags that an action means; None for actions that move or delete."""
     if wanted.action == "addLabels":
         return FlagEdit(frozenset(wanted.labels), frozenset())
     if wanted.action == "removeLabels":
@@ -131,17 +133,17 @@ def flag_edit(wanted: MessageAction) -> FlagEdit | None:
 
 
 def why_impossible(wanted: MessageAction) -> FailureCode | None:
-    """Why the action can be done to no message at all, as far as one sees without asking."""
+    """Return why the action can succeed for no message, as far as that is known without the server."""
     if wanted.action == "move" and wanted.target is None:
         return "folder_not_found"
-    # $Forwarded says what was done with a message (RFC 9051 2.3.2), and is shown to nobody as a label.
+    # $Forwarded is a state of a message (RFC 9051 2.3.2), and is never shown as a label.
     if not all(_KEYWORD.fullmatch(label) and label.lower() != "$forwarded" for label in wanted.labels):
         return "label_invalid"
     return None
 
 
 def why_labels_refused(labels: Iterable[str], permanent: frozenset[str]) -> FailureCode | None:
-    """Why a folder with these PERMANENTFLAGS (RFC 9051 7.1) cannot keep the labels; None where it can."""
+    """Return why a folder with these PERMANENTFLAGS (RFC 9051 7.1) cannot keep the labels; None if it can."""
     keywords = _lower_case(flag for flag in permanent if not flag.startswith("\\"))
     if _ANY_KEYWORD in permanent or _lower_case(labels) <= keywords:
         return None
@@ -149,7 +151,7 @@ def why_labels_refused(labels: Iterable[str], permanent: frozenset[str]) -> Fail
 
 
 def with_server_spelling(edit: FlagEdit, permanent: frozenset[str]) -> FlagEdit:
-    """The edit with its labels as the folder writes them: a keyword is there once, whatever its case."""
+    """Return the edit with labels in the folder's spelling: a keyword exists once, whatever its case."""
     written = {flag.lower(): flag for flag in permanent}
     return FlagEdit(
         *(frozenset(written.get(flag.lower(), flag) for flag in flags) for flags in (edit.add, edit.remove))
@@ -157,7 +159,7 @@ def with_server_spelling(edit: FlagEdit, permanent: frozenset[str]) -> FlagEdit:
 
 
 def destination_role(action: Action, message: LocatedMessage) -> FolderRole | None:
-    """The role of the folder that an action takes a message to; None for `move`, and where it stays."""
+    """Return the role of the folder to which an action moves a message; None for `move`, and if it stays."""
     if action in ("archive", "trash"):
         return "archive" if action == "archive" else "trash"
     if action == "untrash" and message.folder.role == "trash":
@@ -166,9 +168,9 @@ def destination_role(action: Action, message: LocatedMessage) -> FolderRole | No
 
 
 def is_already_there(wanted: MessageAction, message: LocatedMessage) -> bool:
-    """Whether a message lies already where the action would take it.
+    """Whether a message is already where the action would move it.
 
-    One whose UID is not known may lie elsewhere by now: the mirror has it here until it is seen.
+    False for a message without a known UID: it may have been moved since it was mirrored.
     """
     if message.uid is None:
         return False
@@ -183,7 +185,7 @@ FolderGroup = tuple[MirroredFolder, FolderRole | None, tuple[LocatedMessage, ...
 
 
 def group_by_folder(wanted: MessageAction, messages: Iterable[LocatedMessage]) -> tuple[FolderGroup, ...]:
-    """The messages by the folder they lie in and the role of the one they go to: one command each."""
+    """Group the messages by their folder and the role of the target folder: one command for each group."""
     found: dict[tuple[int, FolderRole | None], list[LocatedMessage]] = {}
     for message in messages:
         found.setdefault((message.folder.number, destination_role(wanted.action, message)), []).append(message)
@@ -191,7 +193,7 @@ def group_by_folder(wanted: MessageAction, messages: Iterable[LocatedMessage]) -
 
 
 def why_not_same(message: LocatedMessage, state: FolderState, sighting: MessageIdentity | None) -> FailureCode | None:
-    """Why what lies under a message's UID now is not that message; None where it is."""
+    """Return why the message that now has this UID is another one; None if it is the same."""
     known = message.folder.state
     if known is not None and known.uidvalidity != state.uidvalidity:  # RFC 9051 2.3.1.1
         return "identity_changed"
@@ -201,23 +203,25 @@ def why_not_same(message: LocatedMessage, state: FolderState, sighting: MessageI
 
 
 def is_same_message(message: LocatedMessage, sighting: MessageIdentity, *, certain: bool) -> bool:
-    """Whether this is the message. `certain`: UID and UIDVALIDITY agree, so that its date need not.
+    """Whether this is the message. `certain`: UID and UIDVALIDITY match, so the date need not.
 
-    Where the provider has an id for it, that decides.
+    If the provider has an ID for messages, that decides.
     """
     if message.provider_id is not None and sighting.provider_id is not None:
         return message.provider_id == sighting.provider_id
     agrees = (message.message_id, message.size) == (sighting.message_id, sighting.size)
-    # RFC 9051 2.3.3: the server keeps seconds, while what we put there has been noted here more exactly.
+    # RFC 9051 2.3.3: the server keeps seconds; the date of a message that the appliance uploaded is stored more
+    # exactly.
     return agrees and (certain or int(message.internal_date.timestamp()) == int(sighting.internal_date.timestamp()))
 
 
 def pick_uid(
     message: LocatedMessage, sightings: Mapping[int, MessageIdentity], taken: Collection[int | None]
 ) -> int | None:
-    """The UID of a message whose UID is not known, among what was found by its Message-ID; the newest of several.
+    """Return the UID of a message without a known UID, among those found by its Message-ID; the newest of several.
 
-    Of one that is gone the date must agree as well; of what we put there the server may have noted another.
+    For a message that vanished from its folder, the date must match too. For an uploaded one it need not, since the
+    server may have recorded another date.
     """
     is_ours = not message.gone
     fitting = [s.uid for s in sightings.values() if s.uid not in taken and is_same_message(message, s, certain=is_ours)]
@@ -225,18 +229,18 @@ def pick_uid(
 
 
 def ids_of(messages: Sequence[LocatedMessage]) -> tuple[str, ...]:
-    """Their ids."""
+    """Return the IDs of messages."""
     return tuple(message.id for message in messages)
 
 
 def uid_of(message: LocatedMessage) -> int:
-    """Its UID."""
+    """Return the UID of a message that was matched on the server."""
     assert message.uid is not None  # noqa: S101 - identified messages have one
     return message.uid
 
 
 def uids_of(messages: Sequence[LocatedMessage]) -> list[int]:
-    """Their UIDs."""
+    """Return the UIDs of messages that were matched on the server."""
     return [uid_of(message) for message in messages]
 
 
@@ -247,14 +251,15 @@ def _lower_case(names: Iterable[str]) -> frozenset[str]:
 # --- Role folders: created at the server if there is none ---
 
 
-#: By such a name it is found again: the role comes with it.
+#: A folder with such a name gets the role again when it is listed.
 _ROLE_FOLDER_NAMES: dict[FolderRole, str] = {"archive": "Archive", "trash": "Trash", "drafts": "Drafts"}
 
 
 def ensure_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, role: FolderRole) -> MirroredFolder:
-    """The folder that plays this role. Raises RemoteFault, kind `refused` where the server makes none.
+    """Return the folder with this role, created if necessary. Raises RemoteFault; kind `refused` if it cannot be
+    created.
 
-    On a server with labels none is made: it would be a label, whatever its name.
+    On a server with labels none is created: it would be a label, whatever its name.
     """
     found = store.folders.find_by_role(account_id, role)
     if found is not None:
@@ -271,7 +276,7 @@ def ensure_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, ro
 
 
 def refresh_folders(store: "Store", mailbox: ImapMailbox, account_id: str) -> None:
-    """Take the server's list of folders in."""
+    """Update the mirror with the server's list of folders."""
     store.folders.add_listed(account_id, mailbox.list_folders())
 
 
@@ -286,24 +291,23 @@ def _create_role_folder(store: "Store", mailbox: ImapMailbox, account_id: str, r
         raise RemoteFault("imap", "refused", f"This mailbox has no {role} folder.")
     path = client.make_folder(mailbox, name)
     refresh_folders(store, mailbox, account_id)
-    # A person may have given that very folder another role; it is still the one to use.
+    # A person may have mapped that folder to another role; it is still the right one.
     found = store.folders.find_by_role(account_id, role) or store.folders.find(account_id, path)
     if found is None:
         raise RemoteFault("imap", "refused", f"The IMAP server created a {role} folder but does not list it.")
     return found
 
 
-# --- Matching: whether the server still has what the mirror has, asked before anything is done to a message ---
+# --- Matching: check that the server still has the mirrored messages before any of them is changed ---
 
 
 def match_on_server(
     store: "Store", mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> tuple[tuple[LocatedMessage, ...], dict[str, FailureCode]]:
-    """Those messages of a folder that are what they were, with UID and flags as they are now, and why the others not.
+    """Return the messages of a folder that are still the same, with current UID and flags, and why the others are not.
 
-    One whose UID is not known yet, say after a move, is looked for by its provider's id, or else by its Message-ID,
-    among what is nobody else's.
-    Raises RemoteFault.
+    A message without a known UID, such as after a move, is searched by its provider's ID or else by its Message-ID,
+    among the UIDs that belong to no other message. Raises RemoteFault.
     """
     try:
         candidates = {message.id: _candidate_uids(mailbox, message) for message in messages if message.uid is None}
@@ -314,7 +318,7 @@ def match_on_server(
     except RemoteFault as fault:
         if fault.kind != "refused" or folder_exists(mailbox, folder.path):
             raise
-        if folder.number == _all_mail_number(store, folder):  # which is hidden now, and nothing in it is gone
+        if folder.number == _all_mail_number(store, folder):  # All Mail is hidden now; its messages still exist
             return (), {message.id: "unsupported_capability" for message in messages}
         return (), {message.id: "not_found" for message in messages}
     looked_for = {uid for some in candidates.values() for uid in some}
@@ -341,7 +345,7 @@ def match_on_server(
 def find_moved_uids(
     mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> tuple[LocatedMessage, ...]:
-    """Messages that were moved to a folder, with their UIDs there; without those that are not to be found by their id.
+    """Return messages that were moved to a folder, with their new UIDs, without those that cannot be found by their ID.
 
     Raises RemoteFault.
     """
@@ -355,7 +359,7 @@ def find_moved_uids(
 
 
 def _all_mail_number(store: "Store", folder: MirroredFolder) -> int | None:
-    """The number of the folder of all mail, in a mailbox with labels."""
+    """Return the number of the All Mail folder in a mailbox with labels."""
     home = store.folders.find_all_mail(folder.account_id)
     return None if home is None else home.number
 
@@ -367,24 +371,24 @@ def _candidate_uids(mailbox: ImapMailbox, message: LocatedMessage) -> tuple[int,
     return mailbox.search_message_id(message.folder.path, message.message_id) if message.message_id is not None else ()
 
 
-# --- Carrying out: groups of messages, each over a connection, and the outcome of each message ---
+# --- Running: groups of messages, each over a connection, and the outcome of each message ---
 #
-# Before anything is done to a message, what lies under its UID is compared with what we know of it. Folders are
-# independent: what fails in one keeps nothing from being done in another.
+# Before a message is changed, the message with its UID is compared with the mirrored one. Folders are independent: a
+# failure in one does not stop the others.
 
 
-How = TypeVar("How")  # what is done to the messages of a group
+How = TypeVar("How")  # the change for the messages of a group
 ActionGroup = tuple[MirroredFolder, How, tuple[LocatedMessage, ...]]
 
 _CODES: dict[FaultKind, FailureCode] = {"refused": "provider_rejected", "unsupported": "unsupported_capability"}
-#: After these another folder may still do; after the others it would only make the caller wait longer.
+#: After these faults another folder may still work; after others a further attempt would only delay the caller.
 _FOLDER_FAULTS = frozenset({"refused", "unsupported", "disconnected", "malformed"})
 
 
 class BulkRunner(ABC, Generic[How]):
-    """One bulk action at one mailbox."""
+    """Runs one bulk action on one mailbox."""
 
-    #: Labels as they are written; case does not count.
+    #: Labels in the server's spelling; their case does not count.
     known_labels: frozenset[str] = frozenset()
 
     def __init__(
@@ -396,15 +400,17 @@ class BulkRunner(ABC, Generic[How]):
         self._touched: dict[str, None] = {}
 
     def run(self, groups: Sequence[ActionGroup[How]]) -> None:
-        """All groups, one after the other; one that meets a fault does not hold up the next, unless it would wait."""
+        """Process all groups in order. A fault in one does not stop the next, unless the next would only wait for it
+        too.
+        """
         fault: RemoteFault | None = None
         for group in groups:
             if fault is None or fault.kind in _FOLDER_FAULTS:
                 try:
                     fault = self._try_group(group)
                 finally:
-                    self._notify_sync()  # at once, since it may be looking there already
-            self._outcomes.mark_failed(ids_of(group[2]), "provider_unavailable")  # those of which nothing else is said
+                    self._notify_sync()  # after each group: a sync of the folder may have begun
+            self._outcomes.mark_failed(ids_of(group[2]), "provider_unavailable")  # only messages without an outcome
         if fault is not None and not self._was_connected and not self._outcomes.has_success:
             raise fault
 
@@ -425,20 +431,20 @@ class BulkRunner(ABC, Generic[How]):
 
     @abstractmethod
     def _run_group(self, mailbox: ImapMailbox, group: ActionGroup[How]) -> None:
-        """Carry it out for one group, and say what became of each message. Raises RemoteFault."""
+        """Process one group, and mark the outcome of each message. Raises RemoteFault."""
 
     def _match_on_server(
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
     ) -> tuple[LocatedMessage, ...]:
-        """Those that are still what they were, with the flags and the UIDs they have now."""
+        """Return the messages that are still the same, with current flags and UIDs; mark the others as failed."""
         found, problems = match_on_server(self._store, mailbox, folder, messages)
         for message_id, code in problems.items():
             self._outcomes.mark_failed([message_id], code)
         if problems:
-            self._touched[folder.path] = None  # the mirror is behind
+            self._touched[folder.path] = None  # the mirror is outdated
         return found
 
-    # --- what is said to the server ---
+    # --- commands to the server ---
 
     def _change_flags(
         self, mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage], edit: FlagEdit
@@ -469,7 +475,7 @@ class BulkRunner(ABC, Generic[How]):
         messages: Sequence[LocatedMessage],
         target: MirroredFolder,
     ) -> tuple[LocatedMessage, ...]:
-        """Move them, and answer those that were moved as they lie now. The others are not there any more."""
+        """Move the messages; return those that were moved, with their new place. The others no longer exist there."""
         try:
             with self._mark_on_fault(messages, folder.path, target.path, refusal=None):
                 uidvalidity = target.state.uidvalidity if target.state is not None else None
@@ -478,7 +484,7 @@ class BulkRunner(ABC, Generic[How]):
             if fault.kind == "refused" and not folder_exists(mailbox, target.path):
                 self._outcomes.mark_failed(ids_of(messages), "folder_not_found")
             raise
-        # If the server returned new UIDs, a message without one was no longer there to be moved.
+        # If the server returned new UIDs, a message without one no longer existed.
         moved = [message for message in messages if not new_uids or message.uid in new_uids]
         there = tuple(replace(each, folder=target, uid=new_uids.get(uid_of(each))) for each in moved)
         self._store.mailbox_writer.record_moves(
@@ -490,7 +496,9 @@ class BulkRunner(ABC, Generic[How]):
     def _target_folder(
         self, mailbox: ImapMailbox, messages: Sequence[LocatedMessage], role: FolderRole
     ) -> MirroredFolder | None:
-        """Where these go; the archive and the trash are made where there are none."""
+        """Return the target folder; archive and trash are created if necessary. None after marking the messages as
+        failed.
+        """
         try:
             return ensure_role_folder(self._store, mailbox, self._account_id, role)
         except RemoteFault as fault:
@@ -503,7 +511,7 @@ class BulkRunner(ABC, Generic[How]):
     def _mark_on_fault(
         self, messages: Sequence[LocatedMessage], *paths: str, refusal: FailureCode | None = "provider_rejected"
     ) -> Iterator[None]:
-        """What is said within may have been done, whether we hear of it or not."""
+        """Mark messages by the fault that a command within raises: uncertain if the command may have been executed."""
         self._touched.update(dict.fromkeys(paths))
         try:
             yield
@@ -517,8 +525,8 @@ class BulkRunner(ABC, Generic[How]):
 
 # --- Permanent deletion ---
 #
-# On a server with labels only what lies in trash can be deleted: elsewhere the settings of the mailbox say whether
-# EXPUNGE archives a message, or what else becomes of it.
+# On a server with labels only messages in trash can be deleted: in other folders the settings of the mailbox decide
+# whether EXPUNGE archives a message or does something else.
 #
 # (support.google.com/mail/answer/77657: "Auto-Expunge", "When a message is marked as deleted and expunged")
 
@@ -526,7 +534,7 @@ class BulkRunner(ABC, Generic[How]):
 def permanent_delete(
     store: "Store", mailbox: ImapMailbox, folder: MirroredFolder, messages: Sequence[LocatedMessage]
 ) -> None:
-    """Remove messages that lie in this folder. Raises RemoteFault, `in_doubt` where they may be in trash by now."""
+    """Delete messages of this folder permanently. Raises RemoteFault, `in_doubt` if they may be in trash instead."""
     uids = [message.uid for message in messages if message.uid is not None]
     if folder.role == "trash" or store.folders.find_all_mail(folder.account_id) is None:
         mailbox.expunge(folder.path, uids)

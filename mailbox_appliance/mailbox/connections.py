@@ -1,4 +1,6 @@
-"""IMAP connections for requests: one for each mailbox, lent to one request at a time; and faults."""
+"""IMAP connections for requests: one for each mailbox, lent to one request at a time; and the problems for their
+faults.
+"""
 
 import logging
 import threading
@@ -22,18 +24,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a connection nobody uses stays open.
+#: Seconds for which an unused connection stays open.
 KEEP_OPEN_SECONDS = 60.0
-#: Seconds that a request waits for its turn where another one is waiting already. Few requests may wait at all, and a
-#: server that is silent must not take all of their places from the other mailboxes.
+#: Seconds that a request waits for its turn if another one waits already. Few requests may wait at all, and a silent
+#: server must not take all of their slots from the other mailboxes.
 QUEUED_WAIT_SECONDS = 3.0
-#: After these the server waits for the next command; after any other the connection is of no use.
+#: After these faults the server waits for the next command; after any other the connection is unusable.
 _HARMLESS = frozenset({"refused", "unsupported"})
 
 
 @dataclass
 class _Slot:
-    """The connection of one mailbox; only who holds `turn` may touch it, but for `cut`, which any thread may call."""
+    """The connection of one mailbox. Only the holder of `turn` may use it; any thread may call `cut`."""
 
     turn: threading.Lock = field(default_factory=threading.Lock)
     mailbox: ImapMailbox | None = None
@@ -55,7 +57,7 @@ class Connections:
         kept: float = KEEP_OPEN_SECONDS,
         short_wait: float = QUEUED_WAIT_SECONDS,
     ) -> None:
-        """`kept`: seconds that a connection stays open after it was used. `short_wait`: see QUEUED_WAIT_SECONDS."""
+        """`kept`: seconds that a connection stays open after its last use. `short_wait`: see QUEUED_WAIT_SECONDS."""
         self._logins, self._settings, self._kept, self._short_wait = logins, settings, kept, short_wait
         self._calls = calls or RemoteCalls()
         self._changed = threading.Condition()
@@ -65,15 +67,15 @@ class Connections:
 
     @property
     def _timeout(self) -> float:
-        """Seconds of patience with a server; this may change while running."""
+        """Seconds to wait for a server; this can change at runtime."""
         return float(self._settings.number("remote.timeout"))
 
     @contextmanager
     def borrow(self, account_id: str, *, in_background: bool = False) -> Iterator[ImapMailbox]:
-        """The connection of this mailbox for oneself, opened where there is none; closed after a fault.
+        """Yield the connection of this mailbox for exclusive use, opened if necessary; it is closed after a fault.
 
-        Raises RemoteFault, also when one's turn does not come in time, and NotFound where the mailbox is gone.
-        `in_background`: nobody waits for it, so a request beside it has the patience of one that is alone.
+        Raises RemoteFault, also if the turn does not come in time, and NotFound if the mailbox was removed.
+        `in_background`: no request waits for it, so it does not shorten the waiting time of a request.
         """
         place = self._slot_of(account_id)
         if not self._acquire(place, in_background):
@@ -86,7 +88,7 @@ class Connections:
                 is_sound = True
             except RemoteFault as fault:
                 is_sound = fault.kind in _HARMLESS
-                if self._is_stopped and not is_sound:  # it was we who hung up
+                if self._is_stopped and not is_sound:  # the appliance itself closed the connection
                     fault.reason = stopping_fault("imap").reason
                 raise
         finally:
@@ -97,14 +99,14 @@ class Connections:
             self._start_closer()
 
     def drop(self, account_id: str) -> None:
-        """Close the connection of a mailbox that is gone; who is using it gets a RemoteFault."""
+        """Close the connection of a removed mailbox; a request that uses it gets a RemoteFault."""
         with self._changed:
             place = self._slots.get(account_id)
         if place is not None:
             _close_within(place, self._timeout)
 
     def abort_all(self) -> None:
-        """Have nobody wait for a server any more: who has a connection gets a RemoteFault, as does who wants one."""
+        """Stop all waiting for servers: every request that has or wants a connection gets a RemoteFault."""
         with self._changed:
             self._is_stopped = True
             places = list(self._slots.values())
@@ -115,7 +117,7 @@ class Connections:
         self._calls.abandon_all()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Close all, within so many seconds; nobody is lent one afterwards."""
+        """Close all connections within `timeout` seconds, and lend none any more."""
         self.abort_all()
         until = time.monotonic() + timeout
         with self._changed:
@@ -162,7 +164,7 @@ class Connections:
         return place.mailbox
 
     def _start_closer(self) -> None:
-        """Have connections closed that nobody uses; the thread that does so lives while there are any."""
+        """Start the thread that closes unused connections, unless it runs; it ends when there are none."""
         with self._changed:
             if self._closer is None and not self._is_stopped:
                 self._closer = threading.Thread(target=self._close_unused, name="unused connections", daemon=True)
@@ -188,7 +190,7 @@ class Connections:
 
 
 def _has_ended(mailbox: ImapMailbox) -> bool:
-    """Whether the server has hung up while nobody used the connection."""
+    """Whether the server closed the connection while it was unused."""
     try:
         mailbox.poll_idle()
     except RemoteFault:
@@ -197,7 +199,7 @@ def _has_ended(mailbox: ImapMailbox) -> bool:
 
 
 def _close_within(place: _Slot, within: float) -> None:
-    """Close a place's connection; who is using it is cut off."""
+    """Close the connection of a slot; a request that uses it is cut off."""
     if not place.turn.acquire(blocking=False):
         if place.cut is not None:
             place.cut()
@@ -216,15 +218,15 @@ def _close_now(place: _Slot) -> None:
     place.mailbox = place.endpoint = place.cut = None
 
 
-# --- Faults: the problem of a request whose mail server failed ---
+# --- Faults: the problem for a request whose mail server failed ---
 
 
-#: Seconds after which another try may succeed.
+#: Seconds after which another attempt may succeed.
 _RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
 def problem_of(fault: RemoteFault) -> Problem:
-    """The problem to answer a request with that cannot be done without the server."""
+    """Return the problem for a request that cannot be completed because of this fault."""
     details = (Detail(fault.server, fault.reason),)
     if fault.kind == "unsupported":
         return Unsupported(details=details, reason=fault.reason)
@@ -234,5 +236,5 @@ def problem_of(fault: RemoteFault) -> Problem:
 
 
 def retry_seconds(fault: RemoteFault, usual: int) -> int:
-    """For how long to wait: as the server says, else as is usual."""
+    """Return how long to wait: as the server asks, otherwise `usual`."""
     return usual if fault.retry_after is None else max(1, ceil(fault.retry_after))

@@ -1,9 +1,9 @@
 """Drafts at the server: created, replaced as a whole, removed permanently.
 
-What a client was answered stays true: the server has a new version before the mirror does, and the earlier one is
-removed last, so that whenever we stop there is at least one of them.
+An answer to a client stays true: the server gets a new version before the mirror does, and the previous version is
+removed last. So at least one version exists at every moment.
 
-On a server with labels they are put into the folder for drafts, which shows them, and lie among all mail.
+On a server with labels drafts are uploaded to the drafts folder, which shows them, and are in All Mail.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mailbox_appliance.store.store import Store
 
 _FLAGS = frozenset({"\\Draft", "\\Seen"})
-#: Flags that a new version does not take over from the one it replaces.
+#: Flags that a new version does not inherit from the one that it replaces.
 _NOT_KEPT = frozenset({"\\recent", "\\deleted"})
 _LEFT_BEHIND = own_text(
     "The previous version could not be removed from the server. It may still be listed beside the new one."
@@ -51,7 +51,7 @@ _NOT_REMOVED = own_text(
 
 @dataclass(frozen=True)
 class DraftVersion:
-    """A draft as it is to lie at the server: its source with CRLF, its Message-ID, and when it was written."""
+    """A version of a draft for the server: its raw message with CRLF, its Message-ID, and its time."""
 
     source: Content = field(repr=False)
     message_id: str
@@ -59,20 +59,21 @@ class DraftVersion:
 
 
 class Drafts:
-    """Writes the drafts of mailboxes; each draft is worked on by one at a time, whatever the thread.
+    """Writes the drafts of mailboxes; one thread at a time works on a draft.
 
-    All methods that write raise RemoteFault where the server does not play its part. Without `may_delete` only what is
-    marked as a draft (`\\Draft`), here and at the server, is replaced or removed: any message can be moved among them.
+    All methods that write raise RemoteFault if the server fails. Without `may_delete` they replace or remove only
+    messages that are marked as drafts (`\\Draft`) in the mirror and at the server, since any message can be moved to
+    the folder.
     """
 
     def __init__(self, connections: Connections, store: "Store", events: Events) -> None:
         self._connections, self._store, self._events = connections, store, events
         self._locks = KeyedLocks()
-        #: By id: while one request decides to send a draft, or to change it, others wait.
+        #: By ID: while one request sends or changes a draft, others wait.
         self.decision_locks = KeyedLocks()
 
     def locate(self, account_id: str, draft_id: str, *, may_delete: bool) -> LocatedMessage:
-        """A draft that one may replace or remove. Raises NotFound, NotMarkedAsDraft."""
+        """Return a draft that the caller may replace or remove. Raises NotFound, NotMarkedAsDraft."""
         found = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
         if found is None or not (_is_marked_as_draft(found) or found.folder.role == "drafts"):
             raise NotFound(what="draft")
@@ -83,9 +84,9 @@ class Drafts:
     def create(
         self, account_id: str, version: DraftVersion, thread_id: str | None, *, record: Callable[[], None] | None = None
     ) -> str:
-        """Put a new draft into the drafts folder, which is made where there is none; answers the draft's id.
+        """Upload a new draft to the drafts folder, created if necessary; return the draft's ID.
 
-        `record` is called in the very transaction in which the mirror learns of it.
+        `record` is called in the same transaction that adds the draft to the mirror.
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = bulk.ensure_role_folder(self._store, mailbox, account_id, "drafts")
@@ -103,10 +104,10 @@ class Drafts:
         return copy.message_id
 
     def ensure_saved(self, account_id: str, version: DraftVersion, thread_id: str, record: Callable[[], None]) -> None:
-        """Have this version among the drafts, however often this is called and whenever it was broken off.
+        """Save this version as a draft. Idempotent, even after an interrupted call.
 
-        Where it cannot be known whether an earlier call has put it there, it is put there again: better two drafts, or
-        one that somebody has removed meanwhile, than none. `record` as in `create`.
+        If it is unknown whether an earlier call saved it, it is saved again: a second draft, or one that a person has
+        deleted, is better than none. `record` as in `create`.
         """
         with self._connections.borrow(account_id) as mailbox:
             folder = self._store.folders.get_message_folder(
@@ -119,14 +120,16 @@ class Drafts:
             self.create(account_id, version, thread_id, record=record)
 
     def _is_mirrored(self, account_id: str, version: DraftVersion) -> bool:
-        """Whether it is known as a draft somewhere: then it was put there, and moved by somebody since."""
+        """Whether a draft with this Message-ID exists in any folder: an earlier call saved it, and a person moved
+        it.
+        """
         message_id = canonical_message_id(version.message_id) or ""
         found = self._store.messages.find_by_message_id(account_id, message_id)
         located = self._store.mailbox_writer.locate(account_id, [found] if found is not None else [])
         return any(map(_is_marked_as_draft, located.values()))
 
     def is_on_server(self, account_id: str, draft_id: str, version: str | None) -> bool:
-        """Whether a draft lies among the drafts of the server in this version. Raises RemoteFault."""
+        """Whether the drafts folder at the server has a draft in this version. Raises RemoteFault."""
         with self._locks.lock(draft_id):
             draft = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
             if draft is None or version not in (None, version_of(draft)) or not _is_among_drafts(draft):
@@ -138,9 +141,9 @@ class Drafts:
             return any("\\deleted" not in {flag.lower() for flag in each.flags} for each in found)
 
     def remove_sent(self, account_id: str, draft_id: str, version: str | None) -> str | None:
-        """Remove a draft that has been sent, if it is still in this version (`version_of`); answers a warning if not.
+        """Remove a draft that was sent, if it still has this version (`version_of`); otherwise return a warning.
 
-        Raises SyncRequired where it is not where it was: it may be in another place.
+        Raises SyncRequired if it is no longer where it was: it may be in another folder.
         """
         with self._locks.lock(draft_id):
             draft = self._store.mailbox_writer.locate(account_id, [draft_id]).get(draft_id)
@@ -159,9 +162,9 @@ class Drafts:
         return None
 
     def replace(self, account_id: str, draft_id: str, version: DraftVersion, *, may_delete: bool) -> tuple[str, ...]:
-        """Put a new version in the place of a draft, under the same id; return the warnings for the caller.
+        """Replace a draft by a new version under the same ID; return warnings for the caller.
 
-        Raises as `locate` does, and SyncRequired where the server no longer has the draft that is to be replaced.
+        Raises as `locate` does, and SyncRequired if the server no longer has the draft.
         """
         parsed = _parse_version(version)
         with self._locks.lock(draft_id):
@@ -175,7 +178,7 @@ class Drafts:
                 self._notify_sync(draft.folder)
 
     def remove(self, account_id: str, draft_id: str, *, may_delete: bool) -> None:
-        """Remove a draft permanently. Raises as `replace` does."""
+        """Delete a draft permanently. Raises as `replace` does."""
         with self._locks.lock(draft_id):
             self._remove(self.locate(account_id, draft_id, may_delete=may_delete), may_delete)
 
@@ -187,7 +190,9 @@ class Drafts:
             self._store.mailbox_writer.record_server_copy(old.id, landed)
 
     def _target_folder(self, old: LocatedMessage) -> MirroredFolder:
-        """Where the next version is put: where the one before lies, or what shows it there."""
+        """Return the folder for the next version: that of the previous one, or on a server with labels the drafts
+        folder.
+        """
         if not _draft_flags_of(old.folder):
             return old.folder
         with self._connections.borrow(old.folder.account_id) as mailbox:
@@ -207,7 +212,9 @@ class Drafts:
         self._notify_sync(folder)
 
     def _append(self, folder: MirroredFolder, version: DraftVersion, flags: frozenset[str]) -> FoundCopy:
-        """APPEND, and what can be learned of what is there then. Raises RemoteFault where it may not be there."""
+        """Upload a version and return its place, as far as it is known. Raises RemoteFault if it may not have been
+        saved.
+        """
         doubt: RemoteFault | None = None
         uid: int | None = None
         known = folder.state.uidvalidity if folder.state is not None else None
@@ -224,7 +231,7 @@ class Drafts:
                 landed = _find_on_server(mailbox, home, version, uid if home == folder else None)
                 landed = landed and _with_labels(mailbox, landed, flags)
         except RemoteFault:
-            landed = None  # what is done is done: sync finds the rest out
+            landed = None  # it was saved; sync finds its UID
         if landed is None and doubt is not None:
             raise doubt
         return landed or FoundCopy(home, uid if home == folder else None)
@@ -241,13 +248,14 @@ class Drafts:
         try:
             with self._connections.borrow(folder.account_id) as mailbox:
                 if not match_on_server(self._store, mailbox, folder, [old])[0]:
-                    return ()  # somebody else has removed it
+                    return ()  # another client has removed it
                 try:
                     bulk.permanent_delete(self._store, mailbox, folder, [old])
                 except RemoteFault as fault:
                     if fault.kind != "unsupported":
                         raise
-                    # Without UIDPLUS: other programs show it as deleted and remove it with theirs.
+                    # Without UIDPLUS it is only marked: other programs show it as deleted, and remove it with their
+                    # own.
                     mailbox.store_flags(folder.path, _uids(old), add=frozenset({"\\Deleted"}), remove=frozenset())
                     return (_LEFT_BEHIND,)
         except RemoteFault:
@@ -260,16 +268,17 @@ class Drafts:
 
 
 def version_of(draft: LocatedMessage) -> str:
-    """What distinguishes one version of a draft from the next, wherever it lies: its id stays the same."""
+    """Return a text that differs between the versions of a draft, whose ID stays the same, and not between folders."""
     return draft.message_id or f"{draft.size} bytes of {to_timestamp(draft.internal_date)}"
 
 
 def _to_fetched(version: DraftVersion, flags: frozenset[str]) -> FetchedMessage:
-    return FetchedMessage(0, flags, version.at, len(version.source), b"")  # the mirror takes what is parsed
+    # the mirror uses the parsed form, not these bytes
+    return FetchedMessage(0, flags, version.at, len(version.source), b"")
 
 
 def _parse_version(version: DraftVersion) -> ParsedMessage:
-    """The version as the mirror takes it. It takes long, so it is not for a transaction."""
+    """Parse a version for the mirror. Slow, so call it outside of transactions."""
     return with_searched_words(parse_content(version.source))
 
 
@@ -280,9 +289,9 @@ def _is_marked_as_draft(message: LocatedMessage) -> bool:
 def _find_on_server(
     mailbox: ImapMailbox, folder: MirroredFolder, version: DraftVersion, uid: int | None
 ) -> FoundCopy | None:
-    """What the server has of a version, by the UID that it gave or else by the Message-ID; None where it has none.
+    """Return the server's copy of a version, by the UID that it returned or else by Message-ID; None if it has none.
 
-    Its size there need not be that of the source, and its date not the one that was asked for.
+    The size and date there can differ from those of the upload.
     """
     if uid is not None:
         return client.find_by_uid(mailbox, folder, uid)
@@ -290,12 +299,12 @@ def _find_on_server(
 
 
 def _draft_flags_of(folder: MirroredFolder) -> frozenset[str]:
-    """What drafts have there that other messages lack; nothing where they lie in a folder of their own."""
+    """Return the flags that only drafts have in this folder; none if drafts have a folder of their own."""
     return frozenset({"\\Draft"}) if folder.role == "all" else frozenset()
 
 
 def _with_labels(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str]) -> FoundCopy:
-    """A new version with the labels of the one before, which cannot be given as it is put there."""
+    """Set the labels of the previous version on a new one, since an upload cannot include them."""
     seen = landed.seen
     if seen is None or seen.provider_id is None or flags <= seen.flags:
         return landed
@@ -304,7 +313,7 @@ def _with_labels(mailbox: ImapMailbox, landed: FoundCopy, flags: frozenset[str])
 
 
 def _is_among_drafts(message: LocatedMessage) -> bool:
-    """Whether people find it there: what was thrown away is still marked as a draft."""
+    """Whether people find it in the drafts folder: a message in trash is still marked as a draft."""
     role = message.folder.role
     return role == "drafts" or (_is_marked_as_draft(message) and role not in ("trash", "spam"))
 

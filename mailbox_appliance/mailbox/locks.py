@@ -1,4 +1,4 @@
-"""A lock for each key: work on the same thing is done one after the other, on different things at once."""
+"""A lock for each key: work on the same key runs one at a time, on different keys concurrently."""
 
 import threading
 from collections.abc import Hashable, Iterator
@@ -13,7 +13,7 @@ class _KeyLock:
 
 
 class KeyedLocks:
-    """The locks of those who work or wait now; nothing is kept for other keys."""
+    """The locks of the threads that hold or await one now; other keys use no memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,13 +21,15 @@ class KeyedLocks:
 
     @contextmanager
     def lock(self, key: Hashable) -> Iterator[None]:
-        """Have nobody else work on this meanwhile. Waits for those who do."""
+        """Hold the lock of this key; wait while another thread holds it."""
         with self._queue_for(key) as turn, turn.lock:
             yield
 
     @contextmanager
     def try_lock(self, key: Hashable, seconds: float) -> Iterator[bool]:
-        """As `lock`, within so many seconds, if nobody waits for it yet; 0: if nobody has it. Else gives False."""
+        """Yield whether the lock was acquired within `seconds`, if no other thread waits for it already; 0: only if it
+        is free.
+        """
         with self._queue_for(key) as turn:
             is_mine = turn.lock.acquire(timeout=seconds if turn.waiting <= 2 else 0)
             try:
