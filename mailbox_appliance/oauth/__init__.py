@@ -1,9 +1,9 @@
-"""Sign-ins at Google and Microsoft, and the logins that come of them.
+"""Sign-ins at Google and Microsoft, and the logins that result from them.
 
-Requests to a provider and their answers are in `remote.oauth`; addresses and scopes in `remote.providers`.
+Requests to a provider and its responses are in `remote.oauth`; addresses and scopes in `remote.providers`.
 
-    flows         sign-ins that were begun and are not finished; whose mailbox one gave access to
-    tokens        access tokens, in memory only, renewed as needed; the OAuth applications they are requested with
-    logins        opens every IMAP and SMTP connection, by password or by a token that is valid now
+    flows         sign-ins in progress, and the mailbox that a finished one gives access to
+    tokens        access tokens, in memory only, renewed as needed; the OAuth applications that request them
+    logins        opens every IMAP and SMTP connection, with a password or a valid access token
     environment   the OAuth applications that the operator sets in the environment
 """

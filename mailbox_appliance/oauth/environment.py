@@ -1,9 +1,9 @@
-"""OAuth applications as the operator gives them in the environment; there they rule over what administrators save.
+"""OAuth applications from environment variables, which override those that administrators save.
 
 `MAILBOX_APPLIANCE_GOOGLE_CLIENT_ID`, `..._GOOGLE_CLIENT_SECRET`, `..._GOOGLE_PUBLIC_CLIENT`; the same with `OUTLOOK`,
-and `..._OUTLOOK_TENANT_ID`. With `_FILE` behind its name a variable names a file whose first line is the value, as
-container secrets are given; the file wins. Beside a `..._CLIENT_ID_FILE` the secret and the tenant count from files
-only: those of the plain variables are of the application that `..._CLIENT_ID` names.
+and `..._OUTLOOK_TENANT_ID`. With the suffix `_FILE` a variable names a file whose first line is the value, as for
+container secrets; the file wins. If `..._CLIENT_ID_FILE` is set, secret and tenant are read only from files: the plain
+variables belong to the application of the plain `..._CLIENT_ID`.
 """
 
 import re
@@ -15,23 +15,23 @@ from typing import Literal
 from mailbox_appliance.model.accounts import OAuthApp, OAuthProvider
 from mailbox_appliance.settings import ENVIRONMENT_PREFIX, BadSetting, parse_flag
 
-#: The most characters of each value (specification, "Limits").
+#: The longest value of each variable in characters (specification, "Limits").
 LONGEST = {"CLIENT_ID": 2048, "CLIENT_SECRET": 16384, "TENANT_ID": 2048, "PUBLIC_CLIENT": 5}
-#: What a tenant id is made of: it becomes a part of an address. A dot in front would lead to another one.
+#: The characters of a tenant ID, which becomes part of a URL path. A leading dot would change the path.
 TENANT = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
 _VARIABLES: Mapping[OAuthProvider, tuple[str, ...]] = {
     "google": ("CLIENT_ID", "CLIENT_SECRET", "PUBLIC_CLIENT"),
     "outlook": ("CLIENT_ID", "CLIENT_SECRET", "TENANT_ID", "PUBLIC_CLIENT"),
 }
-#: What belongs to one client id, and goes with no other.
+#: The values that belong to one client ID and to no other.
 _BELONGS_TO_ID = ("CLIENT_SECRET", "TENANT_ID")
-# In UTF-8 a character takes four bytes at most; more of a file is never read.
+# In UTF-8 a character has at most four bytes; no more of a file is read.
 _MOST_READ = 4 * max(LONGEST.values()) + 2
 
 
 @dataclass(frozen=True)
 class EnvironmentApp:
-    """An application, and where it is from: `environment-file` where any of its values is."""
+    """An application and its source: `environment-file` if any of its values comes from a file."""
 
     app: OAuthApp
     source: Literal["environment", "environment-file"]
@@ -41,7 +41,7 @@ EnvironmentApps = Mapping[OAuthProvider, EnvironmentApp]
 
 
 def read_apps(environment: Mapping[str, str]) -> EnvironmentApps:
-    """The applications that the environment gives. Raises BadSetting, which never quotes a value."""
+    """Return the applications from the environment. Raises BadSetting, which never quotes a value."""
     found = {provider: _read_app(provider, environment) for provider in _VARIABLES}
     return {provider: given for provider, given in found.items() if given is not None}
 
@@ -52,7 +52,7 @@ def _read_app(provider: OAuthProvider, environment: Mapping[str, str]) -> Enviro
     has_id_file = bool(environment.get(f"{prefix}CLIENT_ID_FILE"))
     for name in _VARIABLES[provider]:
         variable = prefix + name
-        # Empty is as good as not set: files for containers list variables that nobody fills.
+        # Empty means not set: files for containers often list variables without values.
         if file := environment.get(f"{variable}_FILE"):
             values[name], is_from_file = (
                 _require_valid(f"{variable}_FILE", name, _first_line(f"{variable}_FILE", file)),
@@ -73,7 +73,7 @@ def _build_app(provider: OAuthProvider, values: Mapping[str, str]) -> OAuthApp:
     is_public = _parse_flag(prefix + "PUBLIC_CLIENT", values.get("PUBLIC_CLIENT", "false"))
     if client_id is None:
         raise BadSetting(f"{prefix}CLIENT_ID must be set if another {prefix}... variable is set")
-    if is_public and secret is not None and provider == "outlook":  # Google's for the desktop have one
+    if is_public and secret is not None and provider == "outlook":  # Google's desktop applications have one
         raise BadSetting(
             f"{prefix}CLIENT_SECRET must not be set for a public client: remove it or {prefix}PUBLIC_CLIENT"
         )
@@ -84,7 +84,7 @@ def _first_line(variable: str, name: str) -> str:
     try:
         with Path(name).open("rb") as file:
             text = file.read(_MOST_READ).decode("utf-8-sig")
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadSetting(f"{variable}: the file cannot be read: {reason}") from error
     lines = text.strip().splitlines()

@@ -1,7 +1,7 @@
-"""Sign-ins at a provider that were begun and not finished: in memory only, for ten minutes, single-use.
+"""Provider sign-ins in progress: in memory only, for ten minutes, single-use.
 
-start .... makes the secrets: by `state` the sign-in is found again, the verifier of PKCE shows that it is ours
-finish ... the session that began it brings back a code, an error, or for a device nothing
+start .... creates the secrets: `state` identifies the sign-in, and the PKCE verifier proves that it is ours
+finish ... the session that started it returns a code or an error; for a device, nothing
 """
 
 import secrets
@@ -20,11 +20,11 @@ from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.remote.oauth import DevicePrompt, IssuedTokens, OAuthClient
 from mailbox_appliance.remote.providers import Resource
 
-# --- What a sign-in brought: whose mailbox it is, and whether the granted access is enough for mail ---
+# --- The result of a sign-in: the mailbox, and whether the granted access is enough for mail ---
 #
-# The ID token says who signed in; it came over TLS from the provider itself (OpenID Connect Core 3.1.3.7, 6). Without
-# one the provider is asked. At Microsoft the mailbox may be another one, shared with that person: its servers decide
-# whether that is so, by the first login.
+# The ID token names the person who signed in; it came over TLS from the provider itself (OpenID Connect Core 3.1.3.7,
+# 6). Without one the provider is asked. At Microsoft the mailbox may be another one that is shared with that person:
+# the first login at its servers decides.
 
 
 _GOOGLE_MAIL = ("gmail.com", "googlemail.com")
@@ -45,7 +45,7 @@ _NO_ADDRESS = (
 
 
 class SignInRefused(Exception):
-    """The provider, or the person, did not agree. `reason`: our sentence for a person, `name`: of the fault."""
+    """The provider or the person did not agree. `reason`: a sentence for the person; `name`: the name of the fault."""
 
     def __init__(self, reason: str, name: str | None = None) -> None:
         super().__init__(name or "refused")
@@ -54,7 +54,9 @@ class SignInRefused(Exception):
 
 @dataclass(frozen=True)
 class SignInRequest:
-    """What somebody began a sign-in for. `email`: the mailbox that is meant; `account_id`: one that regains rights."""
+    """The purpose of a sign-in. `email`: the expected mailbox; `account_id`: a connected mailbox that gets new
+    access.
+    """
 
     provider: OAuthProvider
     member_id: str
@@ -67,7 +69,7 @@ class SignInRequest:
 
 @dataclass(frozen=True)
 class SignInResult:
-    """What came of it. `connection`: the servers, logged in to by the access token, which is good for an hour or so."""
+    """The result of a sign-in. `connection`: the servers with the access token, which is valid for about an hour."""
 
     request: SignInRequest
     login: OAuthLogin
@@ -76,7 +78,7 @@ class SignInResult:
 
 
 def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *, may_be_shared: bool) -> OAuthLogin:
-    """How the mailbox is logged in to that was agreed to. Raises Refused, and RemoteFault."""
+    """Return the login for the mailbox that the person agreed to. Raises SignInRefused and RemoteFault."""
     provider = asking.provider.provider
     if issued.scopes is not None and not asking.provider.gives_mail(issued.scopes):
         raise SignInRefused(_NO_MAIL[provider], "consent_required")
@@ -94,8 +96,9 @@ def to_login(asking: OAuthClient, asked: SignInRequest, issued: IssuedTokens, *,
 
 
 def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
-    """What a fault means for a code that was brought back; None where it says nothing about it."""
-    if fault.name in ("access_revoked", "access_expired"):  # as the code is called that is over: invalid_grant
+    """Return the refusal that a fault means for a code; None if the fault is not about the code."""
+    # the provider's error for an expired or used code: invalid_grant
+    if fault.name in ("access_revoked", "access_expired"):
         return SignInRefused(_SIGN_IN_EXPIRED, "code_refused")
     if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
         return SignInRefused(fault.reason, fault.name)
@@ -103,7 +106,7 @@ def refusal_of_fault(fault: RemoteFault) -> SignInRefused | None:
 
 
 def refusal_of_error(error: str) -> Exception:
-    """What it means that the browser came back with an error (RFC 6749 4.1.2.1), whose words are shown to nobody."""
+    """Return the exception for an error that the browser returned (RFC 6749 4.1.2.1); its text is never shown."""
     fault = errors.fault_of_reply("oauth", error)
     if fault is None:
         return SignInRefused(
@@ -113,7 +116,7 @@ def refusal_of_error(error: str) -> Exception:
 
 
 def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str, ...]:
-    """The address of the person who signed in, then other names that may be theirs. Raises SignInRefused."""
+    """Return the address of the person who signed in, then other names that may be theirs. Raises SignInRefused."""
     facts = issued.claims
     if facts and not _is_for_client(facts, asking.app.client_id):
         facts = {}
@@ -126,13 +129,15 @@ def _signed_in_addresses(asking: OAuthClient, issued: IssuedTokens) -> tuple[str
 
 
 def _is_for_client(claims: Mapping[str, Any], client_id: str) -> bool:
-    """OpenID Connect Core 3.1.3.7, 3: the token is for this application."""
+    """Whether the token is for this application (OpenID Connect Core 3.1.3.7, 3)."""
     audience = claims.get("aud")
     return audience == client_id or (isinstance(audience, list) and client_id in audience)
 
 
 def _addresses(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Microsoft leaves `email` out where it knows none, and has the name that one signs in with beside it."""
+    """Return the addresses in claims. Microsoft omits `email` if it has none; `preferred_username` is the sign-in
+    name.
+    """
     given = [facts.get("email"), facts.get("preferred_username")]
     return tuple(dict.fromkeys(text for text in given if isinstance(text, str) and _is_address(text)))
 
@@ -149,39 +154,39 @@ def _is_same_mailbox(one: str, other: str) -> bool:
 
 
 def _comparable_address(email: str) -> str:
-    """An address as providers compare it (support.google.com/mail/answer/7436150: dots do not matter in Gmail's)."""
+    """Return an address as providers compare it (support.google.com/mail/answer/7436150: Gmail ignores dots)."""
     local, _, domain = email.casefold().rpartition("@")
     return f"{local.replace('.', '')}@{_GOOGLE_MAIL[0]}" if domain in _GOOGLE_MAIL else f"{local}@{domain}"
 
 
-# --- Sign-ins under way ---
+# --- Sign-ins in progress ---
 
 
-#: Seconds for which a sign-in may be finished.
+#: Seconds within which a sign-in must be finished.
 LIFETIME = 600.0
-#: Sign-ins under way: of one session and of one member, where the oldest one gives way, and in all.
+#: Limits of sign-ins in progress: for one session and for one member, where the oldest is dropped, and in total.
 MOST_OF_A_SESSION, MOST_OF_A_MEMBER, MOST_FLOWS = 5, 20, 500
 _SLOW_DOWN_SECONDS = 5  # RFC 8628 3.5
 
 
 class StateUnknown(Exception):
-    """No such sign-in is under way, or it was begun by another session, or for another provider."""
+    """No such sign-in is in progress, or it belongs to another session or provider."""
 
 
 class NotAgreedYet(Exception):
-    """Nobody has typed the code and agreed yet. The sign-in goes on."""
+    """The person has not entered the code and agreed yet. The sign-in stays in progress."""
 
 
 class NothingBrought(Exception):
-    """Neither a code nor an error came back, which a browser always brings. The sign-in goes on."""
+    """Neither a code nor an error was given, one of which a browser always returns. The sign-in stays in progress."""
 
 
 class TooManyFlows(Exception):
-    """Too many sign-ins are under way."""
+    """Too many sign-ins are in progress."""
 
 
 class AppMissing(Exception):
-    """Nobody has configured an application of the provider. `title`: its name."""
+    """No application for the provider is configured. `title`: the provider's name."""
 
     def __init__(self, title: str) -> None:
         super().__init__(title)
@@ -190,7 +195,7 @@ class AppMissing(Exception):
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """What a person types, and where; `interval`: the seconds between two tries to finish."""
+    """The code that a person enters, and where; `interval`: the seconds between two attempts to finish."""
 
     user_code: str
     verification_uri: str
@@ -199,7 +204,7 @@ class DeviceCode:
 
 @dataclass(frozen=True)
 class SignInStarted:
-    """A sign-in that has begun. `authorization_url`: what is opened in a browser."""
+    """A started sign-in. `authorization_url`: the address to open in a browser."""
 
     authorization_url: str = field(repr=False)
     state: str = field(repr=False)
@@ -214,16 +219,16 @@ class _Flow:
     until: float
     device_code: str | None = field(default=None, repr=False)
     interval: int = 0
-    #: Of a device: it is Graph that is agreed to, mail was before.
+    #: For a device: access to Graph is requested now, since access to mail was granted before.
     is_for_graph: bool = False
-    #: When the provider may be asked again.
+    #: The time from which the provider may be asked again.
     next_at: float = 0.0
-    #: Held by the one who asks it.
+    #: Held by the thread that asks the provider.
     provider_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Flows:
-    """The sign-ins under way. May be used from any thread."""
+    """The sign-ins in progress. May be used from any thread."""
 
     def __init__(self, logins: Logins, clock: Clock) -> None:
         self._logins, self._clock = logins, clock
@@ -231,11 +236,13 @@ class Flows:
         self._flows: dict[str, _Flow] = {}
 
     def loopback_host(self, provider: OAuthProvider) -> Literal["127.0.0.1", "localhost"]:
-        """What a provider takes as the name of this computer in a redirect address. Raises RemoteFault."""
+        """Return the name of this computer that a provider accepts in a redirect address. Raises RemoteFault."""
         return self._logins.apps.get_provider(provider).loopback_host
 
     def start(self, asked: SignInRequest, *, device: bool = False) -> SignInStarted:
-        """Begin a sign-in. Raises AppMissing, TooManyFlows; with `device` the provider is asked: RemoteFault."""
+        """Start a sign-in. Raises AppMissing, TooManyFlows; with `device`, which asks the provider, also
+        RemoteFault.
+        """
         asking = self._get_client(asked.provider)
         state, verifier = secrets.token_urlsafe(32), oauth.new_verifier()
         flow = _Flow(asked, verifier, self._clock.monotonic() + LIFETIME)
@@ -251,7 +258,7 @@ class Flows:
         return SignInStarted(url, state, self._clock.now() + left, shown)
 
     def find_request(self, provider: OAuthProvider, session_id: str, state: str) -> SignInRequest | None:
-        """What a sign-in was begun for, if this session has it under way."""
+        """Return the request of a sign-in that this session has in progress, or None."""
         with self._lock:
             flow = self._find(provider, session_id, state)
         return None if flow is None else flow.request
@@ -259,9 +266,9 @@ class Flows:
     def finish(
         self, provider: OAuthProvider, session_id: str, *, state: str, code: str | None, error: str | None = None
     ) -> SignInResult:
-        """What came of a sign-in: nothing more comes of it then, but where the provider could not be asked.
+        """Finish a sign-in and return its result. It can be repeated only if the provider could not be reached.
 
-        Raises StateUnknown; NotAgreedYet, for a device; NothingBrought, for a browser; Refused; RemoteFault.
+        Raises StateUnknown; NotAgreedYet, for a device; NothingBrought, for a browser; SignInRefused; RemoteFault.
         """
         with self._lock:
             flow = self._find(provider, session_id, state)
@@ -289,7 +296,7 @@ class Flows:
 
     def _authorization_url(self, asking: OAuthClient, asked: SignInRequest, state: str, verifier: str) -> str:
         known, login = asking.provider, self._login(asked)
-        # Consent for both is asked for at once; a code brings a token for the first.
+        # Consent for both is requested at once; the code returns a token for the first.
         both = [*known.scopes("mail"), *known.scopes("graph", is_shared=self._is_shared(asked))]
         return oauth.authorization_url(
             asking,
@@ -297,15 +304,15 @@ class Flows:
             redirect_uri=asked.redirect_uri,
             state=state,
             verifier=verifier,
-            # Whoever signs in for a shared mailbox has another name than that.
+            # A person who signs in for a shared mailbox has another name than the mailbox.
             hint=asked.email if login is None else login.username,
         )
 
     def _device_scopes(self, asking: OAuthClient, flow: _Flow) -> Iterable[str]:
-        """What a code is asked for: it is for one resource, so mail comes first.
+        """Return the scopes for a device code: mail first, since a code is for one resource.
 
-        Where Graph is needed besides, the next code is for that ("incremental consent"), and its refresh token is good
-        for both, as Microsoft's are not bound to a resource (.../entra/identity-platform/refresh-tokens).
+        If Graph is needed too, the next code is for Graph ("incremental consent"). Its refresh token is valid for both,
+        as Microsoft's are not bound to a resource (.../entra/identity-platform/refresh-tokens).
         """
         known = asking.provider
         if not flow.is_for_graph:
@@ -314,14 +321,14 @@ class Flows:
         return dict.fromkeys([*who, *known.scopes("graph", is_shared=self._is_shared(flow.request))])
 
     def _lacks_graph(self, asked: SignInRequest) -> bool:
-        """Whether a mailbox that is connected gives its mail, and nobody has agreed to Graph. Its provider is asked."""
+        """Whether a connected mailbox has access to mail but no consent for Graph. Asks its provider."""
         account_id = asked.account_id
         if account_id is None:
             return False
         return self._is_granted(account_id, "mail") is True and self._is_granted(account_id, "graph") is False
 
     def _is_granted(self, account_id: str, resource: Resource) -> bool | None:
-        """Whether there is access; None where that is not known."""
+        """Whether there is access; None if that is unknown."""
         try:
             self._logins.use_token(account_id, resource, str)
         except RemoteFault as fault:
@@ -346,7 +353,7 @@ class Flows:
             self._flows[state] = flow
 
     def _make_room(self, most: int, is_theirs: Callable[[SignInRequest], bool]) -> None:
-        """Have the oldest ones of somebody give way. The lock is held."""
+        """Drop the oldest sign-ins of a session or member beyond the limit. The caller holds the lock."""
         theirs = [state for state, each in self._flows.items() if is_theirs(each.request)]
         for oldest in theirs[: max(0, len(theirs) - most + 1)]:
             del self._flows[oldest]
@@ -365,7 +372,7 @@ class Flows:
         except RemoteFault as fault:
             if (found := refusal_of_fault(fault)) is not None:
                 raise found from fault
-            # It may be brought once more: where the provider has seen it all the same, it says that it is over.
+            # A retry is allowed: if the provider has seen the code, it then rejects it as used.
             self._add(state, flow)
             raise
         return self._to_result(asking, flow, issued)
@@ -398,7 +405,7 @@ class Flows:
         raise NotAgreedYet
 
     def _request_mail_tokens(self, provider: OAuthProvider, issued: IssuedTokens) -> IssuedTokens:
-        """The tokens for mail, by those that came for Graph. Raises RemoteFault."""
+        """Return the tokens for mail, using the refresh token that was issued for Graph. Raises RemoteFault."""
         if issued.refresh_token is None:
             return issued
         asking = self._get_client(provider).without_secret()

@@ -1,12 +1,12 @@
-"""Opens every connection to a mailbox's servers: by a password, or by an access token that is valid now.
+"""Opens every connection to a mailbox's servers: with a password, or with a valid access token.
 
-    endpoint ............... how a server is reached, without asking anybody; what connections are compared by
-    open_imap, open_smtp ... open a connection with a login that is valid now
+    endpoint ............... the address of a server, without any request; connections are compared by it
+    open_imap, open_smtp ... open a connection with a valid login
     use_token .............. the same for requests over HTTPS
 
-A token that is about to end is renewed before it is used, once, however many need it (`oauth.tokens`). One that a
-server refuses all the same is renewed once more, as clocks differ and providers revoke tokens; only if the new one is
-refused too, the login is refused. All of it may ask the provider: no transaction may be open.
+A token that is about to expire is renewed before use, once for all that need it (`oauth.tokens`). A token that a server
+still refuses is renewed once more, as clocks differ and providers revoke tokens; only if the new one is refused too,
+the login counts as refused. All of it may ask the provider, so no transaction may be open.
 """
 
 from collections.abc import Callable
@@ -37,14 +37,14 @@ class Logins:
     def __init__(
         self, store: Store, settings: Settings, clock: Clock | None = None, given: EnvironmentApps | None = None
     ) -> None:
-        """`given`: the applications that the environment gives."""
+        """`given`: the applications from the environment."""
         self._store, self._settings = store, settings
-        #: The applications that providers are asked by.
+        #: The applications that authenticate requests to providers.
         self.apps = Apps(store, settings, given or {})
         self._tokens = AccessTokens(store, self.apps, clock or SystemClock())
 
     def endpoint(self, account_id: str, server: MailProtocol) -> Endpoint:
-        """How a server of a mailbox is reached; without a token. Raises NotFound."""
+        """Return the address and login of a mailbox's server, without a token. Raises NotFound."""
         login = self._store.oauth_logins.find(account_id)
         if login is not None:
             return self._endpoint(login, server, None)
@@ -52,24 +52,24 @@ class Logins:
         return connection.imap if server == "imap" else connection.smtp
 
     def get_login(self, account_id: str) -> OAuthLogin:
-        """How a mailbox of Google or Outlook is logged in to. Raises NotFound, also for one that has passwords."""
+        """Return the OAuth login of a mailbox. Raises NotFound, also for a mailbox with passwords."""
         login = self._store.oauth_logins.find(account_id)
         if login is None:
             raise NotFound(what="mailbox")
         return login
 
     def open_imap(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
-        """What `opening` makes of an endpoint whose login is valid now. Raises NotFound, and RemoteFault."""
+        """Return what `opening` returns for an endpoint with a valid login. Raises NotFound and RemoteFault."""
         return self._open(account_id, "imap", opening)
 
     def open_smtp(self, account_id: str, opening: Callable[[Endpoint], T]) -> T:
-        """As `open_imap`, for the server that accepts mail."""
+        """Do the same as `open_imap` for the SMTP server."""
         return self._open(account_id, "smtp", opening)
 
     def use_token(self, account_id: str, resource: Resource, use: Callable[[str], T]) -> T:
-        """What `use` makes of an access token that is valid now. Raises NotFound, and RemoteFault.
+        """Return what `use` returns for a valid access token. Raises NotFound and RemoteFault.
 
-        `use` is called once more, with another token, if a server refused this one and names no other cause.
+        `use` is called once more, with another token, if a server refused this one and named no other cause.
         """
         text = self._tokens.get(account_id, resource)
         try:
@@ -80,20 +80,23 @@ class Logins:
         return use(self._tokens.get(account_id, resource))
 
     def refuse_token(self, account_id: str, resource: Resource, text: str) -> None:
-        """A server has refused a token where nothing is to be asked twice: the next `token` gives another one."""
+        """Record that a server refused a token, for requests that must not be repeated: the next one gets another
+        token.
+        """
         self._tokens.refuse(account_id, resource, text)
 
     def get_graph(self, account_id: str) -> Graph:
-        """Where the mail of a mailbox of Outlook is asked for over HTTPS; with `token` for `graph`. Raises NotFound."""
+        """Return the Graph client of an Outlook mailbox; it needs a token for `graph`. Raises NotFound."""
         login = self.get_login(account_id)
         known = providers.get_provider(self._settings, login.provider)
         ca_file, timeout = self._settings.text("remote.ca_file"), self._settings.number("remote.timeout")
         return Graph(known, login.email if login.is_shared else None, ca_file=ca_file, timeout=timeout)
 
     def fetch_sender_addresses(self, account_id: str) -> tuple[SenderAddress, ...] | None:
-        """What the provider says that a mailbox may send as; None of a shared one, of which it says nothing.
+        """Return the addresses that the provider lets a mailbox send from; None for a shared one, which has no such
+        list.
 
-        Raises NotFound, and RemoteFault.
+        Raises NotFound and RemoteFault.
         """
         login = self.get_login(account_id)
         if login.is_shared:
@@ -105,20 +108,22 @@ class Logins:
         return self.use_token(account_id, resource, ask)
 
     def connection(self, login: OAuthLogin, access_token: str) -> Connection:
-        """How the servers of a mailbox that is not kept yet are reached, and logged in to now."""
+        """Return the servers of a mailbox that is not stored yet, with this access token."""
         endpoints = [self._endpoint(login, server, access_token) for server in ("imap", "smtp")]
         return Connection(login.email, *endpoints)
 
     def keep_tokens(self, account_id: str, issued: IssuedTokens) -> None:
-        """Keep the token for mail that came with a sign-in, after the login that came with it is stored."""
+        """Keep the token for mail from a sign-in, after its login is stored."""
         self._tokens.keep(account_id, "mail", issued)
 
     def forget_tokens(self, account_id: str) -> None:
-        """Know no token of a mailbox any more: its provider is asked the next time, unless it said to wait."""
+        """Forget the tokens of a mailbox, so that its provider is asked next time, unless the provider asked to
+        wait.
+        """
         self._tokens.forget(account_id)
 
     def remove_account(self, account_id: str) -> None:
-        """Know nothing of a mailbox that is gone."""
+        """Forget everything about a removed mailbox."""
         self._tokens.remove(account_id)
 
     def _open(self, account_id: str, server: MailProtocol, opening: Callable[[Endpoint], T]) -> T:
@@ -132,7 +137,7 @@ class Logins:
         try:
             return opening(endpoint)
         except RemoteFault as fault:
-            # A member's host name may lead to another address than it did when the mailbox was connected.
+            # A member's host name may resolve to another address than when the mailbox was connected.
             if fault.is_unproven and not self._is_of_administrator(account_id):
                 raise hide_cause(fault) from fault
             raise

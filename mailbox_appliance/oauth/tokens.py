@@ -1,14 +1,14 @@
-"""Access tokens, kept in memory only, and the applications that they are requested with.
+"""Access tokens, kept in memory only, and the applications that request them.
 
     young ....... returned as it is
-    ending ...... less than 5 minutes left: renewed; whoever comes meanwhile, and everybody while the provider cannot be
-                  reached, goes on with the present one
-    over ........ renewed; whoever comes meanwhile waits for the same answer
+    ending ...... less than 5 minutes left: renewed; until then other callers get the current one, and so do all while
+                  the provider cannot be reached
+    expired ..... renewed; other callers wait for the same answer
     refused ..... by the server it was for: renewed once, unless it was issued a moment ago
 
-The refresh token in the store is replaced, on the disk, before the access token that came with it is used, and only by
-the one that it brought: a crash in between leaves the old one, which providers that issue new ones accept for a while
-longer. A provider that failed to answer is not asked again at once: all who need the token get the same fault.
+A new refresh token replaces the stored one on disk before the access token that came with it is used, and only if the
+stored one is still the one that was sent. A crash in between leaves the old one, which providers that rotate tokens
+accept for a while. A provider that failed to answer is not asked again at once: all callers get the same fault.
 """
 
 import logging
@@ -28,26 +28,26 @@ from mailbox_appliance.remote.providers import KnownProvider, Resource
 from mailbox_appliance.settings import Settings
 from mailbox_appliance.store.store import Store
 
-# --- Applications: the operator's, else the one that is saved ---
+# --- Applications: from the environment, else from the store ---
 
 
 class Apps:
-    """Says who asks a provider. May be used from any thread."""
+    """Finds the OAuth application for a provider. May be used from any thread."""
 
     def __init__(self, store: Store, settings: Settings, given: EnvironmentApps) -> None:
         self._store, self._settings, self._given = store, settings, given
 
     def find(self, provider: OAuthProvider) -> OAuthApp | None:
-        """The application in force for a provider, with its secret; None where nobody configured one."""
+        """Return the effective application for a provider, with its secret; None if none is configured."""
         given = self._given.get(provider)
         return self._store.oauth_apps.find(provider) if given is None else given.app
 
     def get_provider(self, provider: OAuthProvider) -> KnownProvider:
-        """Where a provider is asked, as the operator has it. Raises RemoteFault."""
+        """Return the addresses and scopes of a provider, as the operator configured them. Raises RemoteFault."""
         return providers.get_provider(self._settings, provider)
 
     def get_client(self, provider: OAuthProvider) -> OAuthClient:
-        """What a provider is asked with now. Raises RemoteFault where there is no application."""
+        """Return the client for requests to a provider. Raises RemoteFault if no application is configured."""
         app = self.find(provider)
         known = self.get_provider(provider)
         if app is None:
@@ -57,7 +57,7 @@ class Apps:
 
 
 def app_missing_fault(title: str) -> RemoteFault:
-    """There is no application any more that a mailbox was connected by."""
+    """Return the fault for a mailbox whose OAuth application is no longer configured."""
     reason = (
         f"No OAuth application for {title} is configured. Ask an administrator to set the one that was used before."
     )
@@ -71,26 +71,28 @@ def app_missing_fault(title: str) -> RemoteFault:
 
 log = logging.getLogger(__name__)
 
-#: Seconds before its end when a token is renewed; of one that lasts less than twice as long, half its life.
+#: Seconds before its expiry when a token is renewed; half the lifetime of a token that is valid for less than twice
+#: that.
 RENEW_EARLY = 300.0
-#: Seconds within which a refused token counts as one that another will not mend.
+#: Seconds for which a token is so new that renewing it after a refusal would not help.
 JUST_GIVEN = 30.0
-#: Seconds for which a provider is not asked again: one that did not answer, that wants to be asked less often (where it
-#: does not say how long), that said no. Signing in anew ends each.
+#: Seconds for which a provider is not asked again: after no answer, after rate limiting (unless it names a time), after
+#: a refusal. A new sign-in ends each.
 RETRY_DELAY, RETRY_DELAY_THROTTLED, RETRY_DELAY_REFUSED = 5.0, 60.0, 60.0
-#: The least of it while the present token is good: nobody shall wait for a provider again and again without need.
+#: The shortest such time while the current token is valid: no caller should wait for a provider repeatedly without
+#: need.
 RETRY_DELAY_WHILE_GOOD = 30.0
 _NO_GRAPH = (
     "Access to Microsoft Graph was not granted for this mailbox. The appliance needs it to send if SMTP is off,"
     " and to read the sender addresses. Sign in again, in a browser or with a code, and agree to it."
 )
-# Somebody signs in anew just when a token is renewed: then what was asked with the old refresh token counts no more.
+# A new sign-in can happen during a renewal; then the answer for the old refresh token is discarded.
 _MOST_TRIES = 3
 
 
 @dataclass(frozen=True)
 class _Token:
-    """By two clocks: one may be set, the other may stand still while the computer sleeps."""
+    """A token with its age by two clocks: one can be set, the other can stop while the computer sleeps."""
 
     text: str = field(repr=False)
     lifetime: float
@@ -98,7 +100,7 @@ class _Token:
     wall: float
 
     def seconds_left(self, clock: Clock) -> float:
-        """The seconds that it is still good for."""
+        """Return the seconds until the token expires."""
         return self.lifetime - self.age(clock)
 
     def age(self, clock: Clock) -> float:
@@ -110,29 +112,31 @@ class _Token:
 
 @dataclass
 class _TokenSlot:
-    """A mailbox and what its tokens are for. `lock` is held for moments; nobody waits for a provider with it."""
+    """The token of a mailbox for one resource. `lock` is held only briefly, never while waiting for a provider."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     token: _Token | None = None
     renewal: "Future[str] | None" = None
-    #: The last bad answer, for which refresh token, and until when it counts.
+    #: The last fault, the refresh token that it is about, and until when it applies.
     fault: RemoteFault | None = None
     failed_refresh_token: str = field(default="", repr=False)
     until: float = 0.0
 
 
 class AccessTokens:
-    """Gives access tokens. May be used from any thread."""
+    """Provides access tokens. May be used from any thread."""
 
     def __init__(self, store: Store, apps: Apps, clock: Clock) -> None:
         self._store, self._apps, self._clock = store, apps, clock
         self._lock = threading.Lock()
         self._slots: dict[tuple[str, Resource], _TokenSlot] = {}
-        #: Refresh tokens are good for one request at a time, where providers replace them: one lock a mailbox.
+        #: One lock per mailbox: if a provider rotates refresh tokens, each is valid for one request.
         self._renewing: dict[str, threading.Lock] = {}
 
     def get(self, account_id: str, resource: Resource) -> str:
-        """A token that is good now. Raises NotFound, and RemoteFault; `login_refused`: somebody must sign in again."""
+        """Return a valid token. Raises NotFound and RemoteFault; kind `login_refused` means that a person must sign in
+        again.
+        """
         need = self._slot(account_id, resource)
         with need.lock:
             token, is_first = need.token, need.renewal is None
@@ -146,7 +150,7 @@ class AccessTokens:
         return _await_token(under_way)
 
     def refuse(self, account_id: str, resource: Resource, text: str) -> bool:
-        """A server refuses a token; whether another one, which `get` gives from now on, may be worth trying."""
+        """Record that a server refused a token; return whether another one, from `get`, may be worth trying."""
         need = self._slot(account_id, resource)
         with need.lock:
             token = need.token
@@ -157,21 +161,21 @@ class AccessTokens:
         return True
 
     def keep(self, account_id: str, resource: Resource, issued: IssuedTokens) -> None:
-        """Keep a token that came with a sign-in. What was known of the mailbox before is forgotten."""
+        """Keep a token from a sign-in, and forget everything earlier about the mailbox."""
         self._clear(account_id, is_new=True)
         need = self._slot(account_id, resource)
         with need.lock:
             need.token = self._to_token(issued)
 
     def forget(self, account_id: str) -> None:
-        """Know no token of a mailbox any more: it is to be tried now.
+        """Forget the tokens of a mailbox, so that the next caller asks the provider.
 
-        A request that is under way is waited for by whoever comes next, and a provider that wants us to wait is obeyed.
+        Callers still wait for a request in progress, and a provider that asked to wait is obeyed.
         """
         self._clear(account_id, is_new=False)
 
     def remove(self, account_id: str) -> None:
-        """Know nothing of a mailbox any more: it is gone."""
+        """Forget everything about a removed mailbox."""
         with self._lock:
             for key in [key for key in self._slots if key[0] == account_id]:
                 del self._slots[key]
@@ -209,7 +213,7 @@ class AccessTokens:
             for _ in range(_MOST_TRIES):
                 login = self._login(account_id)
                 if (token := need.token) is not None and not token.is_ending(self._clock):
-                    return token.text  # it came with a sign-in meanwhile
+                    return token.text  # a sign-in provided it during the wait
                 is_resting = need.failed_refresh_token == login.refresh_token and self._must_wait(need)
                 text = (
                     self._present_token(need) if is_resting else self._request_token(need, account_id, login, resource)
@@ -219,9 +223,9 @@ class AccessTokens:
         raise RemoteFault("oauth", "disconnected", "A new sign-in to this mailbox is in progress. Try again.")
 
     def _request_token(self, need: _TokenSlot, account_id: str, login: OAuthLogin, resource: Resource) -> str | None:
-        """A token that the provider gives for a login; None where it is to be asked anew.
+        """Request a token for a login; return None if the caller must start again.
 
-        Another login has taken its place meanwhile, or somebody wants it tried.
+        That is so if a new login has replaced this one, or if the mailbox was reset by `forget`.
         """
         before = login.refresh_token
         try:
@@ -244,14 +248,14 @@ class AccessTokens:
         if not self._replace(account_id, before, after):
             return None
         with need.lock:
-            if not self._replace(account_id, after, after):  # somebody has signed in since: theirs counts
+            if not self._replace(account_id, after, after):  # a new sign-in has replaced it
                 return None
             need.token, need.fault = self._to_token(issued), None
         return issued.access_token
 
     def _login(self, account_id: str) -> OAuthLogin:
         login = self._store.oauth_logins.find(account_id)
-        if login is None:  # one with passwords has taken the place of none: ids are never given twice
+        if login is None:  # the mailbox was removed or has passwords now; IDs are never reused
             raise NotFound(what="mailbox")
         return login
 
@@ -259,9 +263,9 @@ class AccessTokens:
         return self._store.oauth_logins.replace_token(account_id, before, after)
 
     def _note_login_refused(self, account_id: str, refresh_token: str, fault: RemoteFault) -> bool:
-        """Note that somebody must sign in again, whoever met it first; connections that are open may last a while.
+        """Record that a person must sign in again; return False if someone already has.
 
-        False where somebody has.
+        It applies to all servers of the mailbox, although open connections may last a while.
         """
         try:
             is_so = self._store.accounts.note_refused_token(account_id, refresh_token, account_error_of(fault))
@@ -277,7 +281,7 @@ class AccessTokens:
         rest = fault.retry_after if fault.retry_after is not None else rests.get(fault.kind, RETRY_DELAY)
         with need.lock:
             if fault.kind == "login_refused":
-                need.token = None  # nobody goes on with what was taken back
+                need.token = None  # a revoked token must not be used further
             elif need.token is not None and self._is_good(need.token):
                 rest = max(rest, RETRY_DELAY_WHILE_GOOD)
             need.fault, need.failed_refresh_token, need.until = (
@@ -290,7 +294,7 @@ class AccessTokens:
         return need.fault is not None and self._clock.monotonic() < need.until
 
     def _present_token(self, need: _TokenSlot) -> str | None:
-        """The present token, as long as it lasts; None where it is to be tried now. Raises the last fault."""
+        """Return the current token while it is valid; None if the provider may be asked now. Raises the last fault."""
         with need.lock:
             if need.token is not None and self._is_good(need.token):
                 return need.token.text
@@ -312,5 +316,5 @@ def _await_token(under_way: "Future[str]") -> str:
     try:
         return under_way.result()
     except RemoteFault as fault:
-        # Each who waited raises one of their own: they go different ways.
+        # Each waiting caller raises a copy of its own, since callers change it.
         raise fault.copy() from fault

@@ -1,11 +1,11 @@
 """Certificate and key of the HTTPS listener: read and replaced as a pair, and loaded into TLS.
 
-    tls/cert.pem, tls/key.pem   what is served; either may be a link of the operator's
-    tls/.next.making/           a new pair being written; whoever comes next removes it
-    tls/.next/                  complete and on the disk: from the rename to this name on it is the one that counts, and
-                                its files move into place one by one, also after a crash
+    tls/cert.pem, tls/key.pem   the pair that is served; either may be a symbolic link by the operator
+    tls/.next.making/           a new pair being written; the next process removes it if it is left over
+    tls/.next/                  complete and on the disk: once it has this name, it is the valid pair, and its files
+                                move into place one by one, also after a crash
 
-Every reader looks into `.next` first, so at no moment the certificate of one pair meets the key of another.
+Every reader checks `.next` first, so the certificate of one pair is never combined with the key of another.
 """
 
 import errno
@@ -29,32 +29,32 @@ from mailbox_appliance.tls import generate
 # --- TLS contexts: versions, ciphers, and the certificate of two files ---
 
 
-#: For TLS 1.2; those of 1.3 are all of this kind. Forward secrecy, and encryption that also authenticates.
+#: For TLS 1.2; all ciphers of 1.3 are of this kind: forward secrecy and authenticated encryption.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _MISMATCH, _LOCKED = "KEY_VALUES_MISMATCH", b"ENCRYPTED"
-#: Flights of a handshake in memory, with room to spare.
+#: The most flights of a handshake in memory; a handshake needs fewer.
 _FLIGHTS = 10
 
 
 def server_context(files: "CertificateFiles") -> ssl.SSLContext:
-    """What the HTTPS listener uses: TLS 1.2 and 1.3, `http/1.1`, no compression, no renegotiation, the pair as it is.
+    """Return the TLS context for the HTTPS listener: TLS 1.2 and 1.3, `http/1.1`, no compression, no renegotiation.
 
-    Each call makes a new one, since a certificate loaded into one that is in use may be seen by half. Raises
-    CertificateUnusable where the pair is missing or does not fit; one that has expired is taken.
+    Each call creates a new context, since a context in use could serve a half-loaded certificate. Raises
+    CertificateUnusable if the pair is missing or does not match; an expired certificate is accepted.
     """
-    files.load()  # regular files of a fair size, before OpenSSL opens them
+    files.load()  # check that they are regular files of a plausible size before OpenSSL opens them
     return files.read_consistently(lambda certificate, key: load_context(certificate, key, files.folder))
 
 
 def load_context(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
-    """The same for two files; `folder` is named where they do not fit. Raises CertificateUnusable."""
+    """Return a TLS context for two files; `folder` is named in the error. Raises CertificateUnusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_ciphers(_CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
     try:
-        # Without a passphrase given, OpenSSL would ask for one at the terminal.
+        # Without this passphrase, OpenSSL would ask for one at the terminal.
         context.load_cert_chain(certificate, key, password=lambda: b"")
     except (OSError, ValueError) as error:
         raise CertificateUnusable(folder=folder, reason=_why_unusable(error, certificate, key)) from error
@@ -62,7 +62,7 @@ def load_context(certificate: Path, key: Path, folder: Path) -> ssl.SSLContext:
 
 
 def is_trusted(context: ssl.SSLContext) -> bool:
-    """Whether this computer trusts who issued the certificate of a listener's context; names are not compared."""
+    """Whether this computer trusts the issuer of a context's certificate; names are not compared."""
     asking = ca_certificates.client_context()
     asking.check_hostname = False
     try:
@@ -73,14 +73,14 @@ def is_trusted(context: ssl.SSLContext) -> bool:
 
 
 def served_certificate(context: ssl.SSLContext) -> bytes:
-    """The certificate that clients see of a listener's context, as DER. Raises SSLError where it serves none."""
+    """Return the certificate that clients see, as DER. Raises SSLError if the context serves none."""
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
     return _handshake_in_memory(context, asking).getpeercert(binary_form=True) or b""
 
 
 def _handshake_in_memory(context: ssl.SSLContext, asking: ssl.SSLContext) -> ssl.SSLObject:
-    """The client's side after a handshake in memory. Raises SSLError of either side."""
+    """Return the client side after a handshake in memory. Raises SSLError of either side."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(to_server, to_client, server_side=True)
     client = asking.wrap_bio(to_client, to_server)
@@ -90,7 +90,7 @@ def _handshake_in_memory(context: ssl.SSLContext, asking: ssl.SSLContext) -> ssl
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-            if side is client:  # it is the one who looks at the certificate
+            if side is client:  # the client finishes last, after checking the certificate
                 return client
     raise ssl.SSLError("the handshake does not end")
 
@@ -101,7 +101,7 @@ def _why_unusable(error: Exception, certificate: Path, key: Path) -> str:
     if isinstance(error, ssl.SSLError) and _is_encrypted_key(key):
         return f"{key.name} is protected by a passphrase; `openssl pkey` removes it. {_WHAT_TO_DO}"
     told = getattr(error, "strerror", None) or "not PEM"
-    if isinstance(error, ssl.SSLError):  # with a reason in capitals, or none where the text could not be read at all
+    if isinstance(error, ssl.SSLError):  # its reason is in capitals, or missing if the text could not be read at all
         told = (error.reason or "not PEM, or damaged").lower().replace("_", " ").replace("pem", "PEM")
     return f"{certificate.name} and {key.name} are not a PEM certificate and its key for TLS ({told}). {_WHAT_TO_DO}"
 
@@ -123,15 +123,15 @@ def _is_encrypted_key(key: Path) -> bool:
 
 
 T = TypeVar("T")
-#: Called with a new certificate that is on the disk and does not count yet; what it raises cancels the change.
+#: Called with a new certificate that is on the disk but not valid yet; an exception cancels the change.
 Recorded = Callable[[bytes], None]
 
-#: A certificate and its chain are some thousand bytes.
+#: A certificate with its chain has some thousand bytes.
 MOST_BYTES = 1 << 20
 
 
 def record_nothing(certificate: bytes) -> None:
-    """For callers that need no report."""
+    """Do nothing, for callers that record no change."""
 
 
 class CertificateFiles:
@@ -143,36 +143,36 @@ class CertificateFiles:
         self._making, self._next = self.folder / ".next.making", self.folder / store_files.NEXT_CERTIFICATE_FOLDER
 
     def any_exists(self) -> bool:
-        """Whether there is either file, readable or not: then none is made."""
+        """Whether either file exists, readable or not; then no certificate is generated."""
         return any(os.path.lexists(path) for path in (self._next, self.certificate, self.key))
 
     def are_links(self) -> bool:
-        """Whether one of them is a link, as it is where something else renews them."""
+        """Whether either file is a symbolic link, as when another program renews them."""
         return any(path.is_symlink() for path in self.paths())
 
     def paths(self) -> tuple[Path, Path]:
-        """Where the pair that counts lies now."""
+        """Return the current paths of the valid pair."""
         return store_files.certificate_paths(self.folder)
 
     def state(self) -> tuple[object, ...]:
-        """Something that is another whenever one of the files, or what a link leads to, is another."""
+        """Return a value that changes whenever one of the files, or the target of a link, changes."""
         return store_files.certificate_state(self.folder)
 
     def load(self) -> tuple[bytes, bytes]:
-        """The content of both. Raises CertificateUnusable where one is missing or cannot be read."""
+        """Return the content of both files. Raises CertificateUnusable if one is missing or cannot be read."""
         return self.read_consistently(lambda certificate, key: (self._read(certificate), self._read(key)))
 
     def read_consistently(self, look: Callable[[Path, Path], T]) -> T:
-        """What `look` finds in the two files, with no change between the one and the other.
+        """Return what `look` returns for the two files, which did not change during the call.
 
-        Raises what it raises, unless the files changed meanwhile: then it looks again.
+        Raises what `look` raises, unless the files changed during the call: then `look` is called again.
         """
         return store_files.read_unchanged(self.folder, look, CertificateUnusable)
 
     def ensure(self, names: Sequence[str], now: datetime, recorded: Recorded = record_nothing) -> bool:
-        """Make a pair where there is none at all; answers whether that was done. A pair that is there stays.
+        """Create a pair if neither file exists; return whether that was done. Existing files are kept.
 
-        Raises CertificateUnusable where it cannot be written, or where only one of the two files can be read.
+        Raises CertificateUnusable if it cannot be written, or if only one of the two files can be read.
         """
         if self.any_exists():
             self._finish_interrupted()
@@ -180,16 +180,16 @@ class CertificateFiles:
             return False
         with self._lock_folder():
             self._settle()
-            if self.any_exists():  # another process was faster
+            if self.any_exists():  # another process created it first
                 return False
             self._replace_pair(*generate.generate_certificate(names, now), recorded)
         return True
 
     def replace(self, certificate: bytes, key: bytes, recorded: Recorded = record_nothing) -> None:
-        """Let another pair take the place of the one that is there; links are replaced, not what they lead to.
+        """Replace the pair; symbolic links are replaced, not their targets.
 
-        Whenever it is broken off, the old pair is there or the new one. Raises CertificateUnusable where the two do not
-        fit each other or cannot be written; then the old pair is there.
+        If this is interrupted, either the old pair or the new one is valid. Raises CertificateUnusable if the two files
+        do not match or cannot be written; then the old pair is kept.
         """
         with self._lock_folder():
             self._settle()
@@ -207,7 +207,7 @@ class CertificateFiles:
         return content
 
     def unusable_error(self, what: str) -> CertificateUnusable:
-        """What is wrong with the pair, and what to do."""
+        """Return an error that names the problem of the pair and the commands that fix it."""
         return CertificateUnusable(
             folder=self.folder,
             reason=f"{what} Import a matching pair with `mailbox-appliance https import`, or create a new one with"
@@ -223,7 +223,7 @@ class CertificateFiles:
 
     @contextmanager
     def _lock_folder(self) -> Iterator[None]:
-        """One process at a time changes the pair. Raises CertificateNotWritten for what the file system refuses."""
+        """Let one process at a time change the pair. Raises CertificateNotWritten for errors of the file system."""
         try:
             ownership.make_folder(self.folder)
             with locked_folder(self.folder):
@@ -240,15 +240,15 @@ class CertificateFiles:
         try:
             sync_folder(self.folder)
             replace_file(self._next / CERTIFICATE_KEY_FILE, self.key)
-        except OSError:  # a file that is a mount, say: nothing has moved yet, so nothing need have been decided
+        except OSError:  # such as a file that is a mount: no file has moved yet, so the change can be canceled
             replace_file(self._next, self._making)
             self._settle()
             raise
-        with suppress(OSError):  # it counts, wherever it lies; the next one to come tries again
+        with suppress(OSError):  # the new pair is valid wherever it is; the next process moves it
             self._settle()
 
     def _write(self, certificate: bytes, key: bytes, recorded: Recorded) -> None:
-        """The new files, on the disk, looked at by TLS and recorded; nothing is left where one of these fails."""
+        """Write the new files, load them into TLS and record them. If a step fails, nothing is left behind."""
         try:
             self._making.mkdir(mode=0o700)
             new = self._making / CERTIFICATE_FILE, self._making / CERTIFICATE_KEY_FILE
@@ -261,7 +261,7 @@ class CertificateFiles:
             raise
 
     def _finish_interrupted(self) -> None:
-        """Finish what was begun and broken off, where it can be; what counts is the same before and after."""
+        """Finish an interrupted replacement if possible; the valid pair is the same before and after."""
         if any(os.path.lexists(path) for path in (self._next, self._making)):
             with suppress(CertificateNotWritten), self._lock_folder():
                 self._settle()
@@ -286,18 +286,18 @@ def _why_not_written(error: OSError) -> str:
     return f"{file}{error.strerror or error}"
 
 
-# --- PEM (RFC 7468): the blocks of a text, in one pass; a pattern would begin its search anew at each BEGIN ---
+# --- PEM (RFC 7468): the blocks of a text in one pass, since a pattern would search again from each BEGIN ---
 
 
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"
 _LABEL = frozenset((string.ascii_uppercase + string.digits + " ").encode())
 _LONGEST_LABEL = 40
-#: Under which a certificate may stand; the second is an older name.
+#: The labels of certificates; the second is an older name.
 CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE")
 
 
 def pem_blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The label of each block, and all of it. One that has another's end, or none, is left out."""
+    """Yield the label and the text of each block. Blocks without their own end line are skipped."""
     begin = text.find(_BEGIN)
     while begin >= 0:
         after = begin + len(_BEGIN)
@@ -313,7 +313,7 @@ def pem_blocks(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _pem_label(text: bytes, at: int) -> bytes:
-    """The label that stands here with dashes and the end of a line behind it; empty: none."""
+    """Return the label at this position if dashes and the end of the line follow it, otherwise an empty text."""
     end = text.find(_DASHES, at, at + _LONGEST_LABEL + len(_DASHES))
     label = text[at : max(at, end)]
     is_alone = text[end + len(_DASHES) : end + len(_DASHES) + 1].isspace()

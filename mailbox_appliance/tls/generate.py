@@ -1,4 +1,6 @@
-"""A self-signed certificate: ECDSA P-256, for ten years, since clients pin it and it is replaced by request only."""
+"""A self-signed certificate: ECDSA P-256, valid for ten years, since clients pin it and it is replaced only on
+request.
+"""
 
 import socket
 from collections.abc import Iterable, Sequence
@@ -13,9 +15,9 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 DAYS = 3650
-#: A clock may be wrong, and that of a client another.
+#: The clocks of this computer and of clients may differ.
 _BEFORE = timedelta(days=1)
-#: What the key is not for; it signs handshakes.
+#: Uses that the key does not have; it only signs handshakes.
 _NO_USES = (
     "content_commitment",
     "key_encipherment",
@@ -27,12 +29,12 @@ _NO_USES = (
     "decipher_only",
 )
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
-#: A common name is no longer (RFC 5280 appendix A.1), a label of a name (RFC 1035 2.3.4), and a name.
+#: The longest common name (RFC 5280 appendix A.1), label of a name (RFC 1035 2.3.4), and name.
 _COMMON_NAME, _LABEL, _NAME = 64, 63, 253
 
 
 def own_names(settings: Settings) -> tuple[str, ...]:
-    """The names and addresses under which this computer is reached, as far as it knows."""
+    """Return the known names and addresses of this computer."""
     try:
         public = urlsplit(settings.text("server.public_url")).hostname or ""
     except ValueError:
@@ -42,8 +44,8 @@ def own_names(settings: Settings) -> tuple[str, ...]:
 
 
 def generate_certificate(names: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
-    """A new certificate for these names and addresses, signed by its own key, and the key; both PEM."""
-    # cryptography.x509 takes some MiB, which who makes no certificate need not have.
+    """Return a new self-signed certificate for these names and addresses, and its key; both PEM."""
+    # Deferred: cryptography.x509 needs some MiB, which processes that create no certificate can save.
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -91,7 +93,9 @@ def _general_name(name: str) -> "x509.GeneralName":
 
 
 def _valid_names(names: Iterable[str]) -> Iterable[str]:
-    """Those that may stand in a certificate, in their form there: addresses without a zone, names as A-labels."""
+    """Yield the names that a certificate can contain, in their form there: addresses without a zone, names as
+    A-labels.
+    """
     for name in names:
         try:
             address = ip_address(name.partition("%")[0].strip("[]"))

@@ -1,4 +1,4 @@
-"""Reads certificates: the facts that are shown, the warnings, and the certificate loaded for HTTPS."""
+"""Reads certificates: the facts to show, the warnings, and the certificate loaded for HTTPS."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ _SOON = timedelta(days=14)
 
 @dataclass(frozen=True)
 class CertificateFacts:
-    """The server's own certificate, the first of its file. `trusted`: this computer trusts who issued it."""
+    """The facts of the server's own certificate, the first of its file. `trusted`: this computer trusts its issuer."""
 
     fingerprint: str
     not_before: datetime
@@ -36,9 +36,9 @@ class CertificateFacts:
 
 
 def fingerprint(pem: bytes) -> str:
-    """`sha256:` and 64 hex digits of the first certificate in a text, as clients pin it.
+    """Return `sha256:` and 64 hex digits of the first certificate in a text, as clients pin it.
 
-    Raises ValueError where there is none. Imports nothing beyond the standard library.
+    Raises ValueError if there is none. Imports nothing beyond the standard library.
     """
     block = next((body for label, body in pem_blocks(pem) if label in CERTIFICATES), None)
     if block is None:
@@ -47,15 +47,15 @@ def fingerprint(pem: bytes) -> str:
 
 
 def read_facts(files: "CertificateFiles") -> CertificateFacts:
-    """What the certificate says that HTTPS would be offered with. Raises CertificateUnusable, as `server_context`."""
+    """Return the facts of the certificate for HTTPS. Raises CertificateUnusable, as `server_context`."""
     return load_with_facts(files)[1]
 
 
 def load_with_facts(files: "CertificateFiles") -> tuple[ssl.SSLContext, CertificateFacts]:
-    """What HTTPS would be offered with, and what a client sees of it. Raises CertificateUnusable, and nothing else.
+    """Return the TLS context for HTTPS and the facts that a client sees. Raises only CertificateUnusable.
 
-    What is read is what the listener shows: OpenSSL finds certificates in a file where others would not, and takes some
-    that cannot be read here.
+    The facts are those of the certificate that the listener serves: OpenSSL finds certificates in a file where others
+    do not, and accepts some that cannot be read here.
     """
     context = server_context(files)
     try:
@@ -85,7 +85,7 @@ def _facts_from_der(der: bytes) -> str:
 
 
 def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:
-    """The host names and addresses it is for (RFC 6125)."""
+    """Return the host names and addresses of a certificate (RFC 6125)."""
     from cryptography import x509
 
     try:
@@ -96,7 +96,9 @@ def names_in(certificate: "x509.Certificate") -> tuple[str, ...]:
 
 
 def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
-    """Whether the key of the other certificate signed this one; for one and the same: whether it is self-signed."""
+    """Whether the key of `issuer` signed this certificate; for the same certificate twice: whether it is
+    self-signed.
+    """
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
     try:
@@ -107,7 +109,7 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
 
 
 def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -> tuple[str, ...]:
-    """What an operator should see to: it has expired, or soon will, or is not valid yet."""
+    """Return warnings for operators: the certificate has expired, expires soon, or is not valid yet."""
     now, until = now or datetime.now(UTC), f"{found.not_after:%Y-%m-%d}"
     renew = "`mailbox-appliance https rotate` creates a new one" if found.self_signed else "Renew it"
     if now < found.not_before:
@@ -121,7 +123,7 @@ def certificate_warnings(found: CertificateFacts, now: datetime | None = None) -
     return ()
 
 
-# --- The certificate as loaded for HTTPS ---
+# --- The certificate loaded for HTTPS ---
 
 
 log = logging.getLogger(__name__)
@@ -129,7 +131,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LoadedCertificate:
-    """`state`: of the files, to see whether they have changed since."""
+    """A certificate loaded for HTTPS. `state`: of its files, to detect changes."""
 
     context: ssl.SSLContext
     facts: CertificateFacts
@@ -137,7 +139,7 @@ class LoadedCertificate:
 
 
 def load_certificate(files: CertificateFiles, before: LoadedCertificate | None = None) -> LoadedCertificate:
-    """The certificate that is there now; `before`, where it is still that. Raises CertificateUnusable."""
+    """Return the current certificate, or `before` if the files are unchanged. Raises CertificateUnusable."""
     state = files.state()
     if before is not None and before.state == state:
         return before

@@ -1,7 +1,7 @@
-"""A certificate of the operator's: checked before it replaces another, every fault in a sentence.
+"""Checks an operator's certificate before it replaces another; every problem has its own message.
 
-An import is written again as plain PEM: the certificates of one text, and the key of the other that fits the first of
-them. So no key is in `cert.pem`. Ed25519 is refused, since browsers do not accept it.
+An import is written as plain PEM: the certificates of one file, and the key of the other that matches the first
+certificate. So `cert.pem` never contains a key. Ed25519 is rejected, since browsers do not accept it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ CERTIFICATE, KEY = "/certificate", "/privateKey"
 _LEAST_RSA, _MOST_RSA = 2048, 8192
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
 _DAMAGED_KEY = "The private key is damaged."
-#: How DER begins (X.690 8.1: a sequence whose length takes two bytes), and what follows in PKCS#12 (RFC 7292 4).
+#: The start of DER (X.690 8.1: a sequence whose length takes two bytes), and what follows in PKCS#12 (RFC 7292 4).
 _DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
 
 
@@ -31,7 +31,7 @@ _DER, _PKCS_12 = b"\x30\x82", b"\x02\x01\x03"
 class ValidatedCertificate:
     """A certificate with its chain, and its key, as they will be written.
 
-    `warnings`: what may trouble clients; that it expires soon is a warning of any (`certificate_warnings`).
+    `warnings`: problems for clients. Expiry is not among them: see `certificate_warnings`.
     """
 
     certificate: bytes
@@ -40,9 +40,9 @@ class ValidatedCertificate:
 
 
 def validate_certificate(certificate: bytes, key: bytes, now: datetime) -> ValidatedCertificate:
-    """Return what two files of an operator hold: certificates are taken from the one, the key from the other.
+    """Return the pair in two files of an operator: certificates from the first, the key from the second.
 
-    Text around the PEM blocks, the other line ends, and what else is in the files, is left out. Raises Invalid.
+    Text around the PEM blocks, other line ends and other content are dropped. Raises Invalid.
     """
     own_blocks, key_blocks = tuple(pem_blocks(certificate)), tuple(pem_blocks(key))
     chain = [body for label, body in own_blocks if label in CERTIFICATES]
@@ -60,7 +60,7 @@ def validate_certificate(certificate: bytes, key: bytes, now: datetime) -> Valid
     return ValidatedCertificate(_encode_chain(read), _encode_key(own), tuple(_warnings(read)))
 
 
-# --- What is in the files ---
+# --- The content of the files ---
 
 
 def _no_certificate(text: bytes, own: Sequence[tuple[bytes, bytes]], key: Sequence[tuple[bytes, bytes]]) -> str:
@@ -126,7 +126,7 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
 
     is_ssh = block.startswith(b"-----BEGIN OPENSSH")
     try:
-        # Whether the numbers of an RSA key are primes is a matter of seconds, in which nobody else is served.
+        # The check for primes in an RSA key takes seconds, during which no other request is served.
         load = load_ssh_private_key if is_ssh else load_pem_private_key
         return load(block, None, unsafe_skip_rsa_key_validation=True)
     except TypeError:  # a passphrase is needed
@@ -142,17 +142,17 @@ def _read_key(block: bytes) -> "PrivateKeyTypes":
 
 
 def _require_complete_chain(certificate: bytes, found: int) -> None:
-    """A chain that is cut off would be taken without its end, and clients would not accept it."""
+    """Raise Invalid for a truncated chain: it would be imported without its end, and clients would not accept it."""
     begun = sum(certificate.count(b"-----BEGIN " + label + b"-----") for label in CERTIFICATES)
     if begun > found:
         _refuse(CERTIFICATE, f"Certificate {found + 1} in the file is incomplete: its END line is missing.")
 
 
-# --- Whether it can serve ---
+# --- Whether the certificate can be served ---
 
 
 def _require_matching_key(chain: "Sequence[x509.Certificate]", keys: "Sequence[PrivateKeyTypes]") -> "PrivateKeyTypes":
-    """The key of the first certificate."""
+    """Return the key of the first certificate. Raises Invalid."""
     public = [_public_bytes(certificate.public_key()) for certificate in chain]
     fitting = {public.index(one): key for key in keys if (one := _public_bytes(key.public_key())) in public}
     if not fitting:
@@ -187,7 +187,7 @@ def _require_strength(key: "PrivateKeyTypes") -> None:
     elif isinstance(key, ec.EllipticCurvePrivateKey):
         if key.curve.name not in _CURVES:
             _refuse(KEY, f"The key uses the curve {key.curve.name}, which clients do not accept. {ask}")
-    else:  # TLS would do with Ed25519; browsers do not
+    else:  # TLS supports Ed25519, but browsers do not
         kind = type(key).__name__.removesuffix("PrivateKey").lstrip("_")
         _refuse(KEY, f"The key is {kind}, which browsers do not accept. {ask}")
 
