@@ -532,7 +532,7 @@ def make_cli_pages() -> dict[str, str]:
     top = {name: found for name in root.list_commands(context) if (found := root.get_command(context, name))}
     groups = {name: one for name, one in top.items() if isinstance(one, click.Group)}
     text = _NOTE + _CLI + _options(global_options(hidden=False), context)
-    for title, names in getattr(main, "SECTIONS", {"Commands": top}).items():
+    for title, names in main.SECTIONS.items():
         listed = [(name, f"{name}.md" if name in groups else f"commands.md#{name}") for name in names if name in top]
         rows = [[f"[`{name}`]({place})", _first_line(top[name])] for name, place in listed]
         text += f"\n## {title}\n\n" + _table(("Command", "Description"), rows)
