@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.demo.test_run import Demo
 from tests.servers.docs_pages import Block, Page, difference, parses_as_json, read_page
 from tests.servers.docs_world import DOMAIN, MAIL_PASSWORD, PASSWORD, World, copy_world
 
@@ -109,6 +110,20 @@ def run(world: World, block: Block) -> None:
         kind, expected = block.expected
         told = difference(kind, expected, outcome.stdout, outcome.stderr)
         assert told is None, f"line {block.line}:\n{block.text}\nexpected:\n{expected}\n{told}"
+
+
+def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    shown = next(block.text for block in read_page(PAGES[0].read_text("utf-8")).blocks if block.kind == "text")
+    demo = Demo(tmp_path)
+    try:
+        printed = demo.read_until("Ctrl-C stops everything")
+    finally:
+        demo.process.terminate()
+        demo.process.wait(60)
+        assert demo.process.stdout
+        demo.process.stdout.close()
+    assert len(shown.splitlines()) == 8
+    assert difference("text", f"...\n{shown}...\n", printed) is None
 
 
 @pytest.mark.parametrize("file", PAGES, ids=page_id)
