@@ -1,4 +1,4 @@
-"""Monitoring as `docs/monitoring.md` tells it: of an appliance that runs, by HTTP and HTTPS; and the tables there."""
+"""Monitoring of a running appliance over HTTP and HTTPS, and what the documentation says about it."""
 
 import http.client
 import re
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mailbox_appliance.appliance import Appliance
+from mailbox_appliance.log_events import EVENTS
 from mailbox_appliance.web.app import App
 from mailbox_appliance.web.metrics import METRIC_FAMILIES, METRIC_PREFIX
 from tests.servers.mailboxes import wait_until
@@ -97,7 +98,7 @@ def test_the_table_of_the_documentation() -> None:
 def test_what_the_documentation_asks_for_is_there(busy: Scraper) -> None:
     """The rules for alerts: every metric in them, and every label that is asked for with a value."""
     samples = [sample for metric in busy.families().values() for sample in metric.samples]
-    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", MONITORING, re.DOTALL))
+    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "alerts.md").read_text(), re.DOTALL))
     asked = re.findall(rf"((?:{METRIC_PREFIX}|process_)\w+)(?:{{([^}}]*)}})?", rules)
     assert asked
     for name, selector in asked:
@@ -108,3 +109,11 @@ def test_what_the_documentation_asks_for_is_there(busy: Scraper) -> None:
             assert value.isdigit() or value in {sample.labels[label] for sample in known}, (
                 f"{name} has no {label}={value}"
             )
+
+
+def test_alerts_name_log_events_that_exist() -> None:
+    page = (ROOT / "docs" / "how-to" / "alerts.md").read_text()
+    cells = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", page, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert named
+    assert named - set(EVENTS) == set()

@@ -60,9 +60,13 @@ def test_little_is_exposed(tmp_path: Path) -> None:
     assert analyze("security", "--offline=true", f"--threshold={_EXPOSURE - 1}", unit).returncode != 0
 
 
-def test_the_documents_show_the_system_unit() -> None:
-    (shown,) = re.findall(r"^```ini\n(\[Unit\].*?)^```", (ROOT / "docs" / "operating.md").read_text(), re.M | re.S)
-    assert shown.replace("/usr/local/bin/", "/usr/bin/") == SYSTEM.read_text()
+def test_the_documentation_installs_the_system_unit() -> None:
+    page = (ROOT / "docs" / "how-to" / "install-linux.md").read_text()
+    (change,) = re.findall(r"^sed '(.*)' packaging/linux/mailbox-appliance.service >", page, re.MULTILINE)
+    unit = subprocess.run(("sed", change, SYSTEM), check=True, capture_output=True, text=True).stdout
+    assert unit.replace("/usr/local/bin/", "/usr/bin/") == SYSTEM.read_text()
+    assert "ExecStart=/usr/local/bin/mailbox-appliance " in unit
+    assert "ln -s /opt/mailbox-appliance/bin/mailbox-appliance /usr/local/bin/mailbox-appliance" in page
 
 
 def test_the_users_unit_takes_away_what_it_can() -> None:

@@ -66,8 +66,8 @@ def test_what_is_no_key(text: str) -> None:
 # --- the token ---
 
 
-def test_one_is_made_as_the_guide_says(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+def test_a_token_is_made_as_the_documentation_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "licenses.md").read_text()
     (block,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Ed25519PrivateKey" in each]
     exec(block, {})
     public_key, token = capsys.readouterr().out.split()
