@@ -11,7 +11,7 @@ PACKAGE = ROOT / "mailbox_appliance"
 DOCS = ROOT / "docs"
 MAP = DOCS / "architecture.md"
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
-DOCUMENTS = [MAP, DOCS / "contributing.md", DOCS / "glossary.md", *DECISIONS]
+DOCUMENTS = [MAP, *(DOCS / f"{name}.md" for name in ("contributing", "testing", "glossary")), *DECISIONS]
 _BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`\n]+)`")
 #: What reads as the name of a file or folder of the project. Paths of the API begin with a slash.
