@@ -13,13 +13,13 @@ import pytest
 from mailbox_appliance.appliance import Appliance
 from mailbox_appliance.log_events import EVENTS
 from mailbox_appliance.web.app import App
-from mailbox_appliance.web.metrics import METRIC_FAMILIES, METRIC_PREFIX
+from mailbox_appliance.web.metrics import METRIC_PREFIX
 from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.web.scraper import TOLD, Scraper, fill
 
 ROOT = Path(__file__).parent.parent
-MONITORING = (ROOT / "docs" / "monitoring.md").read_text()
+ALERTS = (ROOT / "docs" / "how-to" / "alerts.md").read_text()
 
 
 def ask(url: str, method: str, path: str, certificate: Path) -> tuple[int, str]:
@@ -87,18 +87,10 @@ def busy(timed: Appliance) -> Scraper:
 # --- what is written about it ---
 
 
-def test_the_table_of_the_documentation() -> None:
-    rows = [line for line in MONITORING.splitlines() if line.startswith(f"| `{METRIC_PREFIX}")]
-    assert rows == [
-        f"| `{METRIC_PREFIX}{family.name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |"
-        for family in METRIC_FAMILIES
-    ]
-
-
 def test_what_the_documentation_asks_for_is_there(busy: Scraper) -> None:
     """The rules for alerts: every metric in them, and every label that is asked for with a value."""
     samples = [sample for metric in busy.families().values() for sample in metric.samples]
-    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "alerts.md").read_text(), re.DOTALL))
+    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", ALERTS, re.DOTALL))
     asked = re.findall(rf"((?:{METRIC_PREFIX}|process_)\w+)(?:{{([^}}]*)}})?", rules)
     assert asked
     for name, selector in asked:
@@ -112,8 +104,7 @@ def test_what_the_documentation_asks_for_is_there(busy: Scraper) -> None:
 
 
 def test_alerts_name_log_events_that_exist() -> None:
-    page = (ROOT / "docs" / "how-to" / "alerts.md").read_text()
-    cells = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", page, re.MULTILINE)
+    cells = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", ALERTS, re.MULTILINE)
     named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     assert named
     assert named - set(EVENTS) == set()
