@@ -1,11 +1,17 @@
 """Every error has a family, a stable code of the contract, and a sentence that can be filled."""
 
+import re
 import string
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from mailbox_appliance import errors
 from mailbox_appliance.errors import Detail, Invalid, Problem, StoreUnusable, Throttled
+from mailbox_appliance.mailbox import bulk
+from mailbox_appliance.sending import verdict
+from mailbox_appliance.web import http
 
 FAMILIES = (
     errors.Invalid,
@@ -74,3 +80,49 @@ def test_invalid_at_one_place() -> None:
     problem = Invalid.at("/to/0/email", "is no address")
     assert problem.details == (Detail("/to/0/email", "is no address"),)
     assert problem.message == "The request is not valid: is no address (/to/0/email)."
+
+
+# --- the reference page of all codes ---
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+
+
+def rows(heading: str) -> dict[str, str]:
+    """The rows of the table below a heading: a code, and the next column."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
+
+
+def test_the_page_has_every_code_of_the_api_with_its_status() -> None:
+    told = rows("API errors")
+    assert set(told) == CODES
+    for kind in KINDS:
+        statuses = [str(number) for family, number in http._STATUS if issubclass(kind, family)]
+        assert not statuses or statuses[0] in told[kind.code], kind.__name__
+
+
+def test_the_page_has_every_reason_of_a_failed_delivery() -> None:
+    source = "".join(
+        (ROOT / "mailbox_appliance" / name).read_text() for name in ("sending/outcome.py", "sending/graph.py")
+    )
+    source += (ROOT / "mailbox_appliance/store/deliveries.py").read_text()
+    told = rows("Why a delivery failed")
+    assert set(get_args(verdict.FailureCode)) <= set(told)
+    others = set(told) - set(get_args(verdict.FailureCode))
+    assert {code for code in others if f'"{code}"' not in source} <= {"provider_unavailable"}
+
+
+def test_the_page_has_every_reason_of_a_failed_action() -> None:
+    told = rows("Why one message of a bulk action failed")
+    assert set(told) - {"uncertainIds"} == set(get_args(bulk.FailureCode))
+
+
+def test_the_page_has_every_code_of_the_command_line() -> None:
+    told = rows("Errors of the command line")
+    own = {kind.code for kind in KINDS if issubclass(kind, StoreUnusable)}
+    for file in (ROOT / "mailbox_appliance").rglob("*.py"):
+        if file.parts[-2] in {"client", "cli", "commands"}:
+            own |= set(re.findall(r'Failure\(\s*"([a-z]+_[a-z_]+)"', file.read_text("utf-8")))
+    assert own - CODES - set(told) == set()
+    assert set(told) - own == {"cannot_listen", "certificate_unknown"}

@@ -11,7 +11,7 @@ from mailbox_appliance.mcp_server.tools import TOOLS
 from mailbox_appliance.model.members import Capability
 from mailbox_appliance.web.routes import ROUTES
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mcp-tools.md"
 MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 
 #: Name, REST call, and what a client is told beforehand: R reads only, D destroys, I may be repeated, O reaches others.
@@ -97,7 +97,7 @@ def test_the_instructions_name_what_is_there() -> None:
     assert len(tool.INSTRUCTIONS) < 2500
 
 
-def test_the_guide_has_every_tool_with_its_rest_call_and_what_it_needs() -> None:
-    rows = re.findall(r"^\| `([a-z_]+)` \| `([A-Z]+ [^`]+)` \| ([^|]+) \|", GUIDE.read_text("utf-8"), re.MULTILINE)
+def test_the_documentation_has_every_tool_with_its_rest_call_and_what_it_needs() -> None:
+    rows = re.findall(r"^\| `([a-z_]+)` \| `([A-Z]+ [^`]+)` \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     told = {name: (call, set(re.findall(r"mail\.[a-z]+", needs))) for name, call, needs in rows}
     assert told == {tool.name: (tool.rest_call, set(map(str, tool.operation.rights.needs))) for tool in TOOLS}

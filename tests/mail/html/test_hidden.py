@@ -139,10 +139,10 @@ def test_html_has_nothing_but_what_is_seen(html: str, seen: str) -> None:
     assert extract_visible(html, "html")[0] == seen
 
 
-# --- the guide ---
+# --- the documentation ---
 
 
-def test_the_guide_has_the_table_of_techniques() -> None:
-    guide = (Path(__file__).parents[3] / "docs/guide.md").read_text(encoding="utf-8")
-    section = guide.partition("### Text that is not seen\n")[2].partition("\n#")[0].partition("|---|---|")[2]
+def test_the_page_has_the_table_of_techniques() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/hidden-text.md").read_text(encoding="utf-8")
+    section = page.partition("## Techniques\n")[2].partition("\n#")[0].partition("|---|---|")[2]
     assert dict(re.findall(r"^\| ([a-z-]+) \| (.+) \|$", section, re.M)) == dict(TECHNIQUES)
