@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = (ROOT / "docs" / "performance.md").read_text()
+DOCUMENT = (ROOT / "docs" / "explanation" / "performance.md").read_text()
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
