@@ -40,7 +40,7 @@ LIST_OFFSET = Parameter(
     "list_offset",
     Annotated[
         int,
-        Meta(ge=0, le=1_000_000, description="How many recipients of each list, and attachments, to pass over."),
+        Meta(ge=0, le=1_000_000, description="Number of recipients of each list, and of attachments, to skip."),
     ],
     0,
 )
@@ -48,8 +48,8 @@ _IN_PATH = re.compile(r"{(\w+)}")
 _REST_PLACE = re.compile(r"(?:query|header|path):(\w[\w-]*)")
 _ARGUMENT_OF_HEADER = {header: wire for wire, header in HEADERS.items()}
 _MAX_FAULTS, _MAX_QUOTE = 20, 200
-_UNKNOWN_ARGUMENT = "There is no such argument here."
-_INVALID_TEXT = "This is no text: half of a surrogate pair stands in it alone (RFC 8259 8.2)."
+_UNKNOWN_ARGUMENT = "Unknown argument."
+_INVALID_TEXT = "This is not valid text: it contains half of a surrogate pair (RFC 8259 8.2)."
 
 
 @dataclass(frozen=True)
@@ -279,9 +279,7 @@ def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut:
         "warnings": texts,
     }
     if is_cut:
-        properties["nextCursor"] = _STRING_SCHEMA | {
-            "description": "Where the list goes on: for the argument `cursor`."
-        }
+        properties["nextCursor"] = _STRING_SCHEMA | {"description": "Cursor of the next page: pass it as `cursor`."}
     schema = {"type": "object", "properties": properties, "required": ["data", "untrusted"]}
     return schema | {"additionalProperties": False} | ({"$defs": components} if components else {})
 
@@ -292,7 +290,7 @@ def _header_names(form: ToolInput) -> list[str]:
 
 
 def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
-    schema = _add_description(one.wire, _inline_schema(one.type))
+    schema = _add_description(one.wire, _describe_fields(_inline_schema(one.type)))
     if one.wire in form.defaults:
         value = form.defaults[one.wire]
         return schema | {"default": int(value) if schema["type"] == "integer" else value}
@@ -302,6 +300,8 @@ def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
 def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
     """The fields of a body, those of every shape that it may have, and which of them every shape needs."""
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
+    for shape in shapes:
+        shape["properties"] = {name: _describe_fields(schema) for name, schema in shape["properties"].items()}
     fields: dict[str, Any] = {}
     for shape in reversed(shapes):  # a message first, then the alternatives to one
         fields = {name: _add_description(name, schema) for name, schema in shape["properties"].items()} | fields
@@ -316,6 +316,17 @@ def _add_description(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     known = tool.ARGUMENT_HELP.get(name)
     is_silent = "description" not in schema or name in HEADERS
     return schema | {"description": known} if is_silent and known is not None else schema
+
+
+def _describe_fields(schema: dict[str, Any]) -> dict[str, Any]:
+    """Add descriptions to the fields of an object, or of the objects of a list, that lack one."""
+    if "items" in schema:
+        return schema | {"items": _describe_fields(schema["items"])}
+    fields = {
+        name: {"description": tool.FIELD_HELP[name]} | field if name in tool.FIELD_HELP else field
+        for name, field in schema.get("properties", {}).items()
+    }
+    return schema | {"properties": fields} if fields else schema
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:

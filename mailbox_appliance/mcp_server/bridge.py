@@ -35,9 +35,7 @@ _STARTS_WITHIN, _ENDS_WITHIN = 10.0, 2.0
 #: Characters of an SDK error, and of a version, that are quoted.
 _MAX_FAULT, _MAX_VERSION = 300, 100
 _VERSION = "mcp-protocol-version"
-_UNSUPPORTED_VERSION = (
-    f"This version of the protocol is not spoken here. Those are: {', '.join(KNOWN_PROTOCOL_VERSIONS)}."
-)
+_UNSUPPORTED_VERSION = f"Unsupported protocol version. Supported versions: {', '.join(KNOWN_PROTOCOL_VERSIONS)}."
 #: How pydantic begins, whose words mean nothing to a client.
 _PYDANTIC_PREFIXES = ("Validation error", "Parse error")
 _JSON = [("content-type", "application/json")]

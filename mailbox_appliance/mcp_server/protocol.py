@@ -25,17 +25,17 @@ from mailbox_appliance.version import __version__
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 
 UNREADABLE = (
-    "This is no JSON (RFC 8259) in UTF-8, is nested too deeply, or half of a surrogate pair stands alone in it (8.2)."
+    "This is not valid JSON (RFC 8259) in UTF-8, is nested too deeply, or contains half of a surrogate pair (8.2)."
 )
-NOT_A_MESSAGE = "This is no JSON-RPC 2.0 message"
-_BATCH = "Messages come one at a time here; batches are not taken."
+NOT_A_MESSAGE = "This is not a JSON-RPC 2.0 message"
+_BATCH = "Batches are not supported. Send one message at a time."
 _NOT_AN_OBJECT = f"{NOT_A_MESSAGE}: it must be an object."
 _WRONG_RPC = f'{NOT_A_MESSAGE}: `jsonrpc` must be "2.0".'
 _WRONG_ID = f"{NOT_A_MESSAGE}: `id` must be a string or a whole number of 64 bits."
 _WRONG_METHOD = f"{NOT_A_MESSAGE}: `method` must be a string."
-_UNEXPECTED_RESPONSE = "Nothing is asked of you here, so there is nothing to answer."
+_UNEXPECTED_RESPONSE = "Unexpected response: this server sends no requests."
 _WRONG_PARAMS = "`params` must be an object."
-_NO_METHOD = "There is no such method; its name is longer than any."
+_NO_METHOD = "Unknown method: its name is too long."
 _MAX_METHOD = _MAX_ID_LENGTH = 200  # characters
 _MAX_ID = 2**63
 
@@ -175,9 +175,9 @@ log = logging.getLogger(__name__)
 #: Key of an ASGI scope: the Exchange that a message belongs to.
 EXCHANGE_KEY = "mailbox.exchange"
 
-_NO_CURSOR = "There is no such cursor: all tools are listed at once."
-_UNKNOWN_TOOL = "There is no tool of this name; tools/list tells which there are."
-_FAULT = "Something went wrong here. The log of the appliance tells more."
+_NO_CURSOR = "Unknown cursor: all tools are on one page."
+_UNKNOWN_TOOL = "Unknown tool. tools/list shows the available tools."
+_FAULT = "Internal error. The log of the appliance has the details."
 
 
 def create_server() -> "Server[Any]":

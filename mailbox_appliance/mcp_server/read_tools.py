@@ -37,7 +37,7 @@ _TROUBLED = ("reauth_required", "error")
 _LIMIT = Parameter("limit", "limit", Limit, 100)
 _CURSOR = Parameter("cursor", "cursor", Cursor, None)
 _PAGED = (_LIMIT, _CURSOR)
-_NO_QUERY = "Give `q` or `text`, or both; to list without searching there is list_emails."
+_NO_QUERY = "Give `q`, `text` or both. To list without a search, use list_emails."
 
 ACCOUNTS_INPUT = ToolInput(accounts.list_accounts, "GET /accounts", own_arguments=_PAGED)
 FOLDERS_INPUT = ToolInput(messages.list_folders, "GET /accounts/{accountId}/folders", own_arguments=_PAGED)
@@ -96,7 +96,7 @@ def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> T
         return to_json_data(answer.data), answer.warnings
 
     def about(data: Any) -> str:
-        return f"{_count_text(data['items'], 'scheduled send', 'scheduled sends')}, the soonest first."
+        return f"{_count_text(data['items'], 'scheduled message', 'scheduled messages')}, soonest first."
 
     senders = UNTRUSTED_SCHEDULED.with_prefix("items/*")
     return render.present_page(ask, _read_limit(given), tool="list_scheduled_emails", about=about, senders=senders)
@@ -106,7 +106,7 @@ def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
     """How the appliance and the caller's mailboxes are."""
     answer = STATUS_INPUT.read(arguments).call(asked)
     data, notes = _keep_fitting_mailboxes(to_json_data(answer.data))
-    about = "How the appliance is, and the mailboxes that you reach. Warnings are for its operator."
+    about = "The status of the appliance and of the mailboxes that you can access. Warnings are for its operator."
     return render.present(data, tool="get_status", about=about, warnings=answer.warnings, notes=notes)
 
 
@@ -117,8 +117,8 @@ def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[
         return data, []
     first = sorted(found, key=lambda account: account["status"] not in _TROUBLED)[:_MAX_MAILBOXES]
     told = (
-        f"{len(first)} of {len(found)} mailboxes are shown, those first that need somebody:"
-        " list_accounts gives all of them with their `status`, page by page."
+        f"{len(first)} of {len(found)} mailboxes are shown, those that need attention first."
+        " list_accounts returns all of them with their `status`, page by page."
     )
     return data | {"accounts": first}, [told]
 
@@ -173,20 +173,20 @@ FORMAT_OR_NONE = Parameter(
     "body_format",
     Annotated[
         Literal["text", "html", "markdown", "none"],
-        Meta(description="The form that bodies are wanted in; `none`: no bodies. Text that is not seen is left out."),
+        Meta(description="Format of the bodies; `none` returns no bodies. Hidden text is removed."),
     ],
     "text",
 )
 BODY_FORMAT = Parameter(
     "bodyFormat",
     "body_format",
-    Annotated[BodyFormat, Meta(description="The form that the body is wanted in. Text that is not seen is left out.")],
+    Annotated[BodyFormat, Meta(description="Format of the body. Hidden text is removed.")],
     "text",
 )
 INLINE = Parameter(
     "inline",
     "inline",
-    Annotated[bool, Meta(description=f"Give a file of at most {_MAX_INLINE_FILE:,} bytes as base64 as well.")],
+    Annotated[bool, Meta(description=f"Also return a file of at most {_MAX_INLINE_FILE:,} bytes as base64.")],
     False,
 )
 
@@ -234,7 +234,7 @@ def get_email_body(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResu
     return render.present(
         to_json_data(answer.data),
         tool="get_email_body",
-        about="Part of a message's body.",
+        about="Part of a message body.",
         senders=UNTRUSTED_BODY,
         warnings=answer.warnings,
     )
@@ -248,7 +248,7 @@ def get_thread(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
             _ThreadReader(asked, given).read_page,
             int(given.request.values["limit"]),
             tool="get_thread",
-            about="A conversation, the oldest message first; get_email_body goes on where a body is cut.",
+            about="A conversation, oldest message first. get_email_body returns the rest of a cut body.",
             senders=UNTRUSTED_THREAD,
         )
 
@@ -301,13 +301,14 @@ def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> Too
         content = _read_inline(asked, given) if link["sizeBytes"] <= 2 * _MAX_INLINE_FILE else None
         if content is None:
             notes.append(
-                f"The file has more than {_MAX_INLINE_FILE:,} bytes, so it is not given inline: fetch it by the link."
+                f"The file is larger than {_MAX_INLINE_FILE:,} bytes, so it is not included inline. Download it by"
+                " the link."
             )
     attachment_id = given.request.values["attachmentId"]
     return render.present(
         link,
         tool="download_attachment",
-        about="A link to the file: whoever has it may fetch it with GET, without a token, until `expiresAt`.",
+        about="A link to the file. Anyone who has it can download the file by GET, without a token, until `expiresAt`.",
         senders=UNTRUSTED_LINK,
         warnings=answer.warnings,
         notes=notes,

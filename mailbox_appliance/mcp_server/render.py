@@ -74,11 +74,7 @@ def render_text(
     first: str, notes: Sequence[str], data: Any, place: FieldTree, last: Sequence[str], quoted: Sequence[str] = ()
 ) -> str:
     """The whole text: a first line, notes (warnings; `quoted` may hold a sender's words), the items, how to go on."""
-    told = (
-        [ItemBlock(own_lines=["Warnings, which may quote words of other people:"], lines=list(quoted))]
-        if quoted
-        else []
-    )
+    told = [ItemBlock(own_lines=["Warnings that may quote other people:"], lines=list(quoted))] if quoted else []
     found = [*told, *to_blocks(data, place)]
     number = limits.new_nonce(
         "\n".join((first, *notes, *last, *(line for block in found for line in _render_all_lines(block))))
@@ -155,7 +151,7 @@ def _item_blocks(items: Sequence[Any], place: FieldTree | None) -> list[ItemBloc
     common = [fact for fact in found[0].facts if fact in same] if found else []
     for block in found:
         block.facts = ["-", *(fact for fact in block.facts if fact not in same)]
-    first = [ItemBlock(own_lines=[f"In all of them: {' '.join(common)}"])] if common else []
+    first = [ItemBlock(own_lines=[f"All items: {' '.join(common)}"])] if common else []
     return first + found or [ItemBlock(own_lines=["(none)"])]
 
 
@@ -285,8 +281,8 @@ def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[s
     if made.shortened:
         notes.append(f"Long texts were cut and end with `…`: {_name_some(made.shortened)}.")
     if made.left_out:
-        less = "" if tool in _TOOLS_CALLED_ONCE else " Ask for fewer at once."
-        notes.append(f"{made.left_out} values were left out to keep this answer short.{less}")
+        less = "" if tool in _TOOLS_CALLED_ONCE else " Request fewer at once."
+        notes.append(f"{made.left_out} values were left out to keep this result short.{less}")
     return notes
 
 
@@ -296,8 +292,8 @@ def body_notes(made: TruncatedData) -> list[str]:
         (whose, body) for whose, body in _find_bodies(made, made.data, "") if isinstance(body.get("nextOffset"), int)
     ]
     if len(found) > _MAX_NAMED:
-        each = "each `messageId`, and as `offset` the `nextOffset` of its body"
-        return [f"{len(found)} bodies go on: call get_email_body with {each}."]
+        each = "each `messageId` and the `nextOffset` of its body as `offset`"
+        return [f"{len(found)} bodies continue: call get_email_body with {each}."]
     return [_body_note(whose, body) for whose, body in found]
 
 
@@ -311,26 +307,24 @@ def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list
         cursor = _own_text(made, holder, at, "nextCursor")
     if cursor is None:
         return []
-    return [f"There is more: call {tool} again with `cursor` {quote_text(cursor)} and else the same arguments."]
+    return [f"There are more: call {tool} again with `cursor` {quote_text(cursor)} and the other arguments unchanged."]
 
 
 def fewer_note(shown: int, limit: int) -> str:
     """That fewer entries are shown than were asked for."""
-    return f"{shown} of the {limit} asked for are shown, to keep this answer short; `nextCursor` goes on behind them."
+    return f"{shown} of the {limit} requested are shown, to keep this result short. `nextCursor` continues after them."
 
 
 def _list_notes(lists: list[TruncatedList], tool: str, list_offset: int | None) -> Iterator[str]:
     if list_offset is None and lists:
         names = ", ".join(dict.fromkeys(cut.name for cut in lists))
         most = max(cut.total for cut in lists)
-        more = "" if tool in _TOOLS_WITHOUT_MESSAGES else ": get_email shows them, with `listOffset`"
+        more = "" if tool in _TOOLS_WITHOUT_MESSAGES else ": get_email returns them with `listOffset`"
         yield f"Not all entries of {names} are shown (there are up to {most}){more}."
         return
     for cut in lists[:_MAX_LISTS]:
         behind = cut.first + cut.shown
-        told = (
-            f"{cut.shown} of {cut.total} entries of {cut.name} are shown, from number {cut.first} on (0 is the first)"
-        )
+        told = f"{cut.shown} of {cut.total} entries of {cut.name} are shown, starting at {cut.first} (0 is the first)"
         more = f": call {tool} again with `listOffset` {behind} for more" if behind < cut.total else ""
         yield f"{told}{more}."
 
@@ -364,9 +358,9 @@ def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -
 def _body_note(whose: str | None, body: dict[str, Any]) -> str:
     message = "the same `messageId`" if whose is None else f"`messageId` {quote_text(whose)}"
     total = body.get("totalChars")
-    total = f" ({total} characters in all)" if isinstance(total, int) else ""
+    total = f" ({total} characters in total)" if isinstance(total, int) else ""
     return (
-        f"The body goes on{total}: call get_email_body with {message}, "
+        f"The body continues{total}: call get_email_body with {message}, "
         f"`offset` {body['nextOffset']} and the same `bodyFormat`."
     )
 
@@ -374,7 +368,7 @@ def _body_note(whose: str | None, body: dict[str, Any]) -> str:
 # --- Errors: the API's error object as text ---
 
 
-INTERNAL_ERROR_TEXT = "Something went wrong here. The log has it under this request id."
+INTERNAL_ERROR_TEXT = "Internal error. The log of the appliance has the details under this request ID."
 _MAX_MESSAGE, _MAX_DETAIL, _MAX_DETAILS, _MAX_REQUEST_ID = 1_000, 300, 50, 100
 
 
@@ -563,7 +557,10 @@ def _read_cursor(cursor: str | None, seal: str) -> int:
         return 0
     found = _CURSOR.fullmatch(cursor)
     if found is None or found[2] != seal:
-        raise Invalid.at("/cursor", "This is no cursor of this list. Leave it out to begin anew.")
+        raise Invalid.at(
+            "/cursor",
+            "Invalid cursor. Pass `nextCursor` from the previous page of this list unchanged, or omit it.",
+        )
     return int(found[1])
 
 
@@ -637,7 +634,7 @@ def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
     """Leave the file out if it does not fit beside the notes."""
     if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
         return answer
-    told = "The file is too large to be given inline; the link gives it."
+    told = "The file is too large to include inline. Download it from the link."
     return replace(answer, content=None, notes=[*answer.notes, told])
 
 
@@ -680,6 +677,6 @@ def _path_to_items(data: dict[str, Any]) -> list[str]:
 
 def _present_nothing(answer: _PresentedAnswer) -> ToolResult:
     """That there is an answer, where not even a little of it fits."""
-    told = "This answer is too large to be shown in any form. Ask for fewer, or for one at a time."
+    told = "This result is too large to show in any form. Request fewer, or one at a time."
     empty: Any = [] if isinstance(answer.data, list | tuple) else {} if isinstance(answer.data, dict) else None
     return ToolResult(f"{answer.tool}: {told}", {"data": empty, "untrusted": [], "warnings": [told]})

@@ -144,9 +144,9 @@ _MAX_LINE = 40 << 20  # bytes; the appliance accepts 36 MiB
 _FINISH_WITHIN = 30.0
 _POLL_SECONDS = 0.02
 _REPEAT_ADVICE = (
-    "It may have been done all the same: repeat the call with the same idempotencyKey and the same arguments."
+    "It may have been done nevertheless: repeat the call with the same idempotencyKey and the same arguments."
 )
-_CHECK_ADVICE = "Whether it was done is not known: look before you repeat the call."
+_CHECK_ADVICE = "It is unknown whether this was done. Check before you repeat the call."
 
 
 def serve(post: Post) -> int:
@@ -268,7 +268,7 @@ class _StdioSession:
 
     async def _list_tools(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
-        answer = await self._call_appliance("tools/list", cursor, "Repeat it.")
+        answer = await self._call_appliance("tools/list", cursor, "Repeat the request.")
         if "result" not in answer:
             raise _to_mcp_error(answer)
         return types.ListToolsResult.model_validate(answer["result"])
@@ -292,7 +292,7 @@ class _StdioSession:
             answer = json.loads(payload)
             if isinstance(answer, dict) and ("result" in answer or isinstance(answer.get("error"), dict)):
                 return answer
-        told = f"What answers there is no appliance, or of another release: status {status}."
+        told = f"Unexpected response (status {status}): this is not an appliance, or one of another release."
         return {"error": {"code": "unexpected_answer", "message": told}}
 
 

@@ -29,12 +29,12 @@ PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/prev
 
 def create_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
     """Keep a message as a draft."""
-    return _present_draft(asked, CREATE_DRAFT_INPUT.read(arguments), "The draft is kept. Nothing was sent.")
+    return _present_draft(asked, CREATE_DRAFT_INPUT.read(arguments), "The draft was saved. Nothing was sent.")
 
 
 def update_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
     """Replace a draft as a whole."""
-    about = "The draft is replaced as a whole; what was not given is gone. Nothing was sent."
+    about = "The whole draft was replaced; omitted fields were removed. Nothing was sent."
     return _present_draft(asked, UPDATE_DRAFT_INPUT.read(arguments), about)
 
 
@@ -42,7 +42,7 @@ def delete_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
     """Remove a draft for good."""
     answer = DELETE_DRAFT_INPUT.read(arguments).call(asked)
     return render.present(
-        to_json_data(answer.data), tool="delete_draft", about="The draft is gone.", warnings=answer.warnings
+        to_json_data(answer.data), tool="delete_draft", about="The draft was deleted.", warnings=answer.warnings
     )
 
 
@@ -53,7 +53,7 @@ def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
     return render.present(
         to_json_data(answer.data),
         tool="preview_send",
-        about="This is what a send of the same arguments would hand over. Nothing was sent or kept.",
+        about="The message that send_email would send with the same arguments. Nothing was sent or saved.",
         senders=UNTRUSTED_PREVIEW,
         warnings=answer.warnings,
         list_offset=given.own_arguments["listOffset"],
@@ -72,58 +72,62 @@ def _present_draft(asked: CallContext, given: ToolRequest, about: str) -> ToolRe
 
 #: Of a delivery that failed for good: why, and whether to try it again.
 _FAILURE_ADVICE = {
-    "sender_rejected": "The mail server does not take mail from this sender. Repeating does not help.",
+    "sender_rejected": "The mail server does not accept mail from this sender. Repeating the call does not help.",
     "recipient_rejected": (
-        "The mail server refused a recipient (see the warnings), and so nobody was sent to. Correct the recipients, and"
-        " send it as a new message with a new idempotencyKey."
+        "The mail server rejected a recipient (see the warnings), so the message was sent to nobody. Correct the"
+        " recipients, then send it as a new message with a new idempotencyKey."
     ),
     "message_rejected": (
-        "The mail server refused the message. Change what it may object to (contents, attachments), and send it as a"
-        " new message with a new idempotencyKey; repeating it as it is does not help."
+        "The mail server rejected the message. Change its contents or attachments, then send it as a new message with a"
+        " new idempotencyKey. Sending it again unchanged does not help."
     ),
     "message_too_large": (
         "The message is too large for the mail server. Send it with fewer or smaller attachments and a new"
         " idempotencyKey."
     ),
     "provider_unavailable": (
-        "The mail server could not be reached or was busy. It may be sent again later, with a new idempotencyKey."
+        "The mail server could not be reached or was busy. You may send it again later, with a new idempotencyKey."
     ),
-    "canceled": "It was canceled before its time; its message is kept as a draft.",
+    "canceled": "It was canceled before it was sent. Its message is kept as a draft.",
     "expired": (
-        "It could not be handed over within 24 hours of its time. It may be sent again with a new idempotencyKey."
+        "It could not be submitted within 24 hours of its scheduled time. You may send it again with a new"
+        " idempotencyKey."
     ),
     "authentication_failed": (
-        "The mail server refuses the login of this mailbox. Its owner has to correct the password first; then it may be"
-        " sent again with a new idempotencyKey."
+        "The mail server rejected the sign-in of this mailbox. Its owner must correct the password first. After that,"
+        " you may send it again with a new idempotencyKey."
     ),
-    "account_removed": "The mailbox is not connected any more. Repeating does not help.",
-    "permission_revoked": "Who asked for it may not send from this mailbox any more. Repeating does not help.",
+    "account_removed": "The mailbox is no longer connected. Repeating the call does not help.",
+    "permission_revoked": (
+        "The credential that requested it may no longer send from this mailbox. Repeating the call does not help."
+    ),
     "resolved_as_failed": (
-        "A person found out that nobody got it. It may be sent again with a new idempotencyKey, if they want that."
+        "A person resolved it as not delivered. If the user wants it sent, you may send it again with a new"
+        " idempotencyKey."
     ),
 }
-_OTHER_FAILURE_ADVICE = "Ask the person before you send it again, with a new idempotencyKey."
+_OTHER_FAILURE_ADVICE = "Ask the user before you send it again with a new idempotencyKey."
 
 
 def delivery_status_text(data: Any) -> str:
     """The state of a delivery, and the next step."""
     status = data.get("status")
     if status is None:  # an answer of an earlier release, given again
-        return "Sent: this idempotencyKey was used before, and its message went out then. Nothing was sent now."
+        return "Sent: this idempotencyKey was used before, and its message was sent then. Nothing was sent now."
     if status == "failed":
         code = data.get("error", {}).get("code", "unknown")
-        return f"Failed ({code}): nobody got the message. {_FAILURE_ADVICE.get(code, _OTHER_FAILURE_ADVICE)}"
+        return f"Failed ({code}): nobody received the message. {_FAILURE_ADVICE.get(code, _OTHER_FAILURE_ADVICE)}"
     return {
-        "succeeded": "Sent: the mail server has taken the message. There is nothing left to do.",
+        "succeeded": "Sent: the mail server accepted the message. Nothing is left to do.",
         "queued": _queued_status_text(data),
         "sending": (
-            "Sending: the hand-over is under way and goes on by itself. Look again in some seconds with"
-            " get_delivery_operation, and do not send the message anew meanwhile."
+            "Sending: it is in progress and continues automatically. Check again in a few seconds with"
+            " get_delivery_operation; do not send the message again."
         ),
         "uncertain": (
-            "Uncertain: the message may or may not have been delivered, and nobody can tell yet. Tell the person so."
-            " Never send it again, with another idempotencyKey least of all: it could arrive twice. It is looked for,"
-            " for 24 hours; get_delivery_operation shows what was found."
+            "Uncertain: the message may or may not have been delivered, and the outcome is unknown. Tell the user."
+            " Never send it again, above all not with another idempotencyKey: it could arrive twice. The appliance"
+            " searches for it for 24 hours; get_delivery_operation shows the result."
         ),
     }.get(status, f"Status: {status}.")
 
@@ -133,19 +137,21 @@ def action_status_text(data: Any) -> str:
     done, failed, open_ = (len(data[name]) for name in ("succeededIds", "failed", "uncertainIds"))
     told = [f"Action {data['action']}: done for {done}, failed for {failed}, uncertain for {open_}."]
     if failed:
-        told.append("`failed` says why; nothing was done to these.")
+        told.append("`failed` gives the reasons; these messages are unchanged.")
     if open_:
         told.append(
-            "Of those in `uncertainIds` the server did not say whether it was done: look at them before you repeat it."
+            "The server did not confirm the action for those in `uncertainIds`: check them before you repeat it."
         )
     return " ".join(told)
 
 
 def _queued_status_text(data: Any) -> str:
     cancel = (
-        f" cancel_scheduled_email with scheduleId {data['scheduleId']} takes it back." if "scheduleId" in data else ""
+        f" To cancel it, call cancel_scheduled_email with scheduleId {data['scheduleId']}."
+        if "scheduleId" in data
+        else ""
     )
-    return f"Queued: it waits for its time and goes out by itself; do not send it anew.{cancel}"
+    return f"Queued: it is sent automatically at its time. Do not send it again.{cancel}"
 
 
 # --- Acts that affect other people, or many messages: sending, forwarding, canceling, bulk actions ---
@@ -159,11 +165,11 @@ MODIFY_INPUT = ToolInput(actions.perform, "POST /accounts/{accountId}/messages/a
 
 #: Characters of ids in an answer, which has them twice.
 _ROOM_FOR_IDS = 7_000
-_CHECK_ADVICE = "look at the messages that you named (get_email) before you repeat the action for the others."
+_CHECK_ADVICE = "check the messages that you named with get_email before you repeat the action for the others."
 _ADVICE_OF_LIST = {
     "failed": _CHECK_ADVICE,
     "uncertainIds": _CHECK_ADVICE,
-    "succeededIds": "it was done for the others as well.",
+    "succeededIds": "the action succeeded for the others too.",
 }
 
 
@@ -188,7 +194,7 @@ def cancel_scheduled_email(asked: CallContext, arguments: Mapping[str, Any]) -> 
     return render.present(
         to_json_data(answer.data),
         tool="cancel_scheduled_email",
-        about="It will not be sent; the message is kept as a draft.",
+        about="The message will not be sent. It is kept as a draft.",
         warnings=answer.warnings,
     )
 

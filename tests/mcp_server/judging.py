@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 #: Characters of one answer, text and structure together (contract, section 4); and of an error.
-BOUND, ERROR_BOUND = 20_000, 4_000
+BOUND, ERROR_BOUND = 18_000, 4_000
 #: What every tool must say of itself: whether it only reads, destroys, may be repeated, reaches out to others.
 READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
@@ -70,7 +70,7 @@ class Judge:
         """One answer; given back."""
         told = (name, arguments, str(result)[:1000])
         size = len(json.dumps([result["content"], result.get("structuredContent")], ensure_ascii=False))
-        assert size < BOUND, (size, *told)
+        assert size <= BOUND, (size, *told)
         assert result["content"][0]["type"] == "text", told
         (_check_error if result.get("isError") else self._check_answer)(name, result)
         return result

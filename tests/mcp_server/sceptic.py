@@ -15,7 +15,7 @@ from mailbox_appliance.mcp_server.tool import ToolResult
 from tests.servers.injected.case import ARRIVES, NEVER_ARRIVES
 
 #: Characters of one answer, text and structure together.
-BOUND = 20_000
+BOUND = 18_000
 _MARK = re.compile(r"<(/?)untrusted-([0-9a-f]{24})>")
 _ANGLES = "<＜﹤〈⟨《⟪❬❮❰⧼˂ᐸ≺≪⋖«"
 _SLASHES = "/\\／＼⁄∕╱⧸"
@@ -69,7 +69,7 @@ class Answer:
     def faults(self) -> list[str]:
         """What is wrong with it, whatever it is about."""
         found = [*self._outside(), *self._marks(), *self._pointers()]
-        if len(self.whole) >= BOUND:
+        if len(self.whole) > BOUND:
             found.append(f"it has {len(self.whole)} characters")
         if NEVER_ARRIVES.lower() in self.everything().lower():
             found.append("it has words that are hidden")

@@ -47,7 +47,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 HERE = {ACCOUNT: ...}
 READ = HERE | {MESSAGE: ...}
-NO_SUCH, WHOLE = "There is no such argument here.", "This must be a whole number."
+NO_SUCH, WHOLE = "Unknown argument.", "This must be a whole number."
 REQUIRED = "This is required."
 
 WRONG = [
@@ -85,7 +85,7 @@ WRONG = [
     ("get_email", HERE | {MESSAGE: None}, "/messageId", "This must be a text"),
     ("get_email", HERE | {MESSAGE: 7}, "/messageId", "This must be a text"),
     ("get_email", HERE | {MESSAGE: ""}, "/messageId", "This must not be empty."),
-    ("get_email", HERE | {MESSAGE: "\ud800"}, "/messageId", "This is no text"),
+    ("get_email", HERE | {MESSAGE: "\ud800"}, "/messageId", "This is not valid text"),
     ("get_email", READ | {"bodyFormat": "pdf"}, "/bodyFormat", "`markdown`"),
     ("get_email", READ | {"bodyFormat": 1}, "/bodyFormat", ""),
     ("get_email", READ | {"listOffset": -1}, "/listOffset", "This must be at least 0."),
@@ -102,7 +102,7 @@ WRONG = [
     ("send_email", HERE | {"idempotencyKey": "k"}, "/body", ""),
     ("send_email", HERE | {"idempotencyKey": "k", "body": None}, "/body", "This must be an object"),
     ("send_email", HERE | {"idempotencyKey": "k", "body": "Hello"}, "/body", "This must be an object"),
-    ("send_email", HERE | {"idempotencyKey": "k", "body": {"text": "\udfff"}}, "/body", "This is no text"),
+    ("send_email", HERE | {"idempotencyKey": "k", "body": {"text": "\udfff"}}, "/body", "This is not valid text"),
     ("send_email", HERE | {"idempotencyKey": "k", "body": {"markdown": "x"}}, "/body/markdown", "There is no field"),
     ("send_email", HERE | {"idempotencyKey": "k", "body": {}, "to": "a@b"}, "/to", "This must be a list"),
     (

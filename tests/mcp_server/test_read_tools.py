@@ -279,7 +279,7 @@ def test_of_very_many_mailboxes_those_that_need_somebody_are_shown(library: Libr
         assert (len(found), found[0]) == (25, made[33])
         assert "25 of 40 mailboxes are shown" in shown.text
         assert "list_accounts" in shown.structured["warnings"][0]
-        assert "Ask for fewer" not in shown.text
+        assert "Request fewer" not in shown.text
     finally:
         appliance.stop()
 

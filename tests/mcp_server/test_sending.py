@@ -149,7 +149,7 @@ def test_a_refused_recipient(office: Office) -> None:
     shown = office.tools.shown("send_email", accountId=office.account, idempotencyKey=a_key(), **a_message())
     assert shown.structured is not None
     assert shown.structured["data"]["error"] == {"code": "recipient_rejected"}
-    assert shown.text.startswith("Failed (recipient_rejected): nobody got the message.")
+    assert shown.text.startswith("Failed (recipient_rejected): nobody received the message.")
     assert "new idempotencyKey" in shown.text
     # Who is answered is a sender's choice, so that what names an address is not told as words of ours.
     (at,) = (n for n, one in enumerate(shown.structured["warnings"]) if "bob@example.test" in one)
@@ -256,7 +256,7 @@ def test_doubt_is_for_the_person(office: Office) -> None:
     key = a_key()
     data, told = office.told("send_email", idempotencyKey=key, **a_message())
     assert data["status"] == "uncertain"
-    for word in ("Uncertain", "Tell the person", "Never send it again", "another idempotencyKey"):
+    for word in ("Uncertain", "Tell the user", "Never send it again", "another idempotencyKey"):
         assert word in told
     office.smtp.at("reply", None)
     again, told = office.told("send_email", idempotencyKey=key, **a_message())
@@ -406,8 +406,8 @@ def test_ids_that_failed_are_shown_before_those_that_succeeded(office: Office) -
     assert 10 < len(data["failed"]) < 60
     assert data["succeededIds"] == []
     assert f"{len(data['failed'])} of 60 entries of failed are shown" in shown.text
-    assert "it was done for the others" in shown.text
-    assert "Ask for fewer" not in shown.text
+    assert "the action succeeded for the others" in shown.text
+    assert "Request fewer" not in shown.text
 
 
 # --- error families ---

@@ -228,7 +228,7 @@ def test_where_the_answer_is_lost_it_is_told_what_to_do(talk: Talk) -> None:
     talk.posts = lambda _: (0, error_object("appliance_unreachable", f"It was lost. {talk.asked[-1][1]}"))
     keyed, other = told(idempotencyKey="k"), told()
     assert "repeat the call with the same idempotencyKey" in keyed
-    assert "look before you repeat" in other
+    assert "Check before you repeat" in other
     talk.posts = lambda _: (0, error_object("appliance_unreachable", "No appliance answers there."))
     assert told(idempotencyKey="k").endswith("repeat the call with the same idempotencyKey once the appliance runs.")
     assert told().endswith("Nothing was done: repeat the call once the appliance runs.")

@@ -1,7 +1,9 @@
 """The table of tools: which there are, what they stand for, what is promised of them, and what docs say of them."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,10 +85,29 @@ def test_a_tool_says_in_few_words_what_it_is(tool: Tool) -> None:
     assert tool.help.endswith(".")
 
 
+@every_tool
+def test_a_tool_is_described_by_a_sentence_that_begins_with_a_verb(tool: Tool) -> None:
+    first = tool.help.partition(" ")[0]
+    assert first in {"List", "Search", "Get", "Save", "Replace", "Delete", "Show", "Send", "Forward", "Cancel", "Apply"}
+    assert len(tool.title.split()) <= 6
+
+
+@every_tool
+def test_every_argument_and_every_field_of_one_is_described(tool: Tool) -> None:
+    assert [at for at, schema in _values(tool.input(), "") if not schema.get("description")] == []
+
+
+def _values(schema: dict[str, Any], at: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, value in schema.get("properties", {}).items():
+        yield f"{at}/{name}", value
+        yield from _values(value, f"{at}/{name}")
+        yield from _values(value.get("items", {}), f"{at}/{name}/*")
+
+
 @pytest.mark.parametrize("name", ["send_email", "forward_email"])
 def test_who_sends_is_told_about_keys_and_doubt(name: str) -> None:
     (tool,) = (tool for tool in TOOLS if tool.name == name)
-    for word in ("idempotencyKey", "same key", "uncertain", "tell the person", "never"):
+    for word in ("idempotencyKey", "same key", "uncertain", "tell the user", "never"):
         assert word in tool.help, word
 
 
