@@ -4,6 +4,7 @@ Arguments have the names of the REST call, whether they are in its path, query, 
 faults of the request, so that they are reported after the checks of the caller and the mailbox.
 """
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -237,6 +238,8 @@ def _argument_pointer(name: str) -> str:
 _REFERENCE = "#/$defs/"
 _TEMPLATE = _REFERENCE + "{name}"
 _STRING_SCHEMA = {"type": "string"}
+#: A field in the docstring of a struct, with the lines that continue it.
+_FIELD = re.compile(r"^(\w+): (.*(?:\n .*)*)", re.MULTILINE)
 _OMITTED_KEYS = ("$ref", "title", "pattern")
 _OMITTED_OUTPUT_KEYS = ("title", "description")
 
@@ -290,7 +293,7 @@ def _header_names(form: ToolInput) -> list[str]:
 
 
 def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
-    schema = _add_description(one.wire, _describe_fields(_inline_schema(one.type)))
+    schema = _add_description(one.wire, _inline_schema(one.type))
     if one.wire in form.defaults:
         value = form.defaults[one.wire]
         return schema | {"default": int(value) if schema["type"] == "integer" else value}
@@ -300,8 +303,6 @@ def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
 def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
     """The fields of a body, those of every shape that it may have, and which of them every shape needs."""
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
-    for shape in shapes:
-        shape["properties"] = {name: _describe_fields(schema) for name, schema in shape["properties"].items()}
     fields: dict[str, Any] = {}
     for shape in reversed(shapes):  # a message first, then the alternatives to one
         fields = {name: _add_description(name, schema) for name, schema in shape["properties"].items()} | fields
@@ -316,17 +317,6 @@ def _add_description(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     known = tool.ARGUMENT_HELP.get(name)
     is_silent = "description" not in schema or name in HEADERS
     return schema | {"description": known} if is_silent and known is not None else schema
-
-
-def _describe_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add descriptions to the fields of an object, or of the objects of a list, that lack one."""
-    if "items" in schema:
-        return schema | {"items": _describe_fields(schema["items"])}
-    fields = {
-        name: {"description": tool.FIELD_HELP[name]} | field if name in tool.FIELD_HELP else field
-        for name, field in schema.get("properties", {}).items()
-    }
-    return schema | {"properties": fields} if fields else schema
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:
@@ -344,7 +334,7 @@ def _resolve_references(schema: Any, components: Mapping[str, Any]) -> Any:
         return [_resolve_references(one, components) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    named = components[schema["$ref"].removeprefix(_REFERENCE)] if "$ref" in schema else {}
+    named = _describe_fields(components[schema["$ref"].removeprefix(_REFERENCE)]) if "$ref" in schema else {}
     found = {name: one for name, one in (named | schema).items() if name not in _OMITTED_KEYS}
     if "enum" in found:
         found = {"type": "string"} | found  # some clients look for a type beside it
@@ -352,6 +342,21 @@ def _resolve_references(schema: Any, components: Mapping[str, Any]) -> Any:
         name: _resolve_properties(one, components) if name == "properties" else _resolve_references(one, components)
         for name, one in found.items()
     }
+
+
+def _describe_fields(schema: dict[str, Any]) -> dict[str, Any]:
+    """Move the descriptions of fields, each `name: text` in the docstring of the struct, to the fields."""
+    if "properties" not in schema:
+        return schema
+    whole = inspect.cleandoc(schema.get("description", ""))
+    texts = {re.sub("_([a-z])", lambda one: one[1].upper(), name): text for name, text in _FIELD.findall(whole)}
+    fields = {
+        name: {"description": " ".join(text.split())} | field
+        if (text := texts.get(name, tool.FIELD_HELP.get(name))) is not None
+        else field
+        for name, field in schema["properties"].items()
+    }
+    return schema | {"description": " ".join(_FIELD.sub("", whole).split()), "properties": fields}
 
 
 def _resolve_properties(properties: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:

@@ -125,17 +125,8 @@ ARGUMENT_HELP = {
     ),
     "action": "Action to apply to each message. `delete` is permanent.",
 }
-#: Descriptions of fields within arguments.
-FIELD_HELP = {
-    "email": "Email address.",
-    "name": "Display name.",
-    "text": "Plain text.",
-    "html": "HTML.",
-    "filename": "File name.",
-    "mimeType": "Media type, such as application/pdf.",
-    "content": "The file as base64.",
-    "disposition": "`attachment`, or `inline` for a file that the HTML shows.",
-}
+#: Descriptions of fields within arguments that their structs do not describe.
+FIELD_HELP = {"email": "Email address.", "name": "Display name."}
 #: The mailbox, for tools that can read all mailboxes.
 EVERYWHERE_HELP = "Mailbox ID: `id` of list_accounts. Omit it for every mailbox that you can access."
 #: A draft, for tools that also take a message.

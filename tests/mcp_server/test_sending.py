@@ -15,7 +15,7 @@ from mailbox_appliance.mcp_server.limits import UNTRUSTED_RESULT, to_json_data
 from mailbox_appliance.mcp_server.tool import ToolResult
 from mailbox_appliance.model.accounts import AccountError
 from mailbox_appliance.model.base import own_text
-from mailbox_appliance.model.deliveries import Delivery, DeliveryResult, LegacySend
+from mailbox_appliance.model.deliveries import Delivery, DeliveryResult, LegacySendResult
 from tests.mcp_server.called import Called
 from tests.mcp_server.sceptic import Answer, leaves
 from tests.servers.desk import Desk, a_key, a_message, desk_of_a_scripted_server
@@ -228,7 +228,7 @@ def test_why_a_mailbox_needs_a_sign_in_is_fenced(office: Office) -> None:
 def test_an_answer_of_an_earlier_release_is_fenced() -> None:
     """Nobody knows who chose the words that it stored."""
     for data in (
-        LegacySend(id="1", thread_id="2", warnings=(HOSTILE,)),
+        LegacySendResult(id="1", thread_id="2", warnings=(HOSTILE,)),
         Delivery(
             operation_id="o",
             account_id="a",
