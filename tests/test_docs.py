@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -67,14 +68,14 @@ def leads_somewhere(file: Path, link: str) -> bool:
 def anchors(text: str) -> set[str]:
     """What the headings of a document are called in links."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
     """The command lines of ours in a document, without the program's name."""
     for block in _BLOCK.findall(text):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.partition(" | ")[0], comments=True)
+        for line in whole_lines(block.replace("\\\n", " ")):
+            words = list(takewhile(lambda word: word != "|", shlex.split(line, comments=True)))
             named = [place for place, word in enumerate(words) if word.rpartition("/bin/")[2] == "mailbox-appliance"]
             programs = [place for place in named if place == 0 or words[place - 1] not in _BEFORE_USERS]
             yield from (words[place + 1 :] for place in programs[:1])
@@ -82,6 +83,20 @@ def command_lines(text: str) -> Iterator[list[str]]:
         words = span.split()
         if words[0] == "mailbox-appliance" or (words[0] in ENTRIES and len(words) > 1):
             yield words[words[0] == "mailbox-appliance" :]
+
+
+def whole_lines(script: str) -> Iterator[str]:
+    """The lines of a script; a line whose quotes do not close goes on with the next one."""
+    begun = ""
+    for line in script.splitlines():
+        begun += f"{line}\n"
+        try:
+            shlex.split(begun, comments=True)
+        except ValueError:
+            continue
+        yield begun
+        begun = ""
+    assert not begun, f"no closing quotation: {begun}"
 
 
 def wrong_in(words: list[str]) -> str | None:
@@ -92,7 +107,9 @@ def wrong_in(words: list[str]) -> str | None:
     options = {name for parameter in root.params for name in parameter.opts}
     for word in words:
         if word.startswith("--"):
-            if word.partition("=")[0] not in options | {name for one in known.params for name in one.opts} | {"--help"}:
+            if word.partition("=")[0] not in options | {
+                name for one in known.params for name in (*one.opts, *one.secondary_opts)
+            } | {"--help"}:
                 return word
         elif isinstance(known, click.Group) and re.fullmatch(r"[a-z|-]+", word):
             found = [known.get_command(context, name) for name in word.split("|")]
