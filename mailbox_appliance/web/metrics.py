@@ -1,7 +1,7 @@
 """The metrics of `/metrics`: their table, their values, and the request counters.
 
 Collecting them waits for no lock that is held for long, and reads nothing that grows with the mail.
-`docs/monitoring.md` has the same table of metrics.
+`docs/reference/metrics.md` is generated from the table.
 """
 
 import threading
