@@ -25,9 +25,9 @@ def test_what_was_done_is_listed_and_filtered(walker: Walker) -> None:
     walker.look("audit")
     page.get_by_label("Outcome").select_option("Failed")
     expect(page.get_by_role("list", name="Events").get_by_role("listitem")).to_have_count(1)
-    page.get_by_label("What").select_option("Backup")
-    expect(page.get_by_text("Nothing fits.")).to_be_visible()
-    page.get_by_role("button", name="Show everything").click()
+    page.get_by_label("Object").select_option("Backup")
+    expect(page.get_by_text("No events match.")).to_be_visible()
+    page.get_by_role("button", name="Show all events").click()
     expect(page.get_by_label("Member")).to_have_value("")
     expect(page.get_by_role("list", name="Events")).to_be_visible()
 
@@ -38,11 +38,11 @@ def test_every_row_is_checked(walker: Walker) -> None:
     page = walker.open("/audit", walker.house.ada)
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_role("list", name="Events").get_by_text(f"Member {walker.house.ada.id}").first).to_be_visible()
-    page.get_by_role("button", name="Check every row").press("Enter")
-    expect(page.get_by_role("region", name="Is the log whole?").get_by_role("status")).to_contain_text(
-        "rows are as they were written"
+    page.get_by_role("button", name="Verify the log").press("Enter")
+    expect(page.get_by_role("region", name="Verify the log").get_by_role("status")).to_contain_text(
+        "The log is intact"
     )
-    expect(page.get_by_role("button", name="Check every row")).to_be_focused()
+    expect(page.get_by_role("button", name="Verify the log")).to_be_focused()
 
 
 def test_pages_follow_each_other(walker: Walker) -> None:
@@ -59,4 +59,4 @@ def test_pages_follow_each_other(walker: Walker) -> None:
 
 def test_it_is_for_administrators(walker: Walker) -> None:
     page = walker.open("/audit", walker.house.bob)
-    expect(page.get_by_role("heading", name="For administrators")).to_be_visible()
+    expect(page.get_by_role("heading", name="Administrators only")).to_be_visible()

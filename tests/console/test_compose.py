@@ -70,7 +70,7 @@ def button(page: Page, name: str) -> None:
 
 def is_sent(page: Page) -> None:
     """The page of its delivery says so."""
-    expect(page.get_by_text("The mail server has taken the message.")).to_be_visible()
+    expect(page.get_by_text("The mail server accepted the message.")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -81,18 +81,18 @@ def test_a_message_is_written_looked_at_and_sent(walker: Walker, box: Box, tmp_p
     button(page, "Send")
     expect(page.get_by_text("half an address: this is no complete address")).to_be_visible()
     button(page, "Save")
-    expect(page.get_by_text("The draft is saved, but for half an address.")).to_be_visible()
-    expect(page.get_by_text("Saved among the drafts, but for half an address")).to_be_visible()
+    expect(page.get_by_text("Draft saved without half an address.")).to_be_visible()
+    expect(page.get_by_text("Saved in Drafts without half an address")).to_be_visible()
     button(page, "Remove half an address")
     (tmp_path / "menu.txt").write_text("soup")
-    page.get_by_label("Files").set_input_files(tmp_path / "menu.txt")
-    expect(page.get_by_text("Saved among the drafts")).to_be_visible()
+    page.get_by_label("Attachments", exact=True).set_input_files(tmp_path / "menu.txt")
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
     button(page, "Preview")
-    dialog = page.get_by_role("dialog", name="Before it goes out")
+    dialog = page.get_by_role("dialog", name="Send this message?")
     expect(dialog).to_contain_text("1 recipient")
     expect(dialog).to_contain_text("menu.txt (4 bytes)")
     walker.look("compose-preview")
-    dialog.get_by_role("button", name="Send now").click()
+    dialog.get_by_role("button", name="Send", exact=True).click()
     is_sent(page)
     page.reload()
     is_sent(page)
@@ -126,7 +126,7 @@ def test_two_tabs_of_one_draft_send_it_once(walker: Walker, scripted: Box, smtp:
     walker.expects(400, 404, 409)
     first = walker.open("/compose", scripted.owner)
     write(first)
-    expect(first.get_by_text("Saved among the drafts")).to_be_visible()
+    expect(first.get_by_text("Saved in Drafts")).to_be_visible()
     smtp.at("data", Stall())
     second, third = (walker.new_page() for _ in range(2))
     for tab in (second, third):
@@ -136,15 +136,15 @@ def test_two_tabs_of_one_draft_send_it_once(walker: Walker, scripted: Box, smtp:
     button(first, "Send")
     smtp.reached("data")
     button(second, "Send")
-    expect(second.get_by_text("It is not sent a second time.")).to_be_visible()
+    expect(second.get_by_text("It will not be sent a second time.")).to_be_visible()
     expect(third.get_by_text("This draft is being sent")).to_be_visible()
     smtp.release()
     is_sent(first)
     button(second, "Send")
     expect(second.get_by_text("There is no such draft in this mailbox.", exact=True)).to_be_visible()
-    expect(second.get_by_role("button", name="Keep as a new draft")).to_be_visible()
+    expect(second.get_by_role("button", name="Save as a new draft")).to_be_visible()
     button(third, "Send")
-    expect(third.get_by_role("button", name="Keep as a new draft")).to_be_visible()
+    expect(third.get_by_role("button", name="Save as a new draft")).to_be_visible()
     expect(third.get_by_label("Subject")).to_have_value("Lunch, changed")
     assert len(smtp.handed) == 1
 
@@ -157,7 +157,7 @@ def test_a_connection_lost_after_the_final_dot_is_told_plainly_and_nothing_is_se
     write(page)
     button(page, "Send")
     for _ in range(2):
-        expect(page.get_by_text("It may have been delivered, or not")).to_be_visible()
+        expect(page.get_by_text("It may have been delivered")).to_be_visible()
         expect(page.get_by_role("button", name=re.compile("send|again|finish", re.IGNORECASE))).to_have_count(0)
         page.reload()
     expect(page).to_have_url(re.compile(rf"#/deliveries/{scripted.id}/dlv_\w+$"))
@@ -182,15 +182,15 @@ def test_a_refused_recipient_is_told_and_everything_stays_to_be_corrected(
     write(page, "gail@example.net, nobody@example.net")
     for name in ("menu.txt", "wine.txt"):
         (tmp_path / name).write_text("soup")
-    page.get_by_label("Files", exact=True).set_input_files(tmp_path / "wine.txt")
+    page.get_by_label("Attachments", exact=True).set_input_files(tmp_path / "wine.txt")
     expect(page.get_by_role("button", name="Remove wine.txt")).to_be_visible()
     page.evaluate(DROP_SLOW)
-    page.get_by_label("Files", exact=True).set_input_files(tmp_path / "menu.txt")
+    page.get_by_label("Attachments", exact=True).set_input_files(tmp_path / "menu.txt")
     button(page, "Remove wine.txt")
     button(page, "Send")
-    expect(page.get_by_text("Handing your message over")).to_be_visible()
+    expect(page.get_by_text("Sending…")).to_be_visible()
     page.evaluate("globalThis.comes(new ArrayBuffer(3))")
-    expect(page.get_by_role("alert")).to_contain_text("nobody got it")
+    expect(page.get_by_role("alert")).to_contain_text("Nobody received it")
     expect(page.get_by_label("Text", exact=True)).to_have_value("At noon?")
     button(page, "Remove nobody@example.net")
     button(page, "Send")
@@ -209,14 +209,14 @@ def test_a_server_that_is_busy_leaves_everything_and_the_next_try_sends_it(
     write(page)
     page.route("**/drafts", lambda route: route.abort())
     button(page, "Send")
-    expect(page.get_by_text("so it was not sent")).to_be_visible()
+    expect(page.get_by_text("so the message was not sent")).to_be_visible()
     page.unroute("**/drafts")
     button(page, "Save")
-    expect(page.get_by_text("Saved among the drafts")).to_be_visible()
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
     with page.expect_request("**/send") as first:
         button(page, "Send")
-    expect(page.get_by_text("This try sent nothing")).to_be_visible()
+    expect(page.get_by_text("This attempt sent nothing")).to_be_visible()
     with page.expect_request("**/send") as second:
         button(page, "Send")
     is_sent(page)
@@ -249,7 +249,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key(
     lose_answers(page, "**/send")
     with page.expect_request("**/send") as first:
         button(page, "Send")
-    expect(page.get_by_text("It is not known yet whether this was sent")).to_be_visible()
+    expect(page.get_by_text("It is unknown whether this message was sent")).to_be_visible()
     expect(page.get_by_label("Text", exact=True)).to_be_disabled()
     if not is_reloaded:
         walker.look("compose-unknown")
@@ -259,7 +259,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key(
         page.reload()
         expect(page.get_by_role("heading", name="Was it sent?")).to_be_visible()
     with page.expect_request("**/send") as second:
-        button(page, "Ask again")
+        button(page, "Retry")
     is_sent(page)
     assert first.value.headers["idempotency-key"] == second.value.headers["idempotency-key"]
     assert len(smtp.handed) == 1
@@ -282,7 +282,7 @@ def test_a_session_that_ends_in_the_middle_loses_nothing(
     page = walker.open("/compose", person)
     write(page)
     (tmp_path / "menu.txt").write_text("soup")
-    page.get_by_label("Files").set_input_files(tmp_path / "menu.txt")
+    page.get_by_label("Attachments", exact=True).set_input_files(tmp_path / "menu.txt")
     walker.house.ask(person, "DELETE", f"/me/sessions/{person.logged_in['session']['id']}")
     button(page, "Send")
     sign_in_again(page)
@@ -302,17 +302,17 @@ def test_a_forward_in_doubt_is_not_made_again_in_another_session(
     person = house.sign_in(scripted.owner.email)
     page = walker.open(f"/compose?account={scripted.id}&forward={original['id']}", person)
     page.get_by_label("To", exact=True).fill("gail@example.net")
-    page.get_by_label("Your words above it").fill("See below")
+    page.get_by_label("Your message").fill("See below")
     lose_answers(page, "**/forward")
     button(page, "Forward")
-    expect(page.get_by_text("It is not known yet whether this was sent")).to_be_visible()
+    expect(page.get_by_text("It is unknown whether this message was sent")).to_be_visible()
     page.unroute("**/forward")
     house.ask(person, "DELETE", f"/me/sessions/{person.logged_in['session']['id']}")
-    button(page, "Ask again")
+    button(page, "Retry")
     sign_in_again(page)
-    expect(page.get_by_text("your session has ended since the first try")).to_be_visible()
-    expect(page.get_by_role("button", name="It is not there")).to_be_disabled()
-    expect(page.get_by_label("Your words above it")).to_have_value("See below")
+    expect(page.get_by_text("your session ended")).to_be_visible()
+    expect(page.get_by_role("button", name="Keep editing…")).to_be_disabled()
+    expect(page.get_by_label("Your message")).to_have_value("See below")
     assert "See below" not in page.evaluate("JSON.stringify(sessionStorage)")
     assert len(smtp.handed) == 1
     unheard(walker)
@@ -332,7 +332,7 @@ def test_an_answer_to_all_quotes_its_parent_and_belongs_to_it(walker: Walker, bo
     for email in ("carol@example.net", "dora@example.org", "eve@example.net", "frank@example.net"):
         expect(page.get_by_role("button", name=f"Remove {email}")).to_be_visible()
     walker.look("compose-reply")
-    expect(page.get_by_text("Saved among the drafts")).to_be_visible()
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
     page.reload()
     page.get_by_label("Subject").fill("Re: Picnic, on Sunday")
     with page.expect_response("**/drafts/*") as saved:
@@ -350,11 +350,11 @@ def test_a_message_is_forwarded_with_its_files(walker: Walker, scripted: Box, sm
     [original] = house.messages(scripted)
     page = walker.open(f"/compose?account={scripted.id}&forward={original['id']}", scripted.owner)
     page.get_by_label("To", exact=True).fill("gail@example.net")
-    page.get_by_label("Your words above it").fill("See below")
+    page.get_by_label("Your message").fill("See below")
     button(page, "Preview")
-    dialog = page.get_by_role("dialog", name="Before it goes out")
+    dialog = page.get_by_role("dialog", name="Send this message?")
     expect(dialog).to_contain_text("Fwd: Picnic")
-    dialog.get_by_role("button", name="Go on writing").click()
+    dialog.get_by_role("button", name="Keep editing").click()
     walker.look("forward")
     smtp.at("data", Stall())
     button(page, "Forward")
@@ -364,7 +364,7 @@ def test_a_message_is_forwarded_with_its_files(walker: Walker, scripted: Box, sm
     page.reload()
     expect(page.get_by_role("heading", name="Was it sent?")).to_be_visible()
     with page.expect_request("**/forward"):
-        button(page, "Ask again")
+        button(page, "Retry")
     smtp.release()
     is_sent(page)
     assert page.evaluate("Object.keys(sessionStorage).length") == 1
@@ -386,8 +386,8 @@ def test_who_leaves_by_accident_is_asked_and_keeps_what_was_typed(walker: Walker
     page.once("dialog", stay)
     page.get_by_role("link", name="Profile").click()
     expect(page.get_by_label("Subject")).to_have_value("Not yet")
-    assert asked == ["What you wrote last is not saved yet. Leave this page all the same?"]
-    expect(page.get_by_text("Saved among the drafts")).to_be_visible()
+    assert asked == ["Your latest changes are not saved yet. Leave this page anyway?"]
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
     page.get_by_role("link", name="Profile").click()
     expect(page.get_by_role("heading", name="Profile")).to_be_visible()
 
@@ -420,7 +420,7 @@ def test_a_conflict_is_final_only_if_it_names_the_operation(
     error = {"code": "conflict", "message": "Reworded.", "requestId": "req_1", "details": details}
     page.route("**/send", lambda route: route.fulfill(status=409, json={"error": error}))
     button(page, "Send")
-    told = "It is not sent a second time" if names_operation else "It is not known yet whether this was sent"
+    told = "It will not be sent a second time" if names_operation else "It is unknown whether this message was sent"
     expect(page.get_by_text(told)).to_be_visible()
     expect(page.locator('a[href$="/dlv_1"]')).to_have_count(int(names_operation))
     assert not smtp.handed
@@ -460,12 +460,12 @@ def test_who_writes_on_after_a_lost_answer_sends_it_once_all_the_same(
     write(page)
     lose_answers(page, "**/send")
     button(page, "Send")
-    expect(page.get_by_text("It is not known yet whether this was sent")).to_be_visible()
+    expect(page.get_by_text("It is unknown whether this message was sent")).to_be_visible()
     page.unroute("**/send")
-    button(page, "Write on instead")
+    button(page, "Keep editing")
     page.get_by_label("Subject").fill("Lunch, changed")
     button(page, "Send")
-    expect(page.get_by_role("button", name="Keep as a new draft")).to_be_visible()
+    expect(page.get_by_role("button", name="Save as a new draft")).to_be_visible()
     expect(page.get_by_label("Subject")).to_have_value("Lunch, changed")
     assert len(smtp.handed) == 1
     unheard(walker)

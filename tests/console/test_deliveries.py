@@ -74,7 +74,7 @@ def test_what_was_sent_is_listed_and_told_step_by_step(walker: Walker, sender: S
     expect(rows).to_have_count(4)
     expect(rows.nth(0)).to_contain_text("Uncertain")
     expect(rows.nth(1)).to_contain_text("Waiting")
-    expect(rows.nth(2)).to_contain_text("The mail server refused a recipient")
+    expect(rows.nth(2)).to_contain_text("The mail server rejected a recipient")
     expect(rows.nth(3)).to_contain_text("To guest0@example.test, guest1@example.test, and 4 others")
     walker.look("deliveries")
     page.get_by_label("Status").select_option("Sent")
@@ -82,7 +82,7 @@ def test_what_was_sent_is_listed_and_told_step_by_step(walker: Walker, sender: S
     page.get_by_role("link", name="A walk on Sunday").click()
     expect(page.get_by_role("heading", name="A walk on Sunday")).to_be_focused()
     steps = page.get_by_role("region", name="What happened").get_by_role("listitem")
-    expect(steps.last).to_have_text("A copy lies in Sent")
+    expect(steps.last).to_have_text("A copy is in Sent")
     expect(steps.first).to_contain_text("Accepted")
     expect(page.get_by_role("link", name="Open the sent message")).to_be_visible()
     page.get_by_role("link", name="All deliveries").click()
@@ -94,7 +94,7 @@ def test_what_was_sent_is_listed_and_told_step_by_step(walker: Walker, sender: S
 
 def test_a_filter_that_nothing_fits_says_so(walker: Walker, sender: Sender) -> None:
     page = walker.open(f"/deliveries/{sender.box.id}?status=sending", sender.person)
-    expect(page.get_by_text("Nothing fits.")).to_be_visible()
+    expect(page.get_by_text("No deliveries match.")).to_be_visible()
     expect(page.get_by_label("Mailbox")).to_have_value(sender.box.id)
     expect(page.get_by_label("Status")).to_have_value("sending")
     page.get_by_role("button", name="Show all deliveries").click()
@@ -103,13 +103,13 @@ def test_a_filter_that_nothing_fits_says_so(walker: Walker, sender: Sender) -> N
 
 @pytest.mark.parametrize(
     ("button", "answer", "outcome"),
-    [("It was delivered …", "It was delivered", "Sent"), ("Nobody got it …", "Nobody got it", "Not sent")],
+    [("Mark as delivered…", "Mark as delivered", "Sent"), ("Mark as not sent…", "Mark as not sent", "Not sent")],
 )
 def test_an_uncertain_one_is_decided(walker: Walker, sender: Sender, button: str, answer: str, outcome: str) -> None:
     operation = sender.uncertain(f"Doubtful, then: {outcome}")
     page = walker.open(sender.path(operation), sender.person)
-    expect(page.get_by_text("Do not send it again before you know.")).to_be_visible()
-    expect(page.get_by_role("region", name="How to find out")).to_contain_text("@")
+    expect(page.get_by_text("Do not send it again until you know.")).to_be_visible()
+    expect(page.get_by_role("region", name="Resolve this delivery")).to_contain_text("@")
     expect(page.locator("p.warning"), "of a doubt the page says more than the API's warning").to_have_count(0)
     if outcome == "Sent":
         walker.look("delivery-uncertain")
@@ -121,17 +121,17 @@ def test_an_uncertain_one_is_decided(walker: Walker, sender: Sender, button: str
     dialog.get_by_role("button", name=answer).click()
     told = page.get_by_role("main").get_by_role("status").filter(has_text=outcome)
     expect(told).to_be_focused()
-    expect(page.get_by_role("region", name="How to find out")).to_be_hidden()
+    expect(page.get_by_role("region", name="Resolve this delivery")).to_be_hidden()
 
 
 def test_a_decision_that_came_too_late_is_told(walker: Walker, sender: Sender) -> None:
     walker.expects(409)
     operation = sender.uncertain("Decided twice")
     page = walker.open(sender.path(operation), sender.person)
-    page.get_by_role("button", name="Nobody got it …").click()
+    page.get_by_role("button", name="Mark as not sent…").click()
     path = f"/accounts/{sender.box.id}/delivery-operations/{operation['operationId']}/resolve"
     assert sender.house.ask(sender.person, "POST", path, {"outcome": "succeeded"}).status == 200
-    page.get_by_role("dialog").get_by_role("button", name="Nobody got it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Mark as not sent").click()
     expect(page.get_by_role("alert")).to_contain_text("succeeded")
 
 
@@ -149,8 +149,8 @@ def test_who_may_not_decide_is_told_who_may(walker: Walker, sender: Sender) -> N
     )
     sender.smtp.at("reply", None)
     page = walker.open(sender.path(operation), guest)
-    expect(page.get_by_text("Only who sent it, or the owner of the mailbox")).to_be_visible()
-    expect(page.get_by_role("button", name="Nobody got it …")).to_be_hidden()
+    expect(page.get_by_text("Only the sender or the owner of the mailbox")).to_be_visible()
+    expect(page.get_by_role("button", name="Mark as not sent…")).to_be_hidden()
     expect(page.get_by_text("Another member")).to_be_visible()
 
 

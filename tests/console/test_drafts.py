@@ -22,8 +22,8 @@ def test_drafts_are_found_again_whole_and_deleted(walker: Walker, tmp_path: Path
     page.get_by_label("Subject").fill("Lunch")
     page.get_by_label("Text", exact=True).fill("At noon?\n\nOr later.")
     (tmp_path / "menu.txt").write_text("soup")
-    page.get_by_label("Files").set_input_files(tmp_path / "menu.txt")
-    expect(page.get_by_text("Saved among the drafts")).to_be_visible()
+    page.get_by_label("Attachments", exact=True).set_input_files(tmp_path / "menu.txt")
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
     page.get_by_role("link", name="Drafts").click()
     page.get_by_label("Mailbox").select_option(box.id)
     walker.look("drafts")
@@ -34,7 +34,7 @@ def test_drafts_are_found_again_whole_and_deleted(walker: Walker, tmp_path: Path
     expect(page.get_by_role("button", name="Remove menu.txt")).to_be_visible()
     page.get_by_label("From").select_option(other.id)
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("The draft is saved.")).to_be_visible()
+    expect(page.get_by_text("Draft saved.")).to_be_visible()
     assert house.ask(dan, "GET", f"/accounts/{box.id}/drafts").data["items"] == []
     [moved] = house.ask(dan, "GET", f"/accounts/{other.id}/drafts").data["items"]
     assert [each["filename"] for each in moved["attachments"]] == ["menu.txt"]
@@ -54,11 +54,11 @@ def test_formatting_of_another_program_stays_until_the_text_is_changed(walker: W
     page = walker.open(f"/compose?account={box.id}&draft={made.data['id']}", dan)
     page.get_by_label("Subject").fill("Styled, still")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("The draft is saved.")).to_be_visible()
+    expect(page.get_by_text("Draft saved.")).to_be_visible()
     kept = house.ask(dan, "GET", f"/accounts/{box.id}/drafts/{made.data['id']}").data["body"]
     assert "<b>there</b>" in kept["html"]
     page.get_by_label("Text", exact=True).fill("Hello, all")
-    page.get_by_role("button", name="Bring the formatting back").click()
+    page.get_by_role("button", name="Restore the formatting").click()
     expect(page.get_by_label("Text", exact=True)).to_have_value("Hello")
 
 
@@ -69,13 +69,13 @@ def test_discarding_deletes_what_was_saved(walker: Walker) -> None:
     box = house.connect(dan)
     page = walker.open("/compose", dan)
     page.get_by_label("Subject").fill("Never mind")
-    expect(page.get_by_text("Saved among the drafts")).to_be_visible()
+    expect(page.get_by_text("Saved in Drafts")).to_be_visible()
     draft = page.url
     page.get_by_role("button", name="Discard").click()
     page.get_by_role("dialog").get_by_role("button", name="Discard").click()
     expect(page.get_by_text("No drafts")).to_be_visible()
     assert house.ask(dan, "GET", f"/accounts/{box.id}/drafts").data["items"] == []
     page.goto(draft)
-    expect(page.get_by_role("heading", name="It cannot be opened")).to_be_visible()
+    expect(page.get_by_role("heading", name="Could not open the message")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Drafts").click()
     expect(page.get_by_role("heading", name="Drafts")).to_be_visible()

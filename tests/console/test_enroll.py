@@ -17,7 +17,7 @@ def _follow(walker: Walker, fragment: str) -> Page:
 
 def _choose(page: Page, password: str) -> None:
     page.get_by_label("Password", exact=True).fill(password)
-    page.get_by_role("button", name="Choose this password").click()
+    page.get_by_role("button", name="Set password").click()
 
 
 def _reset_of(walker: Walker, person: Person) -> str:
@@ -39,7 +39,7 @@ def test_an_invitation_lets_one_choose_a_password_once_and_its_token_does_not_st
     walker.look("enroll")
     _choose(page, "too short")
     expect(page.get_by_label("Password", exact=True)).to_be_focused()
-    page.get_by_label("Show the password").check()
+    page.get_by_label("Show password").check()
     expect(page.get_by_label("Password", exact=True)).to_have_attribute("type", "text")
     _choose(page, _NEW)
     expect(page.get_by_text(f"Welcome. You sign in as {email}.")).to_be_visible()
@@ -56,18 +56,18 @@ def test_a_link_that_was_used_says_what_to_do(walker: Walker) -> None:
     assert walker.house.running.ask("POST", "/auth/enroll", body).status == 200
     page = _follow(walker, f"enroll={token}")
     _choose(page, _NEW)
-    expect(page.get_by_text("ask an administrator for another")).to_be_visible()
+    expect(page.get_by_text("ask an administrator for a new one")).to_be_visible()
     page.reload()
-    expect(page.get_by_role("heading", name="Open your link once more")).to_be_visible()
+    expect(page.get_by_role("heading", name="Open your link again")).to_be_visible()
 
 
 def test_a_reset_changes_the_password_and_signs_out_everywhere_else(walker: Walker) -> None:
     house = walker.house
     person = house.add_member("emil")
     page = _follow(walker, _reset_of(walker, person))
-    expect(page.get_by_role("heading", name="Choose a new password")).to_be_visible()
+    expect(page.get_by_role("heading", name="Set a new password")).to_be_visible()
     _choose(page, _NEW)
-    expect(page.get_by_text("Your password is changed.")).to_be_visible()
+    expect(page.get_by_text("Your password was changed.")).to_be_visible()
     assert house.ask(person, "GET", "/me").status == 401
     assert house.sign_in(person.email, _NEW).id == person.id
 
@@ -98,6 +98,6 @@ def test_a_link_into_the_console_signs_in_once(walker: Walker) -> None:
     other = walker.new_page()
     walker.page.close()
     other.goto(url)
-    expect(other.get_by_role("status").filter(has_text="link into the console")).to_be_visible()
+    expect(other.get_by_role("status").filter(has_text="console sign-in link")).to_be_visible()
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
     assert "mbxc_" not in other.url

@@ -34,7 +34,7 @@ def _new(walker: Walker, person: Person, name: str) -> Page:
 def _create(page: Page) -> Locator:
     page.get_by_role("button", name="Create key").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("heading", name="Ready to paste")).to_be_visible()
+    expect(dialog.get_by_role("heading", name="Use the key")).to_be_visible()
     return dialog
 
 
@@ -60,15 +60,15 @@ def test_what_a_key_may_do_is_said_as_one_chooses_and_is_what_it_stores(
 ) -> None:
     walker.expects(400)
     page = _new(walker, owner, "")
-    plain = page.get_by_role("complementary", name="What this key may do")
+    plain = page.get_by_role("complementary", name="Permissions of this key")
     expect(plain).to_contain_text("This key can read mail in all your mailboxes, now and later. It cannot write drafts")
-    page.get_by_label("Everything with mail").check()
-    expect(plain).to_contain_text("It sends without asking anybody.")
-    page.get_by_label("Choose one by one").check()
+    page.get_by_label("Full mail access").check()
+    expect(plain).to_contain_text("It sends without asking.")
+    page.get_by_label("Custom").check()
     page.get_by_label("Read, list and search mail").uncheck()
-    page.get_by_label("Only these").check()
-    expect(plain).to_contain_text("No mailbox is chosen, so it reaches none.")
-    expect(plain).to_contain_text("Without reading it finds no mailbox")
+    page.get_by_label("Selected mailboxes").check()
+    expect(plain).to_contain_text("No mailbox is selected, so it has access to none.")
+    expect(plain).to_contain_text("Without “read mail”, it cannot find mailboxes")
     page.get_by_label(box.email).check()
     expect(plain).to_contain_text(f"in {box.email} only")
     expect(page.get_by_text("Administration")).to_have_count(0)
@@ -87,7 +87,7 @@ def test_what_a_key_may_do_is_said_as_one_chooses_and_is_what_it_stores(
 def test_a_key_is_shown_once_and_its_texts_work_as_they_are(
     walker: Walker, owner: Person, box: Box, tmp_path: Path
 ) -> None:
-    page = _new(walker, owner, "Assistant on my laptop")
+    page = _new(walker, owner, "AI agent on my laptop")
     dialog = _create(page)
     token = _text(dialog, "Token")
     walker.look("key-token")
@@ -97,19 +97,19 @@ def test_a_key_is_shown_once_and_its_texts_work_as_they_are(
     _speak_over_stdio(json.loads(_text(dialog, "Configuration for stdio")), tmp_path, box)
     _speak_over_http(json.loads(_text(dialog, "Configuration for HTTP")), tmp_path)
     page.keyboard.press("Escape")
-    asked = page.get_by_role("dialog", name="Have you kept the token?")
+    asked = page.get_by_role("dialog", name="Close without showing the token?")
     asked.get_by_role("button", name="Cancel").click()
     expect(dialog).to_contain_text(token)
     page.evaluate("location.hash = '#/mail'")  # leaving the page is asked about too, and is refused here
     expect(page.get_by_role("dialog")).to_contain_text(token)
     assert page.url.endswith("#/keys?new=1")
-    dialog.get_by_role("button", name="I have kept the token").click()
+    dialog.get_by_role("button", name="I have saved the token").click()
     expect(dialog).to_have_count(0)
-    expect(page.get_by_role("heading", name="Assistant on my laptop")).to_be_visible()
+    expect(page.get_by_role("heading", name="AI agent on my laptop")).to_be_visible()
     assert token not in page.content()
     assert token not in page.url
     expect(page.get_by_text("Used").first).to_be_visible()
-    _revoke(page, "Assistant on my laptop")
+    _revoke(page, "AI agent on my laptop")
     assert _me(walker.house, token).status == 401
 
 
@@ -150,20 +150,20 @@ def _revoke(page: Page, name: str) -> None:
 def test_an_administrator_makes_a_key_that_administrates(walker: Walker) -> None:
     house = walker.house
     page = walker.open("/keys", house.add_member("hugo", "admin"))
-    expect(page.get_by_text("There is no key yet.")).to_be_visible()
+    expect(page.get_by_text("No API keys yet.")).to_be_visible()
     page.get_by_role("button", name="Create a key").click()
     page.get_by_label("Name").fill("Watcher")
     page.get_by_text("Administration").click()
-    members = page.get_by_label("and reset their passwords, which opens all their mail")
+    members = page.get_by_label("and reset their passwords, which gives access to all their mail")
     members.check()
     expect(page.get_by_role("complementary")).to_contain_text(
-        "Whoever has it can issue a password reset for any member who is not an administrator, and so read all"
+        "Anyone with this key can reset the password of any member who is not an administrator, and so read all"
     )
     walker.look("key-new-members")
     page.get_by_label("Read the audit log").check()
     members.uncheck()
     expect(page.get_by_role("complementary")).to_contain_text("It can also read the audit log.")
-    page.get_by_label("Choose one by one").check()
+    page.get_by_label("Custom").check()
     page.get_by_label("Read, list and search mail").uncheck()
     expect(page.get_by_role("complementary")).to_contain_text("This key can do nothing with mail.")
     walker.look("key-new-admin")
@@ -173,9 +173,9 @@ def test_an_administrator_makes_a_key_that_administrates(walker: Walker) -> None
     commands = _text(dialog, "Commands")
     assert "whoami" in commands
     assert "mcp" not in commands
-    dialog.get_by_role("button", name="I have kept the token").click()
-    page.get_by_role("link", name="Everybody's").click()
-    expect(page.get_by_role("link", name="Everybody's")).to_have_attribute("aria-current", "page")
+    dialog.get_by_role("button", name="I have saved the token").click()
+    page.get_by_role("link", name="All members").click()
+    expect(page.get_by_role("link", name="All members")).to_have_attribute("aria-current", "page")
     expect(page.get_by_role("heading", name="Watcher")).to_be_visible()
     walker.look("keys-all")
 
@@ -186,11 +186,11 @@ def test_an_administrator_changes_what_a_key_of_somebody_else_may_do_but_gives_i
     house = walker.house
     made = house.ask(owner, "POST", "/me/api-keys", {"name": "Greta's own", "permissionProfile": "read-write"})
     page = walker.open(f"/keys?change={made.data['apiKey']['id']}", house.ada)
-    expect(page.get_by_label("Everything with mail")).to_be_disabled()
+    expect(page.get_by_label("Full mail access")).to_be_disabled()
     page.get_by_label("Read only").check()
-    page.get_by_label("Only these").check()
+    page.get_by_label("Selected mailboxes").check()
     page.get_by_label(box.email).check()
-    page.get_by_role("button", name="Change key").click()
+    page.get_by_role("button", name="Save key").click()
     expect(page.get_by_text("is changed.")).to_be_visible()
     credential = _me(house, made.data["token"]).data["credential"]
     assert credential["capabilities"] == ["mail.read"]

@@ -35,21 +35,21 @@ def test_nothing_is_connected_yet_then_a_mailbox_is_by_hand(walker: Walker) -> N
     page = walker.open("/mailboxes", owner)
     expect(page.get_by_text("No mailbox is connected yet")).to_be_visible()
     page.get_by_role("button", name="Connect a mailbox").click()
-    page.get_by_role("button", name="Enter the servers by hand").click()
+    page.get_by_role("button", name="Enter servers manually").click()
     page.get_by_label("Email address").fill(user)
     expect(page.get_by_label("User name")).to_have_value(user)
     page.get_by_role("button", name="Use another address").click()
-    expect(page.get_by_label("Email address of the mailbox")).to_have_value(user)
-    page.get_by_role("button", name="Find the servers").click()
-    expect(page.get_by_text("Nothing was found out about")).to_be_visible(timeout=10_000)
+    expect(page.get_by_label("Email address")).to_have_value(user)
+    page.get_by_role("button", name="Find servers").click()
+    expect(page.get_by_text("No servers were found for")).to_be_visible(timeout=10_000)
     for kind, port in (("IMAP", house.server.imap_port), ("SMTP", house.server.submission_port)):
         servers = page.get_by_role("group", name=kind)
         servers.get_by_label("Server").fill("127.0.0.1")
-        servers.get_by_label("Protection").select_option("none")
+        servers.get_by_label("Security").select_option("none")
         servers.get_by_label("Port").fill(str(port))
     page.get_by_label("Password", exact=True).fill("wrong")
     page.get_by_role("button", name="Connect").click()
-    expect(page.get_by_role("list", name="What the servers said").get_by_text("refused")).to_have_count(2)
+    expect(page.get_by_role("list", name="Server check results").get_by_text("refused")).to_have_count(2)
     expect(page.get_by_label("User name")).to_be_focused()
     walker.look("connect-refused")
     page.get_by_label("Password", exact=True).fill("secret")
@@ -67,7 +67,7 @@ def test_an_administrator_sees_of_the_mailboxes_of_others_their_settings_alone(w
     walker.look("mailboxes-admin")
     others.get_by_role("link", name=box.email).click()
     expect(page.get_by_role("heading", level=1, name=box.email)).to_be_visible()
-    expect(page.get_by_text("Only its owner reaches this mailbox.")).to_be_visible()
+    expect(page.get_by_text("Only the owner has access to this mailbox.")).to_be_visible()
     expect(page.get_by_role("heading", name="Folders")).to_have_count(0)
 
 
@@ -78,7 +78,7 @@ def test_the_owner_renames_maps_folders_and_signs_in_again(walker: Walker) -> No
     expect(page.get_by_role("article", name=box.email).get_by_text("Up to date")).to_be_visible()
     walker.look("mailboxes")
     page.get_by_role("link", name=box.email, exact=True).click()
-    page.get_by_label("Name of the mailbox").fill("Office")
+    page.get_by_label("Mailbox name").fill("Office")
     page.get_by_role("button", name="Save name").click()
     expect(page.get_by_role("heading", level=1, name=f"Office ({box.email})")).to_be_visible()
 
@@ -93,12 +93,12 @@ def test_the_owner_renames_maps_folders_and_signs_in_again(walker: Walker) -> No
     sign_in.get_by_label("New password").fill("wrong")
     sign_in.get_by_role("button", name="Sign in again").click()
     expect(sign_in.get_by_label("New password")).to_be_focused()
-    expect(sign_in.get_by_role("list", name="What the servers said").get_by_text("refused")).to_have_count(2)
+    expect(sign_in.get_by_role("list", name="Server check results").get_by_text("refused")).to_have_count(2)
     sign_in.get_by_text("Change servers").click()
     walker.look("mailbox")
     sign_in.get_by_label("New password").fill("secret")
     sign_in.get_by_role("button", name="Sign in again").click()
-    expect(page.get_by_text("Both servers took the login")).to_be_visible()
+    expect(page.get_by_text("Signed in to both servers")).to_be_visible()
 
 
 def test_a_mailbox_whose_login_fails_says_so_and_asks_for_the_password_first(walker: Walker) -> None:
@@ -121,22 +121,22 @@ def test_an_owner_shares_with_whom_and_an_administrator_only_takes_away(walker: 
     owner, box = _of(walker)
     friend = house.add_member("fay")
     page = walker.open(f"/mailboxes/{box.id}", owner)
-    page.get_by_label("Add a member by id").fill(friend.id)
+    page.get_by_label("Add a member by ID").fill(friend.id)
     page.get_by_role("button", name="Save sharing").click()
     expect(page.get_by_role("checkbox", name=friend.id)).to_be_checked()
     with _another(walker) as second:
         shared = second.open("/mailboxes", friend)
         expect(shared.get_by_role("article", name=box.email).get_by_text("shared with you")).to_be_visible()
         shared.get_by_role("link", name=box.email, exact=True).click()
-        expect(shared.get_by_text("only its owner changes it")).to_be_visible()
+        expect(shared.get_by_text("only its owner can change it")).to_be_visible()
         expect(shared.get_by_role("button", name="Remove")).to_have_count(0)
         second.look("mailbox-of-another")
     with _another(walker) as third:
         seen = third.open(f"/mailboxes/{box.id}", house.ada)
-        expect(seen.get_by_text("Only the owner gives it")).to_be_visible()
+        expect(seen.get_by_text("Only the owner can grant it")).to_be_visible()
         seen.get_by_role("checkbox", name=friend.email).uncheck()
         seen.get_by_role("button", name="Save sharing").click()
-        expect(seen.get_by_text("Only its owner reaches this mailbox.")).to_be_visible()
+        expect(seen.get_by_text("Only the owner has access to this mailbox.")).to_be_visible()
     assert house.ask(friend, "GET", "/accounts").data == []
 
 
@@ -148,9 +148,9 @@ def test_an_administrator_shares_their_own_by_name_and_with_everybody(walker: Wa
     page = walker.open(f"/mailboxes/{box.id}", admin)
     page.get_by_role("checkbox", name=friend.email).check()
     page.get_by_role("button", name="Save sharing").click()
-    expect(page.get_by_text("The sharing is saved.")).to_be_visible()
+    expect(page.get_by_text("Sharing saved.")).to_be_visible()
     assert house.ask(admin, "GET", f"/accounts/{box.id}").data["grantedMemberIds"] == [friend.id]
-    page.get_by_role("switch", name="Share with every member").check()
+    page.get_by_role("switch", name="Share with all members").check()
     page.get_by_role("button", name="Save sharing").click()
     expect(page.get_by_role("checkbox", name=friend.email)).to_have_count(0)
     expect(page.get_by_role("button", name="Save sharing")).to_be_enabled()
@@ -163,7 +163,7 @@ def test_removing_says_what_is_lost_and_asks(walker: Walker) -> None:
     page = walker.open(f"/mailboxes/{box.id}", owner)
     page.get_by_role("button", name="Remove this mailbox").click()
     dialog = page.get_by_role("dialog", name=f"Remove {box.email}?")
-    expect(dialog).to_contain_text("The mail itself stays on its server")
+    expect(dialog).to_contain_text("The mail stays on its server")
     dialog.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Remove this mailbox")).to_be_focused()
     page.get_by_role("button", name="Remove this mailbox").click()
@@ -175,4 +175,4 @@ def test_removing_says_what_is_lost_and_asks(walker: Walker) -> None:
 
 def test_a_mailbox_that_is_not_there_is_said_to_be_gone(walker: Walker) -> None:
     page = walker.open("/mailboxes/acc_nothing", walker.house.bob)
-    expect(page.get_by_role("heading", name="There is no such mailbox")).to_be_visible()
+    expect(page.get_by_role("heading", name="Mailbox not found")).to_be_visible()

@@ -26,20 +26,20 @@ def _link(page: Page) -> str:
 def test_somebody_is_invited_with_a_link_that_is_shown_once(walker: Walker, admin: Person) -> None:
     walker.expects(409)
     page = walker.open("/members", admin)
-    page.get_by_role("button", name="Invite somebody").click()
+    page.get_by_role("button", name="Invite a member").click()
     page.get_by_label("Name").fill("Mia")
     page.get_by_label("Email").fill(admin.email)
-    page.get_by_role("button", name="Make an invitation").click()
-    expect(page.get_by_text("Another member has this email.", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Create invitation").click()
+    expect(page.get_by_text("Another member already uses this email address.", exact=True)).to_be_visible()
     expect(page.get_by_label("Email")).to_be_focused()
     page.get_by_label("Email").fill("mia@example.org")
-    page.get_by_role("button", name="Make an invitation").click()
+    page.get_by_role("button", name="Create invitation").click()
     expect(page.get_by_role("dialog", name="Invitation for Mia")).to_be_visible()
-    expect(page.get_by_text("opens on this computer only")).to_be_visible()
+    expect(page.get_by_text("works only on this computer")).to_be_visible()
     token = _link(page).removeprefix("enroll=")
     page.keyboard.press("Escape")
-    page.get_by_role("dialog", name="Have you kept the link?").get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="I have kept the link").click()
+    page.get_by_role("dialog", name="Close without showing the link?").get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="I have saved the link").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert token not in page.content()
     expect(page.get_by_role("listitem").filter(has_text="mia@example.org")).to_contain_text("Invited")
@@ -51,13 +51,13 @@ def test_somebody_is_invited_with_a_link_that_is_shown_once(walker: Walker, admi
 def test_an_error_is_shown_beside_its_field_whatever_it_says(walker: Walker, admin: Person) -> None:
     walker.expects(400)
     page = walker.open("/members", admin)
-    page.get_by_role("button", name="Invite somebody").click()
+    page.get_by_role("button", name="Invite a member").click()
     page.get_by_label("Name").fill("Mia")
     page.get_by_label("Email").fill("mia@example.org")
     details = [{"path": "/email", "message": "Reworded."}]
     error = {"code": "invalid_request", "message": "Invalid: reworded.", "requestId": "req_1", "details": details}
     page.route("**/admin/members", lambda route: route.fulfill(status=400, json={"error": error}))
-    page.get_by_role("button", name="Make an invitation").click()
+    page.get_by_role("button", name="Create invitation").click()
     expect(page.get_by_label("Email")).to_have_accessible_description(re.compile(r"Reworded\.$"))
     expect(page.get_by_text("Invalid: reworded.")).to_have_count(0)
 
@@ -85,8 +85,8 @@ def test_a_member_is_changed_gets_a_new_password_and_is_made_an_administrator(wa
     expect(page.get_by_role("heading", name="Olga the Second")).to_be_visible()
     expect(page.get_by_text("Administrator", exact=True)).to_be_visible()
     assert house.ask(person, "GET", "/me").data["member"]["role"] == "admin"
-    page.get_by_role("button", name="Reset the password").click()
-    page.get_by_role("button", name="Make a link").click()
+    page.get_by_role("button", name="Reset password").click()
+    page.get_by_role("dialog").get_by_role("button", name="Reset password").click()
     expect(page.get_by_role("dialog", name="Password reset for Olga")).to_be_visible()
     walker.look("members-link")
     body = {"token": _link(page).removeprefix("reset="), "password": "another good one", "deviceName": "test"}
@@ -104,9 +104,9 @@ def test_sessions_end_and_a_suspended_member_is_let_in_again(walker: Walker, adm
     page.get_by_role("button", name="Suspend").click()
     page.get_by_role("dialog").get_by_role("button", name="Suspend").click()
     expect(page.get_by_text("Suspended", exact=True)).to_be_visible()
-    expect(page.get_by_text("Nowhere.")).to_be_visible()
-    page.get_by_role("button", name="Let in again").click()
-    expect(page.get_by_text("may sign in again")).to_be_visible()
+    expect(page.get_by_text("No sessions.")).to_be_visible()
+    page.get_by_role("button", name="Reactivate").click()
+    expect(page.get_by_text("can sign in again")).to_be_visible()
     house.sign_in(person.email)
 
 
@@ -132,4 +132,4 @@ def _remove(page: Page) -> None:
 
 def test_members_who_are_no_administrators_do_not_see_the_page(walker: Walker) -> None:
     page = walker.open("/members", walker.house.bob, walker.new_page())
-    expect(page.get_by_role("heading", name="For administrators")).to_be_visible()
+    expect(page.get_by_role("heading", name="Administrators only")).to_be_visible()

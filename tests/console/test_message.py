@@ -64,7 +64,7 @@ def test_a_formatted_message_is_read(walker: Walker) -> None:
     expect(page.get_by_text("In the text that AI agents get:")).to_be_visible()
     expect(page.get_by_text("Monday, 1 June 2026 at 10:00:00 UTC")).to_be_visible()
     expect(page.get_by_role("heading", name="2 attachments")).to_be_visible()
-    expect(page.get_by_role("button", name="Mark unread")).to_be_visible()
+    expect(page.get_by_role("button", name="Mark as unread")).to_be_visible()
     assert walker.house.ask(box.owner, "GET", f"/accounts/{box.id}/messages/{message}").data["flags"]["read"]
     walker.look("message")
 
@@ -85,7 +85,7 @@ def test_a_link_says_where_it_leads_before_it_is_opened(walker: Walker) -> None:
     frame.get_by_role("link", name="https://garden.example/map").click()
     dialog = page.get_by_role("dialog", name="Open this link?")
     expect(dialog.get_by_text("https://tracker.example/go")).to_be_visible()
-    expect(dialog.get_by_text("The message says garden.example, which is another place.")).to_be_visible()
+    expect(dialog.get_by_text("The message shows garden.example, which is a different site.")).to_be_visible()
     walker.look("message-link")
     dialog.get_by_role("button", name="Cancel").click()
     frame.get_by_role("link", name="Read more").press("Enter")
@@ -122,11 +122,11 @@ def test_a_link_that_imitates_a_host_in_other_characters_is_told(walker: Walker)
     for at, (_, named) in enumerate(_NAMES):
         frame.get_by_role("link").nth(at).click()
         expect(dialog.get_by_text(f"https://thief.example/{at}")).to_be_visible()
-        expect(dialog.get_by_text(f"The message says {named}, which is another place.")).to_be_visible()
+        expect(dialog.get_by_text(f"The message shows {named}, which is a different site.")).to_be_visible()
         dialog.get_by_role("button", name="Cancel").click()
     frame.get_by_role("link").nth(len(_NAMES)).click()
     expect(dialog.get_by_text("https://bank.example/own")).to_be_visible()
-    expect(dialog.get_by_text("which is another place")).to_have_count(0)
+    expect(dialog.get_by_text("which is a different site")).to_have_count(0)
 
 
 def test_text_source_and_attachments(walker: Walker) -> None:
@@ -137,12 +137,12 @@ def test_text_source_and_attachments(walker: Walker) -> None:
     expect(page.locator(".mail-text")).to_have_text("The garden is open.\n")
     expect(page.get_by_role("heading", name="3 attachments")).to_be_visible()
     page.get_by_role("button", name="Source").click()
-    expect(page.get_by_label("Source of the message")).to_contain_text("Content-ID: <flower@example.net>")
+    expect(page.get_by_label("Raw message")).to_contain_text("Content-ID: <flower@example.net>")
     with page.expect_download() as saving:
         page.get_by_role("button", name="Download plan of the garden.pdf").click()
     assert saving.value.suggested_filename == "plan of the garden.pdf"
     assert saving.value.path().read_bytes() == b"plan" * 400
-    expect(page.get_by_text("Files of this kind can run programs")).to_have_count(1)
+    expect(page.get_by_text("Files of this type can run programs")).to_have_count(1)
 
 
 def test_what_is_done_to_a_message_can_be_taken_back(walker: Walker) -> None:
@@ -159,7 +159,7 @@ def test_what_is_done_to_a_message_can_be_taken_back(walker: Walker) -> None:
     page.goto(f"{walker.house.url}/#/mail/{box.id}/{message}")
     expect(page.get_by_role("button", name="Move to trash")).to_be_visible()
     page.keyboard.press("u")
-    expect(page.get_by_role("button", name="Mark read")).to_be_visible()
+    expect(page.get_by_role("button", name="Mark as read")).to_be_visible()
     page.keyboard.press("l")
     expect(page.get_by_label("Label", exact=True)).to_be_focused()
     page.keyboard.type("urgent\n")
@@ -196,7 +196,7 @@ def test_a_conversation_is_read_as_one(walker: Walker) -> None:
     box = walker.house.connect(walker.house.add_member("reader"), first, again)
     _open(walker, box)
     page = walker.page
-    page.get_by_role("link", name="Show the whole conversation").click()
+    page.get_by_role("link", name="Show conversation").click()
     expect(page.get_by_role("heading", name="Lunch", level=1)).to_be_visible()
     expect(page.get_by_text("With pleasure, at one.")).to_be_visible()
     page.locator("summary", has_text="Shall we have lunch?").click()

@@ -19,7 +19,7 @@ def test_an_app_is_set_up_changed_and_removed(own_walker: Walker) -> None:
     google.get_by_label("Client ID").fill("id-of-google")
     google.get_by_label("Client secret").fill("a secret")
     google.get_by_role("button", name="Save app").click()
-    expect(google.get_by_text("with a secret, which is never shown")).to_be_visible()
+    expect(google.get_by_text("with a stored secret")).to_be_visible()
     outlook = page.get_by_role("article", name="Microsoft")
     outlook.get_by_label("Client ID").fill("id-of-outlook")
     outlook.get_by_label("public client").check()
@@ -31,12 +31,12 @@ def test_an_app_is_set_up_changed_and_removed(own_walker: Walker) -> None:
     assert (known["google"]["clientId"], known["google"]["clientSecretConfigured"]) == ("id-of-google", True)
     assert (known["outlook"]["tenantId"], known["outlook"]["clientSecretConfigured"]) == ("example.org", False)
 
-    google.get_by_text("Change it").click()
-    expect(google.get_by_text("Left empty: the stored one stays.")).to_be_visible()
+    google.get_by_text("Change").click()
+    expect(google.get_by_text("Leave empty to keep the stored secret.")).to_be_visible()
     google.get_by_role("button", name="Save app").click()
-    expect(page.get_by_text("The app for Google was saved.")).to_be_visible()
+    expect(page.get_by_text("The Google app was saved.")).to_be_visible()
     assert house.ask(house.ada, "GET", "/admin/oauth-apps").data["google"]["clientSecretConfigured"] is True
-    google.get_by_role("button", name="Remove the app").click()
+    google.get_by_role("button", name="Remove the Google app").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove app").click()
     expect(google.get_by_text("Not set up")).to_be_visible()
 
@@ -48,5 +48,5 @@ def test_an_app_of_the_environment_is_shown_and_not_changed(walker: Walker) -> N
     walker.context.route("**/api/v1/admin/oauth-apps", lambda route: route.fulfill(json=answer))
     page = walker.open("/oauth-apps", walker.house.ada)
     google = page.get_by_role("article", name="Google")
-    expect(google.get_by_text("changed there and not here")).to_be_visible()
+    expect(google.get_by_text("environment variables")).to_be_visible()
     expect(google.get_by_role("button")).to_have_count(0)

@@ -11,11 +11,11 @@ _NEW = "four words are better"
 def test_a_name_is_changed_everywhere_and_single_keys_are_turned_off(walker: Walker) -> None:
     person = walker.house.add_member("sven")
     page = walker.open("/profile", person)
-    expect(page.get_by_text(f"Your id, for who shares a mailbox with you: {person.id}")).to_be_visible()
+    expect(page.get_by_text(f"Your member ID, for people who share a mailbox with you: {person.id}")).to_be_visible()
     page.get_by_label("Your name").fill("Sven the Tall")
     page.get_by_role("button", name="Change name").click()
     expect(page.get_by_role("navigation", name="Pages").get_by_text("Sven the Tall")).to_be_visible()
-    expect(page.get_by_role("listitem").filter(has_text="took up an invitation")).to_contain_text("You")
+    expect(page.get_by_role("listitem").filter(has_text="accepted an invitation")).to_contain_text("You")
     walker.look("profile")
     page.get_by_role("switch").uncheck()
     page.get_by_role("heading", name="Profile").click()
@@ -40,7 +40,7 @@ def test_a_password_is_changed_and_ends_the_other_sessions(walker: Walker) -> No
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_label("Current password").fill(PASSWORD)
     page.get_by_role("button", name="Change password").click()
-    expect(page.get_by_text("Your password is changed")).to_be_visible()
+    expect(page.get_by_text("Your password was changed")).to_be_visible()
     expect(page.get_by_label("New password")).to_have_value("")
     expect(page.get_by_role("button", name="End test")).to_have_count(0)
     assert house.ask(other, "GET", "/me").status == 401
@@ -60,7 +60,7 @@ def test_one_ends_sessions_and_sees_what_others_did(walker: Walker) -> None:
     expect(page.get_by_role("button", name="End test")).to_have_count(2)
     shown = [one for one in house.ask(person, "GET", "/me/sessions").data if not one["current"]]
     assert house.ask(person, "DELETE", f"/me/sessions/{shown[0]['id']}").status == 200  # it has ended by itself
-    page.get_by_role("button", name="End all others").click()
+    page.get_by_role("button", name="End all other sessions").click()
     page.get_by_role("dialog").get_by_role("button", name="End sessions").click()
     expect(page.get_by_role("button", name="End test")).to_have_count(0)
     expect(page.get_by_role("heading", name="Signed in")).to_be_focused()

@@ -62,12 +62,12 @@ def test_every_field_that_is_empty_is_told_at_once_and_a_missing_page_has_a_titl
     page.get_by_role("button", name="Sign in").click()
     for label in ("Email", "Password"):
         expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
-        expect(page.get_by_label(label)).to_have_accessible_description("This is needed.")
+        expect(page.get_by_label(label)).to_have_accessible_description("Required.")
     expect(page.get_by_label("Email")).to_be_focused()
-    expect(page.get_by_role("alert")).to_have_text("Please see what is said beside the fields.")
+    expect(page.get_by_role("alert")).to_have_text("Check the marked fields.")
     page.goto(f"{walker.house.url}/#/no-such-page")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_focused()
-    expect(page).to_have_title("There is no such page · mailbox-appliance")
+    expect(page.get_by_role("heading", name="Page not found")).to_be_focused()
+    expect(page).to_have_title("Page not found · mailbox-appliance")
 
 
 def test_signing_out_ends_the_session_that_it_is_about_and_no_other(walker: Walker) -> None:
@@ -126,16 +126,16 @@ def test_a_link_of_somebody_else_asks_and_a_token_stays_nowhere(walker: Walker) 
 
     page.once("dialog", refuse)
     page.evaluate("link => { location.hash = new URL(link).hash }", link)
-    question = page.get_by_role("dialog", name="Sign in by a link?")
+    question = page.get_by_role("dialog", name="Sign in with this link?")
     expect(question).to_contain_text("You are signed in as")
-    question.get_by_role("button", name="Use the link").click()
+    question.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label("Subject")).to_have_value("Not saved yet")
     assert asked
     history = page.context.new_cdp_session(page).send("Page.getNavigationHistory")
     assert not [entry["url"] for entry in history["entries"] if "mbx" in entry["url"]]
     page.once("dialog", lambda dialog: dialog.accept())
     page.evaluate("link => { location.hash = new URL(link).hash }", link)
-    question.get_by_role("button", name="Use the link").click()
+    question.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text(eve.logged_in["member"]["name"], exact=True)).to_be_visible()
     expect(page.get_by_label("Subject")).to_have_count(0)
     assert house.ask(bob, "GET", "/me").status == 401
@@ -152,7 +152,7 @@ def test_a_link_leads_to_a_page_where_it_names_one(walker: Walker) -> None:
     assert page.url == f"{house.url}/#/backups"
     link = house.ask(house.add_member("led"), "POST", "/auth/console-links", {}).data["url"]
     page.evaluate("link => { location.hash = new URL(link).hash + '&to=/keys' }", link)
-    page.get_by_role("dialog", name="Sign in by a link?").get_by_role("button", name="Use the link").click()
+    page.get_by_role("dialog", name="Sign in with this link?").get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="API keys")).to_be_visible()
     assert page.url == f"{house.url}/#/keys"
 
@@ -162,7 +162,7 @@ def test_a_session_that_could_not_be_ended_is_told(walker: Walker) -> None:
     page = walker.open("/profile", house.sign_in(house.bob.email))
     page.route("**/api/v1/auth/logout", lambda route: route.abort())
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_text("could not be ended at the appliance")).to_be_visible()
+    expect(page.get_by_text("could not end this session")).to_be_visible()
     walker.complaints.clear()  # the browser tells of the request that was cut off
 
 
@@ -196,7 +196,7 @@ def test_a_role_that_changed_meanwhile_counts_when_the_console_is_loaded_anew(wa
 def test_a_link_that_was_cut_off_is_told(walker: Walker) -> None:
     page = walker.open("/sign-in")
     page.goto(f"{walker.house.url}/#enroll=")
-    expect(page.get_by_text("This link is not whole.")).to_be_visible()
+    expect(page.get_by_text("This link is incomplete.")).to_be_visible()
     assert "enroll" not in page.url
 
 

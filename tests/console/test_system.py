@@ -52,13 +52,13 @@ def test_a_member_sees_their_part(walker: Walker, busy: Person) -> None:
     mailboxes = page.get_by_role("region", name="Mailboxes")
     expect(mailboxes.get_by_role("listitem")).to_have_count(1)
     expect(mailboxes).to_contain_text("Up to date")
-    assert "1 waiting" in card(page, "On their way")
-    assert "1 uncertain" in card(page, "On their way")
+    assert "1 waiting" in card(page, "In progress")
+    assert "1 uncertain" in card(page, "In progress")
     assert "free on its disk" in card(page, "Store")
     expect(page.get_by_text("Nobody knows whether 1 message arrived.")).to_be_visible()
     expect(page.get_by_role("region", name="Newest backup")).to_be_hidden()
     expect(page.get_by_role("region", name="HTTPS")).to_be_hidden()
-    bars = page.get_by_role("img", name="Deliveries. Sent: 4, On their way: 1, Uncertain: 1, Not sent: 1.")
+    bars = page.get_by_role("img", name="Deliveries. Sent: 4, In progress: 1, Uncertain: 1, Not sent: 1.")
     expect(bars).to_be_visible()
     expect(page.get_by_role("img", name="Mail that came. Messages: 5.")).to_be_visible()
     walker.look("system-member")
@@ -71,16 +71,16 @@ def test_the_numbers_are_there_without_the_bars(walker: Walker, busy: Person) ->
     expect(table.get_by_role("row")).to_have_count(25)
     cells = [row.split("\t")[1:] for row in table.inner_text().splitlines()[1:]]
     assert [sum(int(row[column]) for row in cells) for column in range(4)] == [4, 1, 1, 1]
-    page.get_by_label("How far back").select_option("7 days")
+    page.get_by_label("Time range").select_option("7 days")
     expect(table.get_by_role("row")).to_have_count(29)
 
 
 def test_nothing_has_happened_yet(walker: Walker) -> None:
     walker.expects(503)
-    page, told = walker.page, walker.page.get_by_text("All is well.")
+    page, told = walker.page, walker.page.get_by_text("No problems.")
     page.route("**/status/history?hours=24", lambda _: None)
     walker.open("/system", walker.house.add_member("lena"))
-    page.get_by_label("How far back").select_option("7 days")
+    page.get_by_label("Time range").select_option("7 days")
     page.get_by_text("Deliveries in numbers").click()
     rows = page.get_by_role("region", name="Deliveries in numbers").get_by_role("row")
     expect(rows, "what was asked for first is not waited for").to_have_count(29)
@@ -92,7 +92,7 @@ def test_nothing_has_happened_yet(walker: Walker) -> None:
     page.get_by_role("link", name="Profile").click()
     page.get_by_role("link", name="System").click()
     expect(page.get_by_role("main").get_by_role("alert")).to_have_count(1)
-    expect(page.get_by_text("What is below is of")).to_be_visible()
+    expect(page.get_by_text("The information below is from")).to_be_visible()
     expect(told).to_be_hidden()
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
@@ -117,7 +117,7 @@ def test_warnings_come_first(own_walker: Walker) -> None:
     assert house.ask(house.ada, "POST", "/admin/backups", {}).status == 201
     page = own_walker.open("/system", house.ada)
     expect(page.get_by_text("The disk of the store is almost full")).to_be_visible()
-    expect(page.get_by_role("region", name="Newest backup")).to_contain_text("read back and checked")
+    expect(page.get_by_role("region", name="Newest backup")).to_contain_text("verified")
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_crash_is_shown_on_every_page_until_an_administrator_dismisses_it_for_
     page.close()
 
     page = own_walker.open("/system", bob, own_walker.new_page())
-    expect(page.get_by_text("All is well.")).to_be_visible()
+    expect(page.get_by_text("No problems.")).to_be_visible()
     expect(page.get_by_text("crashed")).to_have_count(0)
     page.close()
 
@@ -151,5 +151,5 @@ def test_a_crash_is_shown_on_every_page_until_an_administrator_dismisses_it_for_
     expect(page.get_by_text("crashed")).to_have_count(0)
     page.close()
     page = own_walker.open("/system", house.ada, own_walker.new_page())
-    expect(page.get_by_text("All is well.")).to_be_visible()
+    expect(page.get_by_text("No problems.")).to_be_visible()
     expect(page.get_by_text("crashed")).to_have_count(0)

@@ -1,5 +1,5 @@
 // @ts-check
-/** The mailboxes that the member reaches, asked for once and shared by the pages. */
+/** The mailboxes that the member has access to, loaded once and shared by all pages. */
 import * as api from "./api.js";
 import { useEffect } from "./html.js";
 import * as session from "./session.js";
@@ -27,12 +27,12 @@ const shared = new Shared(
 );
 let whose = session.member.value?.id;
 session.member.watch((member) => {
-  if (member?.id === whose) return; // a new name, or a sign-in in place
+  if (member?.id === whose) return; // a changed name, or a repeated sign-in
   whose = member?.id;
   shared.set({ accounts: null, error: undefined });
 });
 
-/** Asks anew; after something that changes them. */
+/** Load the mailboxes again, after something changed them. */
 export async function reload() {
   const asked = whose;
   try {
@@ -43,7 +43,7 @@ export async function reload() {
   }
 }
 
-/** In the shape of `useLoad`, for `Loaded`. @returns {import("./ui/load.js").Loading<Account[]>} */
+/** The mailboxes in the form of `useLoad`, for `Loaded`. @returns {import("./ui/load.js").Loading<Account[]>} */
 export function useAccounts() {
   const { accounts, error } = useShared(shared);
   useEffect(() => void (accounts ?? reload()), []);
@@ -56,7 +56,7 @@ export function useAccounts() {
   };
 }
 
-/** What a mailbox is called. @param {Account} account */
+/** The name of a mailbox in the console. @param {Account} account */
 export function nameOf(account) {
   return account.displayName ? `${account.displayName} (${account.email})` : account.email;
 }

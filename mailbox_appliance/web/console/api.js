@@ -1,23 +1,23 @@
 // @ts-check
-/** The public API, as this page uses it: the same requests that any other program makes. */
+/** The client of the public API. The console makes the same requests as any other program. */
 import * as session from "./session.js";
 
 const ROOT = "/api/v1";
 const READ_WITHIN = 60_000; // milliseconds
 
 /** @typedef {{path: string, message: string}} Detail */
-/** @typedef {Record<string, string | number | boolean | null | undefined>} Query left out where null, undefined or "" */
+/** @typedef {Record<string, string | number | boolean | null | undefined>} Query null, undefined and "" are left out */
 /**
  * @typedef {object} Asked
  * @property {Query} [query]
  * @property {unknown} [body] sent as JSON
  * @property {Record<string, string>} [headers]
  * @property {AbortSignal} [signal]
- * @property {boolean} [isAnonymous] no session is needed: 401 is an answer like any other
+ * @property {boolean} [isAnonymous] no session is needed, so 401 does not ask for a new sign-in
  */
 /** @typedef {{data: any, warnings: string[], status: number}} Answer */
 
-/** What the API refused, or that it could not be reached (`code` is then `unreachable`, `status` 0). */
+/** An error of the API. If no response came, `code` is `unreachable` and `status` is 0. */
 export class ApiError extends Error {
   /**
    * @param {number} status
@@ -36,9 +36,9 @@ export class ApiError extends Error {
 }
 
 /**
- * One request. Where the session has ended the person is asked to sign in, in place, and it is made again.
+ * Make one request. If the session has ended, ask the person to sign in on this page, then repeat the request.
  * @param {string} method
- * @param {string} path below /api/v1; ids in it are encoded by `at`
+ * @param {string} path below /api/v1; use `at` to encode the IDs in it
  * @param {Asked} [asked]
  * @returns {Promise<Answer>}
  */
@@ -49,27 +49,27 @@ export async function ask(method, path, asked = {}) {
     return { data, warnings: warnings ?? [], status: response.status };
   } catch (problem) {
     if (asked.signal?.aborted) throw problem;
-    throw unreachable(); // the answer broke off on its way
+    throw unreachable(); // the connection ended during the response
   }
 }
 
-/** The same for a file. @param {string} path @param {Asked} [asked] @returns {Promise<Response>} */
+/** Request a file. @param {string} path @param {Asked} [asked] @returns {Promise<Response>} */
 export async function file(path, asked = {}) {
   return fetched("GET", path, asked);
 }
 
-/** @param {string} path @param {Query} [query] @param {AbortSignal} [signal] @returns {Promise<any>} its data */
+/** Get data. @param {string} path @param {Query} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
 export async function get(path, query, signal) {
   return (await ask("GET", path, { query, signal })).data;
 }
 
-/** The same with the `warnings` of the answer. @param {string} path @param {Query} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
+/** Get data, with the `warnings` of the response as one more field. @param {string} path @param {Query} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
 export async function whole(path, query, signal) {
   const { data, warnings } = await ask("GET", path, { query, signal });
   return { ...data, warnings };
 }
 
-/** @param {string} path @param {unknown} [body] @param {Record<string, string>} [headers] @returns {Promise<any>} its data */
+/** @param {string} path @param {unknown} [body] @param {Record<string, string>} [headers] @returns {Promise<any>} the data */
 export async function post(path, body = {}, headers) {
   return (await ask("POST", path, { body, headers })).data;
 }
@@ -89,7 +89,7 @@ export async function remove(path) {
   return (await ask("DELETE", path)).data;
 }
 
-/** Ends a session at the appliance; one that has ended already is fine. @param {string | null} token */
+/** End a session at the appliance. A session that has already ended is not an error. @param {string | null} token */
 export async function logOut(token) {
   try {
     await ask("POST", "/auth/logout", { headers: { Authorization: `Bearer ${token}` }, isAnonymous: true });
@@ -100,7 +100,7 @@ export async function logOut(token) {
 }
 
 /**
- * A path whose values are encoded: at`/accounts/${id}/folders`.
+ * Return a path with its values encoded: at`/accounts/${id}/folders`.
  * @param {TemplateStringsArray} strings
  * @param {...string} values
  */
@@ -108,12 +108,12 @@ export function at(strings, ...values) {
   return String.raw({ raw: strings }, ...values.map(encodeURIComponent));
 }
 
-/** A key that nobody has used, for `Idempotency-Key`. */
+/** Return a new random key for the header `Idempotency-Key`. */
 export function newKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** @param {string} method @param {string} path @param {Asked} asked @returns {Promise<Response>} one that is ok */
+/** @param {string} method @param {string} path @param {Asked} asked @returns {Promise<Response>} a successful response */
 async function fetched(method, path, asked) {
   const url = ROOT + path + queryOf(asked.query);
   const body = asked.body === undefined ? undefined : JSON.stringify(asked.body);
@@ -129,7 +129,7 @@ async function fetched(method, path, asked) {
     if (response.ok) return response;
     const error = await errorOf(response);
     if (error.code !== "unauthenticated" || asked.isAnonymous || !(await session.renewed(token))) throw error;
-    if (session.member.value?.id !== whose) throw error; // nothing is done in somebody else's name
+    if (session.member.value?.id !== whose) throw error; // never repeat a request as a different member
   }
 }
 
@@ -142,7 +142,7 @@ function headersOf(asked, token) {
   };
 }
 
-/** Reading is given up after a while: the appliance may hang. @param {string} method @param {Asked} asked */
+/** The signal of a request: reads have a time limit, since the appliance may hang. @param {string} method @param {Asked} asked */
 function signalOf(method, asked) {
   if (method !== "GET") return asked.signal;
   const late = AbortSignal.timeout(READ_WITHIN);

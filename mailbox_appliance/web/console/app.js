@@ -1,6 +1,6 @@
 // @ts-check
-/** Begins: takes up a session or a one-time link, and draws the page that the address names. */
-import "./accounts.js"; // with this, and the choice below, most pages begin
+/** The entry point: restore the session or use a one-time link, then show the page that the address names. */
+import "./accounts.js"; // loaded at once, like `choice.js`: most pages need both
 import * as api from "./api.js";
 import { html, render } from "./html.js";
 import { go, mayLeave, takeLink } from "./router.js";
@@ -10,7 +10,7 @@ import "./ui/choice.js";
 import { sure } from "./ui/dialog.js";
 import { done, failed } from "./ui/notices.js";
 
-/** The links of the contract: what stands behind the `#`. @type {Record<string, (token: string, path?: string) => Promise<void> | void>} */
+/** How each kind of one-time link is used. The kind comes first after the `#`. @type {Record<string, (token: string, path?: string) => Promise<void> | void>} */
 const LINKS = {
   enroll: (token) => go("/enroll", { kind: "enroll", token }, { replace: true }),
   reset: (token) => go("/enroll", { kind: "reset", token }, { replace: true }),
@@ -23,7 +23,7 @@ const LINKS = {
     const { data } = await api.ask("POST", "/auth/console-links/redeem", { body: { token }, isAnonymous: true });
     if (path) go(path, {}, { replace: true });
     session.start(data);
-    if (old) await api.logOut(old).catch(failed); // nobody holds it any more
+    if (old) await api.logOut(old).catch(failed); // no tab uses it any longer
     done(`You are signed in as ${data.member.name}.`);
   },
 };
@@ -32,7 +32,7 @@ async function begin() {
   await session.begin();
   addEventListener("hashchange", () => void use(takeLink()));
   const link = takeLink();
-  if (!session.member.value) await use(link); // nothing is asked then, so the page need not be there
+  if (!session.member.value) await use(link); // no dialog can open, so the page need not be drawn yet
   const app = document.getElementById("app");
   if (app) {
     app.replaceChildren();
@@ -40,7 +40,7 @@ async function begin() {
   }
   if (!session.member.value) return;
   await use(link);
-  const { member } = await api.get("/me"); // the role or the name may be another one by now
+  const { member } = await api.get("/me"); // the role or the name may have changed
   const { name, role } = session.member.value;
   if (member.name !== name || member.role !== role) session.update(member);
 }

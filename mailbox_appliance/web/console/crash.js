@@ -1,5 +1,5 @@
 // @ts-check
-/** The notice of a crash, on every page of administrators until one of them dismisses it for all. */
+/** The notice of a crash. Administrators see it on every page until one of them dismisses it for all. */
 import * as api from "./api.js";
 import { html } from "./html.js";
 import { to } from "./router.js";

@@ -1,5 +1,5 @@
 // @ts-check
-/** Markup as tagged templates (htm over Preact): nothing here is ever read as HTML by the browser. */
+/** Markup as tagged templates (htm over Preact). The browser never parses it as HTML. */
 import htm from "./vendor/htm.mjs";
 import { h } from "./vendor/preact.mjs";
 
@@ -14,6 +14,6 @@ export {
 } from "./vendor/hooks.mjs";
 export { Fragment, render } from "./vendor/preact.mjs";
 
-/** What a component gives back. @typedef {any} View */
+/** What a component returns. @typedef {any} View */
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => View} */
 export const html = /** @type {any} */ (htm.bind(/** @type {any} */ (h)));

@@ -1,5 +1,5 @@
 // @ts-check
-/** Addresses of the console: what stands behind the `#` is never sent to a server (RFC 3986 3.5). */
+/** Addresses of the console. The part after the `#` is never sent to a server (RFC 3986 3.5). */
 import { Shared } from "./shared.js";
 
 const LINK = /^#([a-z]+)=([^&]*)(?:&to=(\/.*))?$/;
@@ -18,7 +18,7 @@ function read() {
 }
 
 /**
- * An address: to(at`/mail/${accountId}`), or with a query to("/mail", {q: "x"}).
+ * Return an address: to(at`/mail/${accountId}`), or with a query to("/mail", {q: "x"}).
  * @param {string} path
  * @param {Record<string, string | number | boolean | null | undefined>} [query]
  */
@@ -28,7 +28,7 @@ export function to(path, query = {}) {
   return `#${path}${text && `?${text}`}`;
 }
 
-/** Goes there. @param {string} path @param {Parameters<typeof to>[1]} [query] @param {{replace?: boolean}} [how] */
+/** Go to an address. @param {string} path @param {Parameters<typeof to>[1]} [query] @param {{replace?: boolean}} [how] */
 export function go(path, query, how = {}) {
   const hash = to(path, query);
   if (!how.replace) location.hash = hash;
@@ -38,7 +38,7 @@ export function go(path, query, how = {}) {
   }
 }
 
-/** A link that is good once: its kind, token and page, which are nowhere in the address or the history any more. */
+/** Return the one-time link in the address, and remove it from the address and the history. */
 export function takeLink() {
   const [, kind, token, path] = LINK.exec(location.hash) ?? [];
   if (!kind || token === undefined) return null;
@@ -46,25 +46,25 @@ export function takeLink() {
   return { kind, token, path };
 }
 
-/** Asks before the page is left while `reason` gives one. @param {() => string | null} reason @returns {() => void} ends it */
+/** Ask before the page is left, as long as `reason` returns a question. @param {() => string | null} reason @returns {() => void} removes the guard */
 export function guard(reason) {
   guards.add(reason);
   return () => void guards.delete(reason);
 }
 
-/** Whether something would be lost if the page were left. */
+/** Whether leaving the page would lose something. */
 export function isUnsaved() {
   return [...guards].some((one) => one() !== null);
 }
 
-/** Whether nothing would be lost, or the person says that it may be. */
+/** Whether the page may be left: nothing would be lost, or the person agrees. */
 export function mayLeave() {
   const reason = [...guards].map((one) => one()).find((one) => one !== null);
   return !reason || confirm(reason);
 }
 
 function changed() {
-  if (LINK.test(location.hash)) return; // no page of ours
+  if (LINK.test(location.hash)) return; // a one-time link, not a page
   if (!mayLeave()) return void history.pushState(null, "", to(place.value.path, place.value.query));
   place.set(read());
 }
@@ -75,7 +75,7 @@ addEventListener("beforeunload", (event) => {
 });
 
 /**
- * The values of a pattern such as `/mail/:accountId/:messageId?`; null where it does not fit.
+ * Return the values of a pattern such as `/mail/:accountId/:messageId?`, or null if the path does not match.
  * @param {string} pattern
  * @param {string} path
  * @returns {Record<string, string> | null}

@@ -1,12 +1,12 @@
 // @ts-check
-/** The pages, one row each: where, who may see it, and the file that draws it, which is loaded when it is first wanted. */
+/** The pages, one row each: the path, who can open it, and its module, which is loaded at first use. */
 
 /**
  * @typedef {object} Page
  * @property {string} path
  * @property {() => Promise<{default: (props: {params: Record<string, string>, query: Record<string, string>}) => any}>} load
  * @property {"anybody" | "member" | "admin"} who
- * @property {string} [nav] its name in the navigation; the rows stand there in this order
+ * @property {string} [nav] its name in the navigation, which has the order of the rows
  */
 
 /** @type {Page[]} */
@@ -40,5 +40,5 @@ export const PAGES = [
   { path: "/system", who: "member", nav: "System", load: () => import("./pages/system/system.js") },
   { path: "/settings", who: "admin", nav: "Settings", load: () => import("./pages/settings.js") },
 ];
-/** Where one comes to who asks for nothing. */
+/** The start page. */
 export const HOME = "/mail";

@@ -1,55 +1,55 @@
 // @ts-check
 /**
- * Who is signed in. The token lies in this tab's sessionStorage, which ends with the tab; other tabs of the console ask
- * for it when they open. It is in no cookie, so no other site can make requests with it.
+ * The signed-in member. The token is in this tab's sessionStorage, which ends with the tab; other tabs of the console
+ * ask for it when they open. It is not in a cookie, so no other site can make requests with it.
  */
 import { isUnsaved } from "./router.js";
 import { Shared } from "./shared.js";
 
 const KEY = "mailbox-appliance.session";
 const CHANNEL = new BroadcastChannel("mailbox-appliance.session");
-const LOCK = "mailbox-appliance.session"; // held, together, by every tab in which somebody is signed in
-const WAIT_FOR_OTHERS = 300; // milliseconds, where there is such a tab
+const LOCK = "mailbox-appliance.session"; // held as a shared lock by every tab with a session
+const WAIT_FOR_OTHERS = 300; // milliseconds, if such a tab exists
 
 /** @typedef {{id: string, name: string, email: string, role: "admin" | "member", status: string}} Member */
 /** @typedef {{token: string, member: Member, session: {id: string, deviceName: string, expiresAt: string}}} LoggedIn */
 
-/** The member who is signed in; null where nobody is. @type {Shared<Member | null>} */
+/** The signed-in member, or null. @type {Shared<Member | null>} */
 export const member = new Shared(/** @type {Member | null} */ (null));
-/** Whether the session has ended under the page's hands, and a sign-in in place is waited for. */
+/** Whether the session has ended while the page was open, and the page waits for a new sign-in. */
 export const isLost = new Shared(false);
-/** Why it has ended and what to do, where the page knows; it is said in place of the usual words. */
+/** Why the session has ended and what to do, if the page knows; shown instead of the standard text. */
 export const why = new Shared("");
 
 /** @type {((isBack: boolean) => void)[]} */
 let waiting = [];
 
-/** Of the member whom this page shows, and of nobody else. @returns {string | null} */
+/** The token of the member whom this page shows; never another member's. @returns {string | null} */
 export function token() {
   const known = stored();
   return known && (member.value === null || member.value.id === known.member.id) ? known.token : null;
 }
 
-/** Whoever signed in at some tab; asks the other tabs where this one knows of nobody. @returns {Promise<void>} */
+/** Restore the session of this tab, or take it from another tab. @returns {Promise<void>} */
 export async function begin() {
   CHANNEL.onmessage = (event) => heard(event.data);
   const known = stored() ?? ((await isElsewhere()) ? await fromOthers() : null);
   if (known) keep(known);
 }
 
-/** Takes what a login, an enrolment or a link gave. @param {LoggedIn} loggedIn */
+/** Start a session from the response to a sign-in, an enrollment or a link. @param {LoggedIn} loggedIn */
 export function start(loggedIn) {
   keep(loggedIn);
   CHANNEL.postMessage({ kind: "begun", known: stored() });
 }
 
-/** The member changed, such as the name. @param {Member} changed */
+/** Keep changed data of the member, such as the name. @param {Member} changed */
 export function update(changed) {
   const known = stored();
   if (known) start({ ...known, member: changed });
 }
 
-/** Forgets the session, here and in the other tabs that have it. */
+/** Delete the session in this tab and in the other tabs that have it. */
 export function end() {
   const id = stored()?.session.id;
   forget();
@@ -57,9 +57,9 @@ export function end() {
 }
 
 /**
- * The API said that `used` is no session any more: waits until the same member has signed in again.
+ * The API rejected the token `used`: wait until the same member has signed in again.
  * @param {string | null} used
- * @returns {Promise<boolean>} whether the request may be made again
+ * @returns {Promise<boolean>} whether the request can be repeated
  */
 export function renewed(used) {
   if (used !== null && token() !== null && token() !== used) return Promise.resolve(true);
@@ -68,7 +68,7 @@ export function renewed(used) {
   return new Promise((resolve) => void waiting.push(resolve));
 }
 
-/** The person would not sign in again: what waited is refused, and nobody is signed in. */
+/** The person does not sign in again: the waiting requests fail, and the session is deleted. */
 export function giveUp() {
   end();
 }
@@ -77,13 +77,13 @@ export function giveUp() {
 function keep(known) {
   const isAnother = member.value !== null && member.value.id !== known.member.id;
   sessionStorage.setItem(KEY, JSON.stringify(known));
-  if (isAnother) return void location.reload(); // nothing of the one before may stay on the page
+  if (isAnother) return void location.reload(); // no data of the previous member may stay on the page
   if (member.value === null) hold();
   member.set(known.member);
   release(true);
 }
 
-/** Lets other tabs know that somebody is signed in here, for as long as that is so. */
+/** Hold the lock that tells other tabs of this session, as long as it lasts. */
 function hold() {
   const ended = new Promise((/** @type {(value?: unknown) => void} */ end) => {
     const stop = member.watch((now) => {
@@ -95,7 +95,7 @@ function hold() {
   void navigator.locks?.request(LOCK, { mode: "shared" }, () => ended);
 }
 
-/** Whether another tab may know of somebody. @returns {Promise<boolean>} */
+/** Whether another tab may have a session. @returns {Promise<boolean>} */
 async function isElsewhere() {
   if (!navigator.locks) return true;
   const { held } = await navigator.locks.query();
@@ -132,7 +132,7 @@ function heard(told) {
     keep(told.known);
   if (told.kind !== "ended" || !member.value || told.id !== stored()?.session.id) return;
   if (isUnsaved())
-    isLost.set(true); // what one writes waits for a sign-in in place
+    isLost.set(true); // unsaved text is kept until the person signs in again
   else forget();
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-/** A value that several parts of the page look at. */
+/** A value that several components show. */
 import { useEffect, useState } from "./html.js";
 
 /**
@@ -13,14 +13,14 @@ export class Shared {
     this.watchers = new Set();
   }
 
-  /** Takes another value and tells everybody. @param {T} value */
+  /** Change the value and notify the watchers. @param {T} value */
   set(value) {
     if (Object.is(value, this.value)) return;
     this.value = value;
     for (const watcher of [...this.watchers]) watcher(value);
   }
 
-  /** @param {(value: T) => void} watcher @returns {() => void} ends it */
+  /** @param {(value: T) => void} watcher @returns {() => void} stops watching */
   watch(watcher) {
     this.watchers.add(watcher);
     return () => void this.watchers.delete(watcher);
@@ -28,7 +28,7 @@ export class Shared {
 }
 
 /**
- * The value as it is; the component is drawn anew when it changes.
+ * Return the current value, and draw the component again when it changes.
  * @template T
  * @param {Shared<T>} shared
  * @returns {T}

@@ -1,5 +1,5 @@
 // @ts-check
-/** What is around every page: navigation, notices, the sign-in in place when a session ends. */
+/** The frame of every page: navigation, notices, and the sign-in dialog when a session ends. */
 import * as api from "./api.js";
 import { CrashNotice } from "./crash.js";
 import { html, useEffect, useState } from "./html.js";
@@ -32,7 +32,7 @@ export function Shell() {
 
 /** @param {Event} event */
 function skip(event) {
-  event.preventDefault(); // the address stays: it names the page
+  event.preventDefault(); // keep the address, which names the page
   document.getElementById("main")?.focus();
 }
 
@@ -100,7 +100,7 @@ function Closed({ title, children }) {
   return html`<${Title}>${title}<//><p>${children}</p><p><a href=${to(HOME)}>Go to your mail</a></p>`;
 }
 
-/** Nobody is signed in: the first administrator sets up, everybody else signs in. */
+/** Without a session: the setup page on a new appliance, otherwise the sign-in page. */
 function Door() {
   const [needed, setNeeded] = useState(/** @type {boolean | null} */ (null));
   useEffect(() => {
@@ -130,7 +130,7 @@ function Drawn({ page, params, query }) {
   return html`<${draw.now} params=${params} query=${query} />`;
 }
 
-/** The session ended while the page was used: everything on it stays, and goes on when one has signed in again. */
+/** The dialog for a session that ended while the page was open. The page is kept, and its requests continue after sign-in. */
 function SignInAgain() {
   const isLost = useShared(session.isLost);
   const member = useShared(session.member);

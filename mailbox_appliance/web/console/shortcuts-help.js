@@ -1,5 +1,5 @@
 // @ts-check
-/** What `?` shows: the keys that do something on this page. */
+/** The dialog of the key `?`: the shortcuts of this page. */
 import { html, useState } from "./html.js";
 import { useShared } from "./shared.js";
 import { active, isOn, useShortcuts } from "./shortcuts.js";

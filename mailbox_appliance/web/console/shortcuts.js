@@ -1,17 +1,17 @@
 // @ts-check
-/** Keys that do something. They can be turned off (WCAG 2.1.4), and do nothing while one types. */
+/** Keyboard shortcuts. They can be turned off (WCAG 2.1.4), and do nothing while the person types. */
 import { useEffect } from "./html.js";
 import { Shared } from "./shared.js";
 
 const KEPT = "mailbox-appliance.shortcuts";
 
-/** Key -> what it does, in words, and how. @typedef {Record<string, [label: string, act: () => void]>} Keys */
+/** Key -> the description of its action, and the action. @typedef {Record<string, [label: string, act: () => void]>} Keys */
 /** @type {Shared<Keys[]>} */
 export const active = new Shared(/** @type {Keys[]} */ ([]));
 export const isOn = new Shared(localStorage.getItem(KEPT) !== "off");
 isOn.watch((on) => localStorage.setItem(KEPT, on ? "on" : "off"));
 
-/** While the component is there. @param {Keys} keys @param {unknown[]} of they are made anew when one of these changes */
+/** Add shortcuts while the component is shown. @param {Keys} keys @param {unknown[]} of values that change the actions */
 export function useShortcuts(keys, of) {
   useEffect(() => {
     active.set([...active.value, keys]);

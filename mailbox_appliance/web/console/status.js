@@ -1,12 +1,12 @@
 // @ts-check
-/** How the appliance is doing, asked now and then while the page is looked at; one question for all who show it. */
+/** The status of the appliance, polled while the page is visible. All components share one request. */
 import * as api from "./api.js";
 import { useEffect } from "./html.js";
 import * as session from "./session.js";
 import { Shared, useShared } from "./shared.js";
 
 const EVERY = 15_000; // milliseconds
-const WITHIN = 8_000; // milliseconds: of one that takes longer it is told that it does not answer
+const WITHIN = 8_000; // milliseconds; a slower appliance counts as not responding
 
 /**
  * @typedef {object} Status GET /status, with its warnings
@@ -15,19 +15,19 @@ const WITHIN = 8_000; // milliseconds: of one that takes longer it is told that 
  * @property {{format: number, sizeBytes: number, freeBytes: number, progress?: {work: string, step: string, done: number, total: number}}} store
  * @property {{id: string, status: string, lastSyncAt: string | null, progress: string | null}[]} accounts
  * @property {{queued: number, sending: number, uncertain: number}} deliveries
- * @property {{at: string, signal: string, file: string}} [lastCrash] of administrators, until one dismisses it
+ * @property {{at: string, signal: string, file: string}} [lastCrash] for administrators, until one dismisses it
  * @property {string[]} warnings
- * @property {string} asOf when the appliance said so
+ * @property {string} asOf when the appliance responded
  */
 /** @type {Shared<Status | null>} */
 const status = new Shared(/** @type {Status | null} */ (null));
-/** Why it is not known, or not known anew; undefined where it is. @type {Shared<unknown>} */
+/** Why the last request failed; undefined after a success. @type {Shared<unknown>} */
 export const failure = new Shared(/** @type {unknown} */ (undefined));
 session.member.watch((member) => void (member ?? status.set(null)));
 let watchers = 0;
 let timer = 0;
 
-/** Asks now, such as after something that changes it. */
+/** Request the status now, for example after a change. */
 export async function refresh() {
   const asked = session.member.value?.id;
   if (document.hidden || !asked || session.isLost.value) return;
@@ -41,9 +41,9 @@ export async function refresh() {
   }
 }
 
-document.addEventListener("visibilitychange", refresh); // what was told before is old
+document.addEventListener("visibilitychange", refresh); // the known status is out of date
 
-/** @returns {Status | null} null until it is known */
+/** @returns {Status | null} null before the first response */
 export function useStatus() {
   useEffect(() => {
     watchers += 1;

@@ -1,12 +1,12 @@
 // @ts-check
-/** The page's heading: also the title of the tab, and where the focus goes when one comes to the page. */
+/** The heading of a page. It is also the title of the tab, and gets the focus when the page opens. */
 import { html, useEffect, useRef } from "./html.js";
 
 import * as words from "./words.js";
 
 let isFirst = true;
 
-/** @param {{children: string, actions?: any}} props `actions`: buttons beside it */
+/** @param {{children: string, actions?: any}} props `actions`: buttons beside the heading */
 export function Title({ children: given, actions }) {
   const children = words.straight(given);
   const heading = useRef(/** @type {HTMLElement | null} */ (null));

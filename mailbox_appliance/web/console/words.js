@@ -1,11 +1,11 @@
 // @ts-check
-/** Values in words: times, sizes, numbers. Pure functions; `now` is passed in by tests. */
+/** Times, sizes and numbers as text. Pure functions; tests pass `now`. */
 
 const DAY = 86_400_000;
 const LANGUAGE = navigator.languages?.length ? [...navigator.languages] : undefined;
 const UNITS = ["KB", "MB", "GB", "TB"];
 
-/** A time of today, else the day; with the year where it is another one. @param {string} at RFC 3339 @param {Date} [now] */
+/** The time if it is today, otherwise the day, with the year if it is not this year. @param {string} at RFC 3339 @param {Date} [now] */
 export function shortTime(at, now = new Date()) {
   const when = new Date(at);
   if (Number.isNaN(when.getTime())) return "";
@@ -14,7 +14,7 @@ export function shortTime(at, now = new Date()) {
   return formatted(when, { day: "numeric", month: "short", year });
 }
 
-/** Day and time in full, with the zone. @param {string} at RFC 3339 @param {Intl.DateTimeFormatOptions} [options] */
+/** Day and time in full, with the time zone. @param {string} at RFC 3339 @param {Intl.DateTimeFormatOptions} [options] */
 export function longTime(at, options = { dateStyle: "full", timeStyle: "long" }) {
   const when = new Date(at);
   return Number.isNaN(when.getTime()) ? "" : formatted(when, options);
@@ -25,7 +25,7 @@ export function exactTime(at) {
   return longTime(at, { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** @type {Map<string, Intl.DateTimeFormat>} making one takes 100 times as long as using it */
+/** @type {Map<string, Intl.DateTimeFormat>} creating a format takes 100 times as long as using it */
 const FORMATS = new Map();
 
 /** @param {Date} when @param {Intl.DateTimeFormatOptions} options */
@@ -36,7 +36,7 @@ function formatted(when, options) {
   return format.format(when);
 }
 
-/** How long ago, or how long from now: "3 minutes ago", "in 2 days". @param {string} at RFC 3339 @param {Date} [now] */
+/** The time from now: "3 minutes ago", "in 2 days". @param {string} at RFC 3339 @param {Date} [now] */
 export function ago(at, now = new Date()) {
   const seconds = (new Date(at).getTime() - now.getTime()) / 1000;
   /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
@@ -71,18 +71,18 @@ export function count(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
-/** A person as one reads them; a name that could pass for an address is none. @param {{name?: string | null, email: string}} person */
+/** The name of a person, or the address if there is no name, or if the name looks like an address. @param {{name?: string | null, email: string}} person */
 export function person({ name, email }) {
   const given = straight(name ?? "").trim();
   return given && !/[@\uff20\ufe6b]/.test(given) ? given : straight(email);
 }
 
-/** "a, b and c", or "a, b or c"; in English, as what stands around it. @param {string[]} items @param {boolean} [any] */
+/** "a, b and c", or "a, b or c" if `any`; always in English, like the text around it. @param {string[]} items @param {boolean} [any] */
 export function list(items, any = false) {
   return new Intl.ListFormat("en", { type: any ? "disjunction" : "conjunction", style: "long" }).format(items);
 }
 
-/** Without marks of direction, which a sender may have left open: what follows would be read backwards. @param {string} text */
+/** The text without direction marks: one that a sender left open would reverse the text after it. @param {string} text */
 export function straight(text) {
   return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
 }

@@ -1,10 +1,10 @@
 // @ts-check
-/** One of several, outside a form: a filter that counts at once. */
+/** A choice outside a form, such as a filter, that applies immediately. */
 import { html, useId } from "../html.js";
 
 /**
  * @param {{label: string, value: string, options: [string, string][], onChoose: (value: string) => void, every?: string, disabled?: boolean}} props
- *   `every`: what the first entry says, which stands for none of them
+ *   `every`: the text of the first entry, which means no filter
  */
 export function Choice({ label, value, options, onChoose, every, disabled }) {
   const id = useId();

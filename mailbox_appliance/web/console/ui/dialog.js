@@ -1,5 +1,5 @@
 // @ts-check
-/** Dialogs: the browser's own, so that focus stays in them, Escape closes them, and it returns to where it was. */
+/** Dialogs. The browser's own keep the focus, close on Escape, and return the focus. */
 import { html, useEffect, useId, useLayoutEffect, useRef } from "../html.js";
 import { place } from "../router.js";
 import { member } from "../session.js";
@@ -9,13 +9,13 @@ import { Shared, useShared } from "../shared.js";
 export function Dialog({ title, onClose, children, wide = false }) {
   const id = useId();
   const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  // Before the effects of what is in it: a field that asks for the focus gets it.
+  // This runs before the effects of the children, so that a child with autofocus gets the focus.
   useLayoutEffect(() => {
     const before = document.activeElement;
     const dialog = element.current;
     dialog?.showModal();
     return () => {
-      dialog?.close(); // while it is open, nothing behind it takes the focus
+      dialog?.close(); // an open dialog would keep the focus
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
@@ -38,13 +38,13 @@ export function Dialog({ title, onClose, children, wide = false }) {
  * @typedef {object} Question
  * @property {string} title
  * @property {any} text
- * @property {string} action what the button says that does it: a verb
- * @property {boolean} [danger] it cannot be taken back
+ * @property {string} action the text of the confirming button: a verb
+ * @property {boolean} [danger] the action cannot be undone
  */
 /** @type {Shared<(Question & {answer: (yes: boolean) => void}) | null>} */
 const open = new Shared(/** @type {any} */ (null));
 
-/** Asks before something is done; true: do it. @param {Question} question @returns {Promise<boolean>} */
+/** Ask for confirmation; true means yes. @param {Question} question @returns {Promise<boolean>} */
 export function sure(question) {
   return new Promise((resolve) => {
     open.value?.answer(false);
@@ -58,7 +58,7 @@ export function sure(question) {
   });
 }
 
-/** Where such questions appear; once, in the shell. They end with the page, and with the session, that they are about. */
+/** The place where questions appear: once, in the shell. They close when the page or the session changes. */
 export function Questions() {
   const question = useShared(open);
   const { path } = useShared(place);

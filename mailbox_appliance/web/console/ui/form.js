@@ -1,5 +1,5 @@
 // @ts-check
-/** Forms: what is refused is told beside its field, what was typed stays. */
+/** Forms. Errors appear beside their fields, and typed values are kept. */
 import { ApiError } from "../api.js";
 import { html, useEffect, useId, useRef, useState } from "../html.js";
 import { Problem } from "./load.js";
@@ -10,7 +10,7 @@ const NEEDED = "Required.";
 
 /**
  * @param {Values} start
- * @param {(values: Values) => Promise<unknown>} send throws an ApiError where it is refused
+ * @param {(values: Values) => Promise<unknown>} send throws an ApiError on failure
  * @returns a form for `Form` and its fields
  */
 export function useForm(start, send) {
@@ -47,7 +47,7 @@ export function useForm(start, send) {
 
 /**
  * @param {{of: FormState, action: string, busy?: string, children: any, danger?: boolean, more?: any, label?: string}} props
- *   `action`: what the button says; `busy`: what it says meanwhile; `more`: further buttons; `label`: of the form
+ *   `action`: the text of the button; `busy`: its text while sending; `more`: further buttons; `label`: of the form
  */
 export function Form({ of: form, action, busy = "Please wait…", children, danger = false, more, label }) {
   const element = useRef(/** @type {HTMLFormElement | null} */ (null));
@@ -78,7 +78,7 @@ export function Form({ of: form, action, busy = "Please wait…", children, dang
 }
 
 /**
- * What is left to tell: the details that a field shows are not told twice.
+ * Return the error without the details that fields show.
  * @param {unknown} error
  * @param {HTMLFormElement | null} form
  */
@@ -86,14 +86,14 @@ function withoutShown(error, form) {
   if (!(error instanceof ApiError) || form === null) return error;
   const shown = new Set([...form.querySelectorAll("[data-path]")].map((one) => one.getAttribute("data-path")));
   const details = error.details.filter((one) => !shown.has(one.path));
-  // The API's own sentence names fields as programs do.
+  // The API's message names JSON fields, which people do not know.
   const told = details.length ? "This could not be saved:" : "Check the marked fields.";
   const message = error.code === "invalid_request" && error.details.length ? told : error.message;
   return new ApiError(error.status, { code: error.code, message, requestId: error.requestId, details });
 }
 
 /**
- * One line of a form. `path`: the JSON pointer under which the API tells of it; `/name` unless given.
+ * A field of a form. `path`: its JSON pointer in errors of the API, by default `/name`.
  * @param {{of: FormState, name: string, label: string, path?: string, type?: string, hint?: any, placeholder?: string,
  *   autocomplete?: string, required?: boolean, inputmode?: string, rows?: number, options?: [string, string][],
  *   autofocus?: boolean, min?: string | number, max?: string | number, disabled?: boolean}} props

@@ -1,12 +1,12 @@
 // @ts-check
-/** Values that are asked for: busy, refused, empty, there. */
+/** Values loaded from the API, with their states: busy, failed, empty, loaded. */
 import { ApiError } from "../api.js";
 import { html, useCallback, useEffect, useRef, useState } from "../html.js";
 
 /**
  * @template T
  * @typedef {object} Loading
- * @property {T | undefined} data the last that came, also while it is asked for anew
+ * @property {T | undefined} data the last value, also while it is loaded again
  * @property {unknown} error
  * @property {boolean} isBusy
  * @property {() => Promise<void>} reload
@@ -14,11 +14,11 @@ import { html, useCallback, useEffect, useRef, useState } from "../html.js";
  */
 
 /**
- * Asks at once, and again when one of `of` changes; what came too late is dropped.
+ * Load a value now, and again when one of `of` changes. Late responses are dropped.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} of
- * @param {{every?: number}} [how] `every`: milliseconds after which it is asked again while the page is looked at
+ * @param {{every?: number}} [how] `every`: milliseconds between loads while the page is visible
  * @returns {Loading<T>}
  */
 export function useLoad(load, of, how = {}) {
@@ -48,15 +48,15 @@ export function useLoad(load, of, how = {}) {
     return () => clearInterval(timer);
   }, [how.every, ...of]);
   const set = useCallback((/** @type {T} */ data) => {
-    latest.current.stop.abort(); // what was asked before knows nothing of it
+    latest.current.stop.abort(); // an earlier request would bring the old value
     setState({ data, isBusy: false });
   }, []);
   return { data: state.data, error: state.error, isBusy: state.isBusy, reload, set };
 }
 
 /**
- * The children once the value is there: `<${Loaded} of=${loading}>${(data) => ...}<//>`.
- * @param {{of: Loading<any>, children: any, what?: string}} props `what` is loaded: "the messages"
+ * The children, once the value is loaded: `<${Loaded} of=${loading}>${(data) => ...}<//>`.
+ * @param {{of: Loading<any>, children: any, what?: string}} props `what`: the name of the value, such as "the messages"
  */
 export function Loaded({ of: loading, children, what = "this page" }) {
   if (loading.data === undefined)
@@ -72,11 +72,11 @@ export function Busy({ what = "this page" }) {
   return html`<p class="busy" role="status" aria-busy="true">Loading ${what}…</p>`;
 }
 
-/** What went wrong, and what to do; nothing where `error` is undefined. @param {{error: unknown, again?: () => unknown}} props */
+/** An error message with its next step; nothing if `error` is undefined. @param {{error: unknown, again?: () => unknown}} props */
 export function Problem({ error, again }) {
   if (error === undefined) return null;
   const known = error instanceof ApiError ? error : null;
-  const isDenied = known?.code === "permission_denied"; // its details name capabilities, which the sentence does too
+  const isDenied = known?.code === "permission_denied"; // the message names the capabilities too
   const message = error instanceof Error ? error.message : String(error);
   const more = isDenied ? [] : (known?.details ?? []).filter((one) => !message.includes(one.message));
   return html`<div class="problem" role="alert">
@@ -87,19 +87,19 @@ export function Problem({ error, again }) {
   </div>`;
 }
 
-/** Nothing is there yet: says so, and what to do. @param {{title: string, children?: any}} props */
+/** The text for an empty list, with the next step. @param {{title: string, children?: any}} props */
 export function Empty({ title, children }) {
   return html`<div class="empty"><p><strong>${title}</strong></p>${children}</div>`;
 }
 
 /**
- * A list that goes on, a page at a time: only one page is kept, so it never grows.
+ * A list that is loaded one page at a time. Only one page is kept, so memory does not grow.
  * @param {(query: {cursor: string | null}, signal: AbortSignal) => Promise<{items: any[], nextCursor: string | null}>} load
  * @param {unknown[]} of
  * @param {{every?: number}} [how]
  */
 export function usePages(load, of, how) {
-  const list = JSON.stringify(of); // a cursor is good for the list that gave it
+  const list = JSON.stringify(of); // a cursor is valid only for the list that returned it
   const [way, setWay] = useState({ list, cursors: /** @type {(string | null)[]} */ ([null]) });
   const cursors = way.list === list ? way.cursors : [null];
   const setCursors = (/** @type {(string | null)[]} */ next) => setWay({ list, cursors: next });
@@ -114,7 +114,7 @@ export function usePages(load, of, how) {
   };
 }
 
-/** The way through such a list. @param {{of: ReturnType<typeof usePages>, newest?: string, label?: string}} props */
+/** The buttons of such a list. @param {{of: ReturnType<typeof usePages>, newest?: string, label?: string}} props */
 export function Pager({ of: pages, label = "Pages" }) {
   if (!pages.next && !pages.previous) return null;
   return html`<nav class="pager" aria-label=${label}>

@@ -1,11 +1,11 @@
 // @ts-check
-/** Short messages of what was done, or could not be; screen readers say them. */
+/** Short messages about finished or failed actions. Screen readers announce them. */
 import { html } from "../html.js";
 import { place } from "../router.js";
 import { Shared, useShared } from "../shared.js";
 
-const STAYS = 8_000; // milliseconds; a warning stays until it is closed, or the page it was told on is left
-const OF_THE_NEXT_PAGE = 1_500; // milliseconds before which a warning was told by what led there
+const STAYS = 8_000; // milliseconds; a warning stays until the person closes it or leaves its page
+const OF_THE_NEXT_PAGE = 1_500; // milliseconds; a newer warning belongs to the next page
 
 /** @typedef {{id: number, text: any, kind: "done" | "warning", at: number}} Notice */
 /** @type {Shared<Notice[]>} */
@@ -18,24 +18,24 @@ place.watch((now) => {
   notices.set(notices.value.filter((one) => one.kind === "done" || Date.now() - one.at < OF_THE_NEXT_PAGE));
 });
 
-/** @param {any} text @returns {() => void} takes it away before its time, such as when it is undone */
+/** Show that something was done. @param {any} text @returns {() => void} closes the notice early, for example after an undo */
 export function done(text) {
   const id = add(text, "done");
   setTimeout(() => close(id), STAYS);
   return () => close(id);
 }
 
-/** @param {any} text what a person should see to */
+/** Show a warning. @param {any} text */
 export function warn(text) {
   add(text, "warning");
 }
 
-/** What went wrong, where no form could show it. @param {unknown} error */
+/** Show an error that no form can show. @param {unknown} error */
 export function failed(error) {
   warn(error instanceof Error ? error.message : String(error));
 }
 
-/** Does it, and tells what went wrong. @param {() => Promise<unknown>} act @returns {Promise<void>} */
+/** Run an action and show its error. @param {() => Promise<unknown>} act @returns {Promise<void>} */
 export async function attempt(act) {
   try {
     await act();
@@ -52,7 +52,7 @@ function add(text, kind) {
   return last;
 }
 
-/** Nothing of who was signed in stays. */
+/** Remove all notices, for example at sign-out. */
 export function clear() {
   notices.set([]);
 }
@@ -62,7 +62,7 @@ function close(id) {
   notices.set(notices.value.filter((one) => one.id !== id));
 }
 
-/** Where they appear; once, in the shell. */
+/** The place where notices appear: once, in the shell. */
 export function Notices() {
   return html`<div class="notices" role="status" aria-live="polite">
     ${useShared(notices).map(

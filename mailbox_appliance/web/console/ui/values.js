@@ -1,16 +1,16 @@
 // @ts-check
-/** Values as they are shown. */
+/** Components that show values. */
 import { html, useState } from "../html.js";
 import * as words from "../words.js";
 
-/** A moment: short, in full where one points at it. @param {{at: string | null, ago?: boolean, exact?: boolean, none?: string}} props `exact`: day and hour */
+/** A time in short form, with the full form as its title. @param {{at: string | null, ago?: boolean, exact?: boolean, none?: string}} props `exact`: day and time */
 export function Time({ at, ago, exact, none = "–" }) {
   if (!at) return html`<span>${none}</span>`;
   const text = ago ? words.ago(at) : exact ? words.exactTime(at) : words.shortTime(at);
   return html`<time datetime=${at} title=${words.longTime(at)}>${text}</time>`;
 }
 
-/** A state: a word on a colour, never the colour alone. @param {{kind?: "good" | "bad" | "busy" | "plain", children: any}} props */
+/** A status as text on a color, never the color alone. @param {{kind?: "good" | "bad" | "busy" | "plain", children: any}} props */
 export function Badge({ kind = "plain", children }) {
   return html`<span class=${`badge ${kind}`}>${children}</span>`;
 }
@@ -30,7 +30,7 @@ export function Copy({ text, label = "Copy" }) {
     <small role="status">${told}</small>`;
 }
 
-/** A text to take along, such as a token or a command. @param {{text: string, label: string, copy?: string}} props */
+/** A text to copy, such as a token or a command. @param {{text: string, label: string, copy?: string}} props */
 export function Snippet({ text, label, copy }) {
   return html`<figure class="snippet" aria-label=${label}>
     <pre tabindex="0"><code>${text}</code></pre>
@@ -38,19 +38,19 @@ export function Snippet({ text, label, copy }) {
   </figure>`;
 }
 
-/** What a person should see to. @param {{of: string[]}} props */
+/** Warnings of the API. @param {{of: string[]}} props */
 export function Warnings({ of: all }) {
   return all.map((one) => html`<p class="warning" key=${one}>${one}</p>`);
 }
 
-/** Names and their values, of which those that are nothing are left out. @param {{of: [string, any][], wide?: boolean}} props */
+/** Names with their values; empty values are left out. @param {{of: [string, any][], wide?: boolean}} props */
 export function Facts({ of, wide = false }) {
   return html`<dl class=${wide ? "facts wide" : "facts"}>
     ${of.map(([name, value]) => value && html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
   </dl>`;
 }
 
-/** How far a long step is. @param {{label: string, done?: number, total?: number}} props without a total: open */
+/** A progress bar. @param {{label: string, done?: number, total?: number}} props without a total, the bar is indeterminate */
 export function Progress({ label, done = 0, total = 0 }) {
   const known = total > 0 ? { value: done, max: total } : {};
   return html`<div class="progress">

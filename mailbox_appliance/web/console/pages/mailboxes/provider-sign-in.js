@@ -60,7 +60,7 @@ function Choice({ providers, wanted }) {
       )}</p>
       ${
         offered.includes("outlook") &&
-        html`<p><button type="button" class="secondary outline small" onClick=${() => begin("outlook", true)}>Sign in with Microsoft on another device</button></p>
+        html`<p><button type="button" class="secondary outline small" onClick=${() => begin("outlook", true)}>Use a Microsoft code on another device</button></p>
         ${providers.length > 1 && html`<p class="muted">For a shared Microsoft mailbox, enter its address above first, then sign in as yourself.</p>`}`
       }`
   }
