@@ -1,5 +1,5 @@
 // @ts-check
-/** What the audit log says about oneself. */
+/** The member's own events in the audit log. */
 import { get } from "../api.js";
 import { html } from "../html.js";
 import { Loaded, Pager, usePages } from "../ui/load.js";

@@ -1,5 +1,5 @@
 // @ts-check
-/** The audit log: who did what, with filters, and whether it is as it was written. */
+/** The audit log: events with filters, and its verification. */
 import { get } from "../api.js";
 import { html, useState } from "../html.js";
 import { go, to } from "../router.js";
@@ -44,7 +44,7 @@ export default function Page({ query }) {
     <//>`;
 }
 
-/** Whether every row is as it was written. */
+/** The verification of the whole log. */
 function Verify() {
   const [found, setFound] = useState(/** @type {any} */ (null));
   const form = useForm({}, async () => {

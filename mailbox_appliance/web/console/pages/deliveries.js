@@ -1,5 +1,5 @@
 // @ts-check
-/** What became of everything that was sent: newest first, of all mailboxes or one, all or with one status; or one of it. */
+/** Deliveries, newest first, filtered by mailbox and status; or a single delivery. */
 import { nameOf, useAccounts } from "../accounts.js";
 import { at, get } from "../api.js";
 import { html, useState } from "../html.js";
@@ -24,7 +24,7 @@ export default function Page({ params: { accountId = "", operationId }, query })
 function Deliveries({ accountId, status }) {
   const accounts = useAccounts().data;
   const isUnknown = accountId && accounts && !accounts.some((one) => one.id === accountId);
-  const [every, setEvery] = useState(20_000); // milliseconds; less while something is on its way
+  const [every, setEvery] = useState(20_000); // milliseconds; less while a delivery is in progress
   const pages = usePages(
     async ({ cursor }, signal) => {
       const page = await get("/delivery-operations", { accountId, status, cursor, limit: 20 }, signal);

@@ -1,5 +1,5 @@
 // @ts-check
-/** A password by a link that is good once: an invitation, or a reset. */
+/** Setting a password with a one-time link: an invitation or a password reset. */
 import * as api from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { go, to } from "../router.js";
@@ -37,7 +37,7 @@ export default function Enroll({ query }) {
   useEffect(() => {
     if (!query.token) return;
     setGiven({ kind: query.kind ?? "", token: query.token });
-    go("/enroll", { kind: query.kind }, { replace: true }); // it lets in whoever reads it
+    go("/enroll", { kind: query.kind }, { replace: true }); // the token in the address signs in anyone who reads it
   }, [query.token]);
   const kind = KINDS[given.kind];
   if (!kind || !given.token) return html`<${Incomplete} />`;
@@ -59,7 +59,7 @@ function Choose({ kind, token }) {
     const body = { token, password, deviceName: deviceName() };
     const { data } = await api.ask("POST", kind.path, { body, isAnonymous: true });
     history.replaceState(null, "", to(HOME));
-    session.start(data); // the page is loaded anew where somebody else was signed in
+    session.start(data); // this reloads the page if another member was signed in
     if (session.member.value?.id !== data.member.id) return;
     go(HOME, {}, { replace: true });
     done(`${kind.done} You sign in as ${data.member.email}.`);

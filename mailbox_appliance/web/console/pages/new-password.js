@@ -1,5 +1,5 @@
 // @ts-check
-/** A password that is chosen: typed once, because one may look at it (WCAG 3.3.8 lets managers fill it in). */
+/** The field for a new password. It is typed once, since it can be shown (WCAG 3.3.8: password managers can fill it). */
 import { ApiError } from "../api.js";
 import { html, useState } from "../html.js";
 import { Field } from "../ui/form.js";
@@ -14,7 +14,7 @@ export function NewPassword({ of: form, name = "password", label = "Password", p
 }
 
 /**
- * A refusal with this code is told beside a field: the API does not say beside which.
+ * Show an error with this code beside a field, if the API names none.
  * @template T
  * @param {Promise<T>} asked
  * @param {string} code

@@ -1,5 +1,5 @@
 // @ts-check
-/** The applications by which members sign in at Google and Microsoft. */
+/** The OAuth apps with which members sign in at Google and Microsoft. */
 import * as api from "../api.js";
 import { html } from "../html.js";
 import { Title } from "../title.js";
@@ -15,7 +15,7 @@ import { Badge, Snippet } from "../ui/values.js";
 
 const CALLBACK = "/api/v1/oauth/callback";
 const isHere = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
-/** @type {[provider: Provider, name: string, place: string, here: string, everywhere: string][]} where an app is registered, and as what */
+/** @type {[provider: Provider, name: string, place: string, here: string, everywhere: string][]} the page where an app is registered, and its type */
 const PROVIDERS = [
   [
     "google",
@@ -82,7 +82,7 @@ function Application({ provider, name, where, app, set, reload }) {
 /** @param {{provider: Provider, name: string, app: App, set: (apps: Apps) => void}} props */
 function AppForm({ provider, name, app, set }) {
   const isThere = Boolean(app.clientId);
-  const isOutlook = provider === "outlook"; // Google wants the secret of a desktop app, too
+  const isOutlook = provider === "outlook"; // Google requires the secret of a desktop app too
   const start = {
     clientId: app.clientId ?? "",
     clientSecret: "",

@@ -1,5 +1,5 @@
 // @ts-check
-/** What members see to about themselves. */
+/** The profile of the member: name, password, sessions and activity. */
 import * as api from "../api.js";
 import { html, useState } from "../html.js";
 import * as session from "../session.js";
@@ -16,7 +16,7 @@ import { beside, NewPassword } from "./new-password.js";
 
 export default function Page() {
   const me = useShared(session.member);
-  const [passwords, setPasswords] = useState(0); // how often it was changed here: the sessions are others then
+  const [passwords, setPasswords] = useState(0); // a change ends sessions, so the list is loaded again
   if (me === null) return null;
   return html`
     <${Title}>Profile<//>
@@ -30,7 +30,7 @@ export default function Page() {
     <${AuditTrail} me=${me.id} />`;
 }
 
-/** What others did in the last days that one should know of. */
+/** Warnings about recent actions of others on this account. */
 function Told() {
   const { data: warnings } = useLoad(async (signal) => (await api.ask("GET", "/me", { signal })).warnings, []);
   if (!warnings?.length) return null;

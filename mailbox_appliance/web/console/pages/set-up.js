@@ -1,5 +1,5 @@
 // @ts-check
-/** The first administrator, on a fresh appliance. */
+/** Setup: the first administrator of a new appliance. */
 import * as api from "../api.js";
 import { html } from "../html.js";
 import { go, to } from "../router.js";
@@ -29,7 +29,9 @@ function Begin() {
   const form = useForm(start, async (values) => {
     const body = { ...values, setupCode: values.setupCode?.trim(), deviceName: deviceName() };
     const asked = api.ask("POST", "/setup", { body, isAnonymous: true });
-    session.start((await beside(asked, "invalid_token", "/setupCode", "This is not the setup code of this appliance.")).data);
+    session.start(
+      (await beside(asked, "invalid_token", "/setupCode", "This is not the setup code of this appliance.")).data,
+    );
     go("/mailboxes/connect", {}, { replace: true });
     done("Your appliance is set up. Next, connect a mailbox.");
   });

@@ -1,5 +1,5 @@
 // @ts-check
-/** Settings, in four parts (`?part=`): those that may change while running, HTTPS, the licence, the store. */
+/** Settings in four parts (`?part=`): settings that can change while running, HTTPS, the license, the store. */
 import { html } from "../html.js";
 import { to } from "../router.js";
 import { Title } from "../title.js";

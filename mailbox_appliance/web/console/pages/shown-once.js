@@ -1,5 +1,5 @@
 // @ts-check
-/** A dialog with what nobody can show again: it is not closed, nor its page left, without a question. */
+/** A dialog with a value that cannot be shown again. Closing it or leaving the page needs a confirmation. */
 import { html, useEffect, useRef } from "../html.js";
 import { guard } from "../router.js";
 import { Dialog, sure } from "../ui/dialog.js";

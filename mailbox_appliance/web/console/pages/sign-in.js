@@ -1,5 +1,5 @@
 // @ts-check
-/** Signing in, as a page and in place of a session that has ended. */
+/** Sign-in, as a page and as the form in the dialog for an ended session. */
 import * as api from "../api.js";
 import { html } from "../html.js";
 import { go, place } from "../router.js";
@@ -8,7 +8,7 @@ import * as session from "../session.js";
 import { Title } from "../title.js";
 import { Field, Form, useForm } from "../ui/form.js";
 
-/** @param {{email?: string, onDone?: () => void}} props `email`: whose session has ended */
+/** @param {{email?: string, onDone?: () => void}} props `email`: of the member whose session has ended */
 export function SignInForm({ email = "", onDone }) {
   const form = useForm({ email, password: "" }, async ({ email, password }) => {
     const body = { email, password, deviceName: deviceName() };
@@ -33,7 +33,7 @@ export default function SignIn() {
   </section>`;
 }
 
-/** How this browser is called in the list of sessions. */
+/** The name of this browser in the list of sessions. */
 export function deviceName() {
   const agent = navigator.userAgent;
   const browser = ["Firefox", "Edg", "OPR", "Chrome", "Safari"].find((name) => agent.includes(`${name}/`)) ?? "Browser";

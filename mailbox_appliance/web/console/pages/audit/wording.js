@@ -1,5 +1,5 @@
 // @ts-check
-/** Rows of the audit log in words: what somebody did. */
+/** The texts for events in the audit log. */
 import { html } from "../../html.js";
 import { Badge, Time } from "../../ui/values.js";
 
@@ -13,7 +13,7 @@ export const OUTCOMES = [
   ["denied", "Denied"],
 ];
 
-/** What actions are about, by how they begin. @type {Record<string, string>} */
+/** The objects of actions, by the first part of the action. @type {Record<string, string>} */
 const THINGS = {
   session: "a session",
   password: "a password",
@@ -34,13 +34,13 @@ const THINGS = {
   setup: "the setup",
   store: "the store",
 };
-/** The same as filters have them. @type {[string, string][]} */
+/** The objects as filter options. @type {[string, string][]} */
 export const KINDS = Object.entries(THINGS).map(([kind, thing]) => {
   const name = thing.slice(thing.indexOf(" ") + 1);
   return [kind, name.charAt(0).toUpperCase() + name.slice(1)];
 });
 
-/** What is done, by how actions end; whole ones where that would be no English. @type {Record<string, string>} */
+/** The verbs by the last part of the action, and texts for whole actions that differ. @type {Record<string, string>} */
 const DEEDS = {
   setup: "set the appliance up",
   "session.create": "signed in",
@@ -73,7 +73,7 @@ function deed(action, outcome) {
   return action === "session.create" ? "tried to sign in" : `${words} (not successful)`;
 }
 
-/** @param {{event: Event, nameOf: (memberId: string) => string | undefined}} props `nameOf`: of a member, where they are known */
+/** @param {{event: Event, nameOf: (memberId: string) => string | undefined}} props `nameOf`: returns a member's name, if it is known */
 export function Row({ event: { at, actor, action, target, outcome, clientAddress }, nameOf }) {
   const name = target?.kind === "member" && nameOf(target.id);
   return html`<li>

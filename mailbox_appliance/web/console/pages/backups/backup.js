@@ -1,5 +1,5 @@
 // @ts-check
-/** What a backup is, in words, and what is in it. */
+/** The description of a backup and its contents. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { Field, Form, useForm } from "../../ui/form.js";
@@ -13,7 +13,7 @@ import { Working } from "./work.js";
  * @property {string} fileName
  * @property {string} createdAt
  * @property {"manual" | "daily" | "migration" | "pre-restore"} reason
- * @property {string} version the release that made it
+ * @property {string} version the release that created it
  * @property {number} sizeBytes
  * @property {boolean} passphraseProtected
  * @property {boolean} verified
@@ -27,12 +27,12 @@ const REASONS = {
   "pre-restore": "Before a restore",
 };
 
-/** When it was made: "3 Jun 2026, 10:12". @param {{createdAt: string}} backup */
+/** Return when a backup was created: "3 Jun 2026, 10:12". @param {{createdAt: string}} backup */
 export function moment(backup) {
   return words.exactTime(backup.createdAt);
 }
 
-/** Why and when it was made, and what it is like. @param {{backup: Backup}} props */
+/** The kind, date, size and protection of a backup. @param {{backup: Backup}} props */
 export function About({ backup }) {
   return html`<div>
     <strong>${REASONS[backup.reason]}</strong>, ${moment(backup)} <small class="muted">(${words.ago(backup.createdAt)})</small>
@@ -41,7 +41,7 @@ export function About({ backup }) {
   </div>`;
 }
 
-/** What is in a backup, after all of it was read. @param {{summary: Summary}} props */
+/** The contents of a backup, after it was verified. @param {{summary: Summary}} props */
 export function Contents({ summary }) {
   return html`<${Facts} of=${[
     ["Created", moment(summary)],
@@ -53,7 +53,7 @@ export function Contents({ summary }) {
 }
 
 /**
- * Has all of a backup read. `found` is told what is in it, with which passphrase it opened, and how many milliseconds that took.
+ * The form that reads a whole backup. `found` gets its contents, the passphrase, and the duration in milliseconds.
  * @param {{backup: Backup, action: string, path: string, body?: object, found: (summary: Summary, passphrase: string, took: number) => void}} props
  */
 export function Look({ backup, action, path, body, found }) {

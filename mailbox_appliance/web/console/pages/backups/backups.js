@@ -1,5 +1,5 @@
 // @ts-check
-/** Backups: the list of them, and the way through a restore (`?restore=ID`). */
+/** The page of backups: the list, or the steps of a restore (`?restore=ID`). */
 import { html } from "../../html.js";
 import { Backups } from "./list.js";
 import { Restore } from "./restore.js";

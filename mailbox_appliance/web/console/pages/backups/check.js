@@ -1,5 +1,5 @@
 // @ts-check
-/** Reading all of a backup, to see that it is good and what is in it. */
+/** The dialog that verifies a backup and shows its contents. */
 import { at } from "../../api.js";
 import { html, useState } from "../../html.js";
 import { Dialog } from "../../ui/dialog.js";

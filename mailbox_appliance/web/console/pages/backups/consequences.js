@@ -1,5 +1,5 @@
 // @ts-check
-/** What a restore will do, before it is done: for somebody who has to decide, and may be afraid to. */
+/** The effects of a restore, shown before the person confirms it. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { useLoad } from "../../ui/load.js";
@@ -7,7 +7,7 @@ import { Facts } from "../../ui/values.js";
 import * as words from "../../words.js";
 import { moment } from "./backup.js";
 
-/** @param {{summary: import("./backup.js").Summary, took: number}} props `took`: milliseconds that reading it took */
+/** @param {{summary: import("./backup.js").Summary, took: number}} props `took`: how long the verification took, in milliseconds */
 export function Consequences({ summary, took }) {
   const now = useLoad(countNow, []).data;
   return html`<h2>What happens when you restore it</h2>
@@ -20,10 +20,7 @@ export function Consequences({ summary, took }) {
         "Not changed",
         "No message is sent twice. Keys, sessions and members revoked or removed since then stay that way. Passwords and HTTPS settings stay as they are now.",
       ],
-      [
-        "Kept",
-        "The current store is first saved as a backup, “Before a restore”. Restore that backup to undo.",
-      ],
+      ["Kept", "The current store is first saved as a backup, “Before a restore”. Restore that backup to undo."],
       [
         "Duration",
         `Reading the backup took ${duration(took)} and is repeated. The appliance then does not respond for some seconds, or longer with much mail. This page waits and shows the result.`,
@@ -32,7 +29,10 @@ export function Consequences({ summary, took }) {
         "If it fails",
         "Nothing is changed. If the restored store cannot be opened, the appliance puts the current one back automatically.",
       ],
-      ["Afterwards", "You stay signed in if the backup contains your account. Otherwise, sign in as a member it contains."],
+      [
+        "Afterwards",
+        "You stay signed in if the backup contains your account. Otherwise, sign in as a member it contains.",
+      ],
     ]} />`;
 }
 

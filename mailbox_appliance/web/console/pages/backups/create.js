@@ -1,5 +1,5 @@
 // @ts-check
-/** Making a backup, with a passphrase or without. */
+/** The dialog that creates a backup, with or without a passphrase. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { Dialog } from "../../ui/dialog.js";
@@ -9,7 +9,7 @@ import { Working } from "./work.js";
 
 /**
  * @param {{onClose: () => void, onMade: (warnings: string[]) => void, isSealed?: boolean}} props
- *   `onMade` is told what to see to; `isSealed`: with a passphrase
+ *   `onMade` gets the warnings; `isSealed`: with a passphrase
  */
 export function CreateBackup({ onClose, onMade, isSealed = false }) {
   const form = useForm({ isSealed, passphrase: "", again: "" }, async ({ isSealed, passphrase, again }) => {
@@ -35,7 +35,7 @@ export function CreateBackup({ onClose, onMade, isSealed = false }) {
   <//>`;
 }
 
-/** The passphrases are not the same, told as the API would. */
+/** The error for different passphrases, in the form of an API error. */
 function different() {
   const details = [{ path: "/again", message: "The passphrases do not match." }];
   return new api.ApiError(400, { code: "invalid_request", message: "No backup was created.", details });

@@ -1,5 +1,5 @@
 // @ts-check
-/** A backup saved on one's own computer, however large it is: see `saving.js`. */
+/** The dialog that downloads a backup of any size: see `saving.js`. */
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Form, useForm } from "../../ui/form.js";
@@ -8,7 +8,7 @@ import * as words from "../../words.js";
 import { moment } from "./backup.js";
 import { save } from "./saving.js";
 
-/** @param {{backup: import("./backup.js").Backup, onClose: () => void, onSeal: () => void}} props `onSeal`: make another one */
+/** @param {{backup: import("./backup.js").Backup, onClose: () => void, onSeal: () => void}} props `onSeal`: opens the dialog for a new backup */
 export function DownloadBackup({ backup, onClose, onSeal }) {
   return html`<${Dialog} title=${`Download the backup of ${moment(backup)}?`} onClose=${onClose}>
     ${
@@ -20,7 +20,7 @@ export function DownloadBackup({ backup, onClose, onSeal }) {
   <//>`;
 }
 
-/** Closing the dialog ends it. @param {{backup: import("./backup.js").Backup}} props */
+/** The download, which ends when the dialog closes. @param {{backup: import("./backup.js").Backup}} props */
 function Saving({ backup }) {
   const [got, setGot] = useState(0);
   const [isSaved, setSaved] = useState(false);

@@ -1,5 +1,5 @@
 // @ts-check
-/** The backups that there are, newest first, and what can be done with each. */
+/** The list of backups, newest first, with the actions for each. */
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { to } from "../../router.js";
@@ -12,15 +12,15 @@ import { CreateBackup } from "./create.js";
 import { DownloadBackup } from "./download.js";
 
 /** @typedef {import("./backup.js").Backup} Backup */
-/** @typedef {{kind: "create", isSealed?: boolean} | {kind: "check" | "download", backup: Backup} | null} Open a dialog */
+/** @typedef {{kind: "create", isSealed?: boolean} | {kind: "check" | "download", backup: Backup} | null} Open the open dialog */
 
 export function Backups() {
   const pages = usePages(load, []);
   const [open, setOpen] = useState(/** @type {Open} */ (null));
-  const [told, setTold] = useState(/** @type {string[]} */ ([])); // of the one that was made last
+  const [told, setTold] = useState(/** @type {string[]} */ ([])); // warnings about the newest backup
   const close = () => {
     setOpen(null);
-    void pages.reload(); // there may be another one, or one that was found damaged
+    void pages.reload(); // a backup may have been added or found damaged
   };
   const made = (/** @type {string[]} */ warnings) => {
     setTold(warnings);

@@ -1,5 +1,5 @@
 // @ts-check
-/** A restore that was begun: how far it is, and how it went. */
+/** The progress and the result of a restore. */
 import * as accounts from "../../accounts.js";
 import * as api from "../../api.js";
 import { html, useEffect, useRef } from "../../html.js";
@@ -37,7 +37,7 @@ export function Outcome({ backupId, after }) {
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => (isWaiting ? guard(() => LEAVING) : heading.current?.focus()), [isWaiting]);
   useEffect(() => {
-    session.why.set(SIGN_IN); // some other part of the page may be the first that is told so
+    session.why.set(SIGN_IN); // another request of the page may get the 401 first
     return () => session.why.set("");
   }, []);
   const [title, text] = TOLD[phase];
@@ -52,7 +52,7 @@ function Restored() {
   const status = useStatus();
   const kept = useLoad(newestKept, []).data;
   useEffect(() => {
-    void accounts.reload(); // mailboxes are those of the backup
+    void accounts.reload(); // the mailboxes are now those of the backup
     void refresh();
   }, []);
   return html`${kept && html`<p>The previous store is kept as ${kept.fileName}. To undo, <a href=${to("/backups", { restore: kept.id })}>restore that backup</a>.</p>`}
@@ -64,7 +64,7 @@ function Restored() {
     <p><a role="button" href=${to("/mail")}>Go to your mail</a></p>`;
 }
 
-/** @param {AbortSignal} signal @returns {Promise<import("./backup.js").Backup | undefined>} what the restore replaced */
+/** @param {AbortSignal} signal @returns {Promise<import("./backup.js").Backup | undefined>} the backup of the previous store */
 async function newestKept(signal) {
   const { items } = await api.get("/admin/backups", { limit: 20 }, signal);
   return items.find((/** @type {import("./backup.js").Backup} */ one) => one.reason === "pre-restore");

@@ -1,5 +1,5 @@
 // @ts-check
-/** The way through a restore: look into the backup, read what will happen, restore, see how it went. */
+/** The steps of a restore: dry run, effects, confirmation, result. */
 import * as api from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { go, guard, to } from "../../router.js";
@@ -15,7 +15,7 @@ import { Working } from "./work.js";
 /** @typedef {import("./backup.js").Backup} Backup */
 /** @typedef {{summary: import("./backup.js").Summary, passphrase: string, took: number}} Looked `took`: milliseconds */
 
-/** @param {{backupId: string, after: string | null}} props `after`: it was begun; the row of the audit log before it, or "-" */
+/** @param {{backupId: string, after: string | null}} props `after`: set once the restore has started; the event in the audit log before it, or "-" */
 export function Restore({ backupId, after }) {
   return html`<${Title}>Restore a backup<//>
     ${after === null ? html`<${Prepare} backupId=${backupId} />` : html`<${Outcome} backupId=${backupId} after=${after} />`}`;
@@ -96,7 +96,7 @@ function agreed(backup) {
 }
 
 /**
- * Begins it; answers what the log said last of restores of this backup. A lost answer is not a refusal: it may go on.
+ * Start the restore; return the last event in the audit log before it. After a lost response the restore may still run.
  * @param {string} backupId
  * @param {string} passphrase
  */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * A large answer of the API put into a file. Where the browser lets a page write files, it goes there piece by piece;
- * elsewhere it is handed to the browser in pieces that it keeps on disk, and saved as a download.
+ * Saving a large response of the API as a file. If the browser lets a page write files, it is written piece by piece.
+ * Otherwise the browser keeps the pieces on disk, and they are saved as a download.
  */
 import * as api from "../../api.js";
 
@@ -9,9 +9,9 @@ const PIECE = 1024 * 1024; // bytes that the page itself holds at most
 
 /**
  * @param {import("./backup.js").Backup} backup
- * @param {(got: number) => void} tell how many bytes are there
+ * @param {(got: number) => void} tell gets the number of bytes so far
  * @param {AbortSignal} signal
- * @returns {Promise<boolean>} false: the person chose no place for it
+ * @returns {Promise<boolean>} false: the person chose no file
  */
 export async function save(backup, tell, signal) {
   const place = await chosen(backup.fileName);
@@ -54,7 +54,7 @@ async function inPieces(response, tell, take) {
   }
 }
 
-/** Where to write; undefined: the browser does not let one choose, null: nowhere. @param {string} name @returns {Promise<any>} */
+/** Ask for a file. undefined: the browser cannot ask; null: the person canceled. @param {string} name @returns {Promise<any>} */
 async function chosen(name) {
   const choose = /** @type {any} */ (globalThis).showSaveFilePicker;
   if (!choose) return undefined;
@@ -62,7 +62,7 @@ async function chosen(name) {
     return await choose({ suggestedName: name });
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") return null;
-    return undefined; // the browser has it, and forbids it here
+    return undefined; // the browser does not allow it on this page
   }
 }
 

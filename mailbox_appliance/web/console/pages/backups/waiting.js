@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * How a restore goes on that was begun. The appliance answers 503 while it starts again on what was restored, and says
- * in its audit log how it went. Without the log's word it is asked again, for as long as something is under way.
+ * Following a restore. The appliance responds with 503 while it restarts on the restored store, and records the result in
+ * its audit log. Until the log has the result, this polls for as long as a restore is running.
  */
 import * as api from "../../api.js";
 import { useEffect, useState } from "../../html.js";
@@ -9,18 +9,18 @@ import * as session from "../../session.js";
 
 export const LEAVING = "The restore continues without this page. Leave the page that shows its progress?";
 const EVERY = 600; // milliseconds
-const PATIENCE = 12; // looks at an appliance that answers, does nothing long, and has no row in its log
+const PATIENCE = 12; // polls without a running restore and without a log event
 
-/** @typedef {"preparing" | "away" | "signed-out" | "success" | "failure" | "unknown"} Phase the last three are the end */
+/** @typedef {"preparing" | "away" | "signed-out" | "success" | "failure" | "unknown"} Phase the last three are final */
 /** @typedef {{phase: Phase, now?: import("./work.js").Underway}} Going */
 
-/** The newest row about restores of a backup. @param {string} backupId @returns {Promise<{id: string, outcome: string} | undefined>} */
+/** Return the newest audit event about restores of a backup. @param {string} backupId @returns {Promise<{id: string, outcome: string} | undefined>} */
 export async function newestRow(backupId, get = api.get) {
   const { items } = await get("/admin/audit-events?action=backup.restore&limit=100");
   return items.find((/** @type {any} */ row) => row.target?.id === backupId);
 }
 
-/** @param {string} backupId @param {string} after the row that was there before, or "-" @returns {Going} */
+/** @param {string} backupId @param {string} after the event before the restore, or "-" @returns {Going} */
 export function useRestore(backupId, after) {
   const [going, setGoing] = useState(/** @type {Going} */ ({ phase: "preparing" }));
   useEffect(() => {
@@ -39,13 +39,13 @@ async function follow(look, tell, signal) {
     const now = going ?? (silent > PATIENCE ? { phase: /** @type {Phase} */ ("unknown") } : null);
     if (now !== null && !signal.aborted) tell(now);
     if (now !== null && ["success", "failure", "unknown"].includes(now.phase)) return;
-    // Until somebody has signed in again, in place; who does so as somebody else begins anew at this address.
+    // This waits until the person signs in again. Signing in as another member reloads this address.
     if (now?.phase === "signed-out") await api.get("/status").catch(() => null);
     await new Promise((resolve) => setTimeout(resolve, EVERY));
   }
 }
 
-/** @param {string} backupId @param {string} after @returns {Promise<Going | null>} null: it answers, and says nothing of it */
+/** @param {string} backupId @param {string} after @returns {Promise<Going | null>} null: the appliance responds, but has no information about the restore */
 async function look(backupId, after) {
   const now = (await asked("/status")).store.progress;
   if (now?.kind === "restore") return { phase: "preparing", now };
@@ -55,12 +55,12 @@ async function look(backupId, after) {
 
 /** @param {unknown} error @returns {Phase} */
 function phaseOf(error) {
-  const status = error instanceof api.ApiError ? error.status : 0; // an answer may break off in the middle
+  const status = error instanceof api.ApiError ? error.status : 0; // the connection may end during a response
   if (status === 401) return "signed-out";
   return status === 0 || status === 429 || status >= 500 ? "away" : "unknown";
 }
 
-/** One question that nobody is asked to sign in for: this page says first why. @param {string} path */
+/** Request data without opening the sign-in dialog: this page explains first why the session ended. @param {string} path */
 async function asked(path) {
   const headers = { Authorization: `Bearer ${session.token()}` };
   return (await api.ask("GET", path, { headers, isAnonymous: true })).data;

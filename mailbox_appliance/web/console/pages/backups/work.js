@@ -1,5 +1,5 @@
 // @ts-check
-/** How far the appliance is with what takes long: one such thing is done at a time, and GET /status tells of it. */
+/** The progress of a maintenance task. Only one runs at a time, and GET /status reports it. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { useLoad } from "../../ui/load.js";
@@ -9,7 +9,7 @@ const EVERY = 700; // milliseconds
 
 /** @typedef {{kind: string, work: string, step: string, done: number, total: number}} Underway */
 
-/** While something is waited for that takes long. @param {{label: string}} props what is done: "Making the backup" */
+/** The progress bar of the running task. @param {{label: string}} props its name, such as "Creating the backup" */
 export function Working({ label }) {
   const { data } = useLoad((signal) => api.get("/status", {}, signal), [], { every: EVERY });
   return html`<${Bar} label=${label} now=${data?.store.progress} />`;

@@ -1,12 +1,12 @@
 // @ts-check
-/** Recipients as people type and paste them. */
+/** Recipients, parsed from typed or pasted text. */
 
-/** `isWrong`: no address yet; it is kept as it was typed. @typedef {{email: string, name?: string, isWrong?: boolean}} Recipient */
+/** `isWrong`: not a valid address; `email` is then the typed text. @typedef {{email: string, name?: string, isWrong?: boolean}} Recipient */
 
 const PERSON = /^(?:"((?:[^"\\]|\\.)*)"|([^<>"]*?))\s*<\s*([^<>\s]+)\s*>$/;
 const EMAIL = /^(?:"[^"]+"|[^\s@<>,;"]+)@[^\s@<>,;"]+$/;
 
-/** Every recipient in a text, apart by commas, semicolons or lines. @param {string} text @returns {Recipient[]} */
+/** Return all recipients in a text, separated by commas, semicolons or lines. @param {string} text @returns {Recipient[]} */
 export function parse(text) {
   return pieces(text).flatMap(read);
 }
@@ -22,7 +22,7 @@ function read(piece) {
   return [{ email: piece, isWrong: true }];
 }
 
-/** As one would type it. @param {Recipient} person */
+/** Return a recipient as text. @param {Recipient} person */
 export function written({ email, name }) {
   if (!name) return email;
   return /[",;<>@]/.test(name) ? `"${name.replace(/["\\]/g, "\\$&")}" <${email}>` : `${name} <${email}>`;
@@ -33,7 +33,7 @@ export function people(list) {
   return list.map(written).join(", ");
 }
 
-/** With those added that are not there yet. @param {Recipient[]} people @param {Recipient[]} more */
+/** Return a list with the new recipients added, without duplicates. @param {Recipient[]} people @param {Recipient[]} more */
 export function joined(people, more) {
   const known = new Set(people.map((one) => one.email.toLowerCase()));
   return [
@@ -42,12 +42,12 @@ export function joined(people, more) {
   ];
 }
 
-/** For the API: those that are addresses. @param {Recipient[]} people */
+/** Return the valid recipients in the form of the API. @param {Recipient[]} people */
 export function given(people) {
   return people.filter((one) => !one.isWrong).map(({ email, name }) => (name ? { email, name } : { email }));
 }
 
-/** Apart at commas, semicolons and lines that stand in no quotes and no brackets. @param {string} text */
+/** Split a text at commas, semicolons and line ends outside quotes and angle brackets. @param {string} text */
 function pieces(text) {
   const found = text.match(/(?:"(?:[^"\\]|\\.)*"|<[^<>]*>|[^,;\n\r"<]|["<])+/g) ?? [];
   return found.map((piece) => piece.trim()).filter(Boolean);

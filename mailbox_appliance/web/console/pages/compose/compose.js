@@ -1,5 +1,5 @@
 // @ts-check
-/** Writing: a new message, a draft, an answer, a forward. */
+/** The page for writing: a new message, a draft, a reply or a forward. */
 import { html, useRef, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import { Title } from "../../title.js";
@@ -18,7 +18,7 @@ export default function Page({ query }) {
   const asked = JSON.stringify(query);
   const drawn = useRef({ asked, number: 0 });
   if (drawn.current.asked !== asked) drawn.current = { asked, number: drawn.current.number + 1 };
-  /** The same message under another address. @type {(query: Record<string, string>) => void} */
+  /** Change the address of the page and keep the message. @type {(query: Record<string, string>) => void} */
   const readdress = (query) => {
     drawn.current.asked = JSON.stringify(query);
     go("/compose", query, { replace: true });
@@ -27,11 +27,11 @@ export default function Page({ query }) {
 }
 
 /**
- * Where the page was loaded anew while a message was being handed over, and no answer is known, that comes first.
+ * The message, or first the outcome of an earlier attempt whose result is unknown, for example after a reload.
  * @param {Props} props
  */
 function Begin({ query: given, readdress }) {
-  const query = useRef(given).current; // what follows changes the address, and not the message
+  const query = useRef(given).current; // later changes of the address do not change the message
   const subject = query.draft ?? query.forward ?? "";
   const [open, setOpen] = useState(() => {
     const known = earlier(subject);

@@ -1,5 +1,5 @@
 // @ts-check
-/** A message as one writes it. It lies among the drafts before it is handed over, and that draft is sent but once. */
+/** The editor of a message. The message is saved as a draft before it is sent, and a draft is sent only once. */
 import { nameOf } from "../../accounts.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { go, guard } from "../../router.js";
@@ -96,20 +96,20 @@ function made({ values, place }, readdress) {
   return { saving, sending };
 }
 
-/** All of it, with the files that are being read, lies at the server. @param {Saving} saving */
+/** Save the message with all attachments, including those still being read. @param {Saving} saving */
 async function whole(saving) {
   await saving.reading;
   return saving.save();
 }
 
-/** All of it saved, and the request that sends it. @param {Saving} saving @param {Sending} sending @param {string | null} sendAt */
+/** Save the message and return the request that sends it. @param {Saving} saving @param {Sending} sending @param {string | null} sendAt */
 async function request(saving, sending, sendAt) {
   const { accountId, draftId } = await whole(saving);
   sending.subject = draftId;
   return sendRequest(accountId, draftId, sendAt, String(saving.version));
 }
 
-/** Goes on when nothing is missing. @param {Saving} saving @param {() => unknown} then */
+/** Continue if the message has recipients and a subject, or the person accepts that it has none. @param {Saving} saving @param {() => unknown} then */
 async function ready(saving, then) {
   const everybody = () => [...saving.values.to, ...saving.values.cc, ...saving.values.bcc];
   if (!isAddressed(everybody)) return;
@@ -128,7 +128,7 @@ async function saveNow(saving) {
       const left = leftOut(saving.values);
       done(`Draft saved${left && ` without ${left}`}.`);
     },
-    () => undefined, // the state beside the heading tells it
+    () => undefined, // the save status shows the error
   );
 }
 
@@ -156,7 +156,7 @@ function Entries({ values, change, saving, start }) {
   const { error } = useShared(saving.state);
   const isNew = !start.values.to.length && !start.values.text;
   const isBegun = useRef(isNew);
-  // An answer begins above what it quotes.
+  // The cursor of a reply starts above the quoted text.
   const onFocus = (/** @type {any} */ event) => {
     if (!isBegun.current) event.currentTarget.setSelectionRange(0, 0);
     isBegun.current = true;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The drafts of a mailbox, also those of other mail programs. */
+/** The drafts of a mailbox, including those of other mail programs. */
 import { html } from "../../html.js";
 import { to } from "../../router.js";
 import { Title } from "../../title.js";

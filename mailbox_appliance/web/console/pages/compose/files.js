@@ -1,5 +1,5 @@
 // @ts-check
-/** Files that go along. They are held in memory as soon as they are chosen: nothing that happens to them later matters. */
+/** Attachments. Files are read into memory when they are chosen, so later changes on disk have no effect. */
 import { html, useId, useRef } from "../../html.js";
 import { warn } from "../../ui/notices.js";
 import * as words from "../../words.js";
@@ -16,8 +16,8 @@ export function attached(blob, about) {
 }
 
 /**
- * Reads files, as far as they fit; what does not is told.
- * @param {() => Attached[]} now what is there, which changes meanwhile
+ * Read files as long as they fit; warn about the others.
+ * @param {() => Attached[]} now the current attachments, which can change during reading
  * @param {Iterable<File>} chosen
  * @param {(file: Attached) => void} add
  */
@@ -44,7 +44,7 @@ export function total(files) {
   return files.reduce((sum, file) => sum + file.blob.size, 0);
 }
 
-/** As the API takes it. @param {Attached} file */
+/** Return an attachment in the form of the API. @param {Attached} file */
 export async function encoded({ id: _, blob, ...about }) {
   return { ...about, content: await base64(blob) };
 }
@@ -87,7 +87,7 @@ export function Files({ files, onAdd, onRemove }) {
   </div>`;
 }
 
-/** For the element that files may be dropped on. @param {(files: Iterable<File>) => void} onAdd */
+/** Return the handlers of an element on which files can be dropped. @param {(files: Iterable<File>) => void} onAdd */
 export function droppable(onAdd) {
   const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
   return {

@@ -1,5 +1,5 @@
 // @ts-check
-/** Passing a message on as it is, with a few words above. */
+/** Forwarding a message unchanged, with a comment. */
 import { html, useEffect, useState } from "../../html.js";
 import { guard, to } from "../../router.js";
 import { useShared } from "../../shared.js";
@@ -80,7 +80,7 @@ function requestOf(accountId, id, { to, cc, comment, includeAttachments }) {
   return { accountId, path: `${messagePath(accountId, id)}/forward`, body, mark: JSON.stringify(body), isDraft: false };
 }
 
-/** The API has no preview of forwards: one of a message with these words and recipients. @param {any} original @param {Values} values */
+/** The request for a preview. The API cannot preview a forward, so this previews a message with the same text and recipients. @param {any} original @param {Values} values */
 function previewOf(original, { to, cc, comment }) {
   return { to: given(to), cc: given(cc), subject: forwarded(original), body: { text: comment.trim() || "." } };
 }

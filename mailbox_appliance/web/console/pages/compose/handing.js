@@ -1,5 +1,5 @@
 // @ts-check
-/** How far a message is on its way to being kept and handed over. What became of it is told by its delivery's page. */
+/** The progress of saving and sending a message. The page of the delivery shows the outcome. */
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import { useShared } from "../../shared.js";
@@ -10,9 +10,9 @@ import { Progress, Warnings } from "../../ui/values.js";
 import { reason } from "../deliveries/wording.js";
 import { isInUse, leftOut } from "./saving.js";
 
-const SHOWN_WITHIN = 120_000; // milliseconds: the API lists no delivery before its first answer, after 25 s at the latest
+const SHOWN_WITHIN = 120_000; // milliseconds; the API lists a delivery only after its first response, which takes up to 25 s
 
-/** Whether what one writes is kept. @param {{saving: import("./saving.js").Saving}} props */
+/** The save status of the message. @param {{saving: import("./saving.js").Saving}} props */
 export function SaveState({ saving }) {
   const { kind, error } = useShared(saving.state);
   const left = kind === "saved" && leftOut(saving.values);
@@ -28,7 +28,7 @@ const WORDS = {
   failed: "Not saved.",
 };
 
-/** To one delivery, or to all of a mailbox. @param {{accountId: string, id?: string | null, children?: any}} props */
+/** A link to one delivery, or to all deliveries of a mailbox. @param {{accountId: string, id?: string | null, children?: any}} props */
 function Deliveries({ accountId, id, children = "Show the delivery" }) {
   return html`<a href=${to(`/deliveries/${accountId}${id ? `/${id}` : ""}`)}>${children}</a>`;
 }
@@ -46,7 +46,7 @@ function Lost({ saving, error }) {
 
 /**
  * @param {{sending: import("./sending.js").Sending, accountId: string, goOn?: () => void}} props
- *   `goOn`: opens what was being sent, where it is not on the page
+ *   `goOn`: opens the message, if the page does not show it
  */
 export function Handing({ sending, accountId, goOn }) {
   const { kind, error, isUnsaved, isStranger, delivery, warnings } = useShared(sending.state);
@@ -109,7 +109,7 @@ function Unknown({ sending, accountId, isStranger, error, goOn }) {
     }</div>`;
 }
 
-/** What to ask somebody who leaves. @param {import("./sending.js").Sending} sending @param {boolean} isUnsaved */
+/** The question before the page is left, if there is one. @param {import("./sending.js").Sending} sending @param {boolean} isUnsaved */
 export function whyStay(sending, isUnsaved) {
   if (sending.isOpen) return "It is unknown whether your message was sent. Leave this page anyway?";
   return isUnsaved && !sending.isOver ? "Your latest changes are not saved yet. Leave this page anyway?" : null;

@@ -1,5 +1,5 @@
 // @ts-check
-/** What waits in a mailbox, a line each with what can be done with it; the address keeps which mailbox. */
+/** The drafts or scheduled messages of a mailbox, one row each. The page address contains the mailbox. */
 import { nameOf, useAccounts } from "../../accounts.js";
 import * as api from "../../api.js";
 import { html } from "../../html.js";
@@ -12,13 +12,13 @@ import * as words from "../../words.js";
 
 /**
  * @typedef {object} Kind
- * @property {"drafts" | "scheduled"} name in addresses of the console and of the API
+ * @property {"drafts" | "scheduled"} name part of the paths of the console and the API
  * @property {string} title
- * @property {string} none what is said where there is nothing
- * @property {(item: any, accountId: string) => [message: any, when: any]} cells of a line
- * @property {(item: any) => string | null} action what its button says; null: there is none
+ * @property {string} none the text for an empty list
+ * @property {(item: any, accountId: string) => [message: any, when: any]} the cells of a row
+ * @property {(item: any) => string | null} action the text of the row's button; null: no button
  * @property {(item: any) => import("../../ui/dialog.js").Question} question
- * @property {(accountId: string) => any} told when it is done
+ * @property {(accountId: string) => any} the notice after the action
  */
 
 /** @param {{kind: Kind, query: Record<string, string>}} props */
@@ -38,7 +38,7 @@ export function Piles({ kind, query }) {
   <//>`;
 }
 
-/** There is nothing to write from. */
+/** The text shown if no mailbox is connected. */
 export function NoMailbox() {
   return html`<${Empty} title="No mailbox is connected yet."><p><a role="button" href=${to("/mailboxes/connect")}>Connect a mailbox</a></p><//>`;
 }

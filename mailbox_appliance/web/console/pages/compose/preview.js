@@ -1,5 +1,5 @@
 // @ts-check
-/** What would go out, as the API has made it ready, and when. */
+/** The preview of a message as the API prepared it, and the choice of a time. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { Dialog } from "../../ui/dialog.js";
@@ -11,7 +11,7 @@ import { people } from "./addresses.js";
 
 /**
  * @param {{accountId: string, prepare: () => Promise<any>, onClose: () => void, onSend: () => void}} props
- *   `prepare`: the body of the request, once all of it is saved
+ *   `prepare`: saves the message and returns the body of the request
  */
 export function Preview({ accountId, prepare, onClose, onSend }) {
   const loading = useLoad(
@@ -39,12 +39,12 @@ export function Preview({ accountId, prepare, onClose, onSend }) {
   <//>`;
 }
 
-/** Names and sizes. @param {{attachments?: {filename: string, sizeBytes: number}[]}} message */
+/** Return the names and sizes of attachments as text. @param {{attachments?: {filename: string, sizeBytes: number}[]}} message */
 export function filesOf({ attachments = [] }) {
   return attachments.map((file) => `${file.filename} (${words.size(file.sizeBytes)})`).join(", ");
 }
 
-/** When it is to go out. @param {{onClose: () => void, onChosen: (sendAt: string) => void}} props `onChosen`: RFC 3339 */
+/** The dialog that asks for the time to send. @param {{onClose: () => void, onChosen: (sendAt: string) => void}} props `onChosen`: RFC 3339 */
 export function Later({ onClose, onChosen }) {
   const form = useForm({ at: tomorrow() }, async ({ at }) => {
     if (!(new Date(at).getTime() > Date.now())) throw new Error("Choose a time in the future.");
@@ -58,7 +58,7 @@ export function Later({ onClose, onChosen }) {
   <//>`;
 }
 
-/** At eight by this computer's clock; as the field has it: without a zone, to the minute. */
+/** Tomorrow at eight in local time, in the format of the field: to the minute, without a time zone. */
 function tomorrow() {
   const at = new Date();
   at.setDate(at.getDate() + 1);

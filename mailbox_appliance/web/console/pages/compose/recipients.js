@@ -1,5 +1,5 @@
 // @ts-check
-/** Whom a message goes to: each a piece of its own that can be changed and taken out. */
+/** The recipients field. Each recipient can be edited and removed separately. */
 import { ApiError } from "../../api.js";
 import { html, useEffect, useId, useRef, useState } from "../../html.js";
 import { done } from "../../ui/notices.js";
@@ -9,7 +9,7 @@ import { joined, parse, written } from "./addresses.js";
 
 /**
  * @param {{label: string, name: string, autofocus?: boolean,
- *   of: {values: any, errors: Record<string, string>, set: (changed: any) => void}}} props `of`: as a `Field` has it
+ *   of: {values: any, errors: Record<string, string>, set: (changed: any) => void}}} props `of`: as for `Field`
  */
 export function Recipients({ label, name, of: { values, errors, set }, autofocus = false }) {
   /** @type {Recipient[]} */
@@ -43,7 +43,7 @@ export function Recipients({ label, name, of: { values, errors, set }, autofocus
     event.preventDefault();
     take(text);
   };
-  // By itself the field would join the lines of what is pasted.
+  // A plain input would join pasted lines.
   const onPaste = (/** @type {ClipboardEvent} */ event) => {
     const pasted = event.clipboardData?.getData("text") ?? "";
     if (!/[,;\n]/.test(pasted)) return;
@@ -76,20 +76,20 @@ export function Recipients({ label, name, of: { values, errors, set }, autofocus
 }
 
 /**
- * Whether a message can go to somebody; what stands in a field is taken first, and what is missing gets the focus.
+ * Whether a message has valid recipients. Text that is still in a field is added first; a wrong or empty field gets the focus.
  * @param {() => import("./addresses.js").Recipient[]} everybody
  */
 export function isAddressed(everybody) {
   if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur();
   const people = everybody();
   if (people.length && !people.some((one) => one.isWrong)) return true;
-  if (!people.length) done("Add at least one recipient."); // beside what is no address, that is said
+  if (!people.length) done("Add at least one recipient."); // invalid addresses have their own message
   const wrong = document.querySelector('.people [aria-invalid="true"]') ?? document.querySelector(".people input");
   if (wrong instanceof HTMLElement) wrong.focus();
   return false;
 }
 
-/** What the API said of places in a request, by JSON pointer. @param {unknown} error @returns {Record<string, string>} */
+/** Return the messages of an API error by JSON pointer. @param {unknown} error @returns {Record<string, string>} */
 export function toldOf(error) {
   return error instanceof ApiError ? Object.fromEntries(error.details.map((one) => [one.path, one.message])) : {};
 }

@@ -1,31 +1,31 @@
 // @ts-check
-/** A message is kept among the drafts of its mailbox while one writes, one save after the other. */
+/** Saving a message as a draft of its mailbox during writing, one save at a time. */
 import * as api from "../../api.js";
 import { Shared } from "../../shared.js";
 import { given } from "./addresses.js";
 import { encoded, total } from "./files.js";
 
 const PAUSE = 2_000; // milliseconds without a change
-const MORE_PER_BYTE = 1 / 1000; // milliseconds: large files travel with each save
-const AGAIN = 15_000; // milliseconds after a save that failed
+const MORE_PER_BYTE = 1 / 1000; // milliseconds; each save uploads all attachments
+const AGAIN = 15_000; // milliseconds between a failed save and the next
 
 /**
- * @typedef {object} Values what one writes
+ * @typedef {object} Values the content of a message
  * @property {string} accountId
  * @property {import("./addresses.js").Recipient[]} to
  * @property {import("./addresses.js").Recipient[]} cc
  * @property {import("./addresses.js").Recipient[]} bcc
  * @property {string} subject
  * @property {string} text
- * @property {string | null} html as another program wrote it; it goes with the text that it belongs to
+ * @property {string | null} html as another program wrote it; it is dropped when the text changes
  * @property {import("./files.js").Attached[]} files
- * @property {string | null} replyTo the message that this answers
+ * @property {string | null} replyTo the ID of the message that this replies to
  */
 /** @typedef {{accountId: string, draftId: string}} Place */
-/** `lost`: the draft is no longer ours to write; why. @typedef {{kind: "new" | "changed" | "busy" | "saved" | "failed" | "lost", error?: unknown}} State */
+/** `lost`: the draft can no longer be saved; `error` is the reason. @typedef {{kind: "new" | "changed" | "busy" | "saved" | "failed" | "lost", error?: unknown}} State */
 
 export class Saving {
-  /** @param {Values} values @param {Place | null} place where it lies already @param {(place: Place) => void} onPlace it lies elsewhere now */
+  /** @param {Values} values @param {Place | null} place of the saved draft @param {(place: Place) => void} onPlace called when the draft has a new place */
   constructor(values, place, onPlace) {
     this.values = values;
     this.place = place;
@@ -39,12 +39,12 @@ export class Saving {
     this.timer = 0;
     this.isMoving = false;
     this.isStopped = false;
-    this.isLeaving = false; // the draft of the mailbox before may be deleted already, by ourselves
+    this.isLeaving = false; // an earlier attempt may have deleted the draft of the previous mailbox
     this.reading = Promise.resolve();
     this.filesToRead = 0;
   }
 
-  /** Whether anything that was typed lies nowhere but here. */
+  /** Whether some of the content exists only in this tab. */
   get isUnsaved() {
     if (this.isStopped) return false;
     return this.filesToRead > 0 || (this.version > 0 && (this.saved !== this.version || leftOut(this.values) !== ""));
@@ -65,13 +65,13 @@ export class Saving {
     if (!this.isStopped) this.timer = setTimeout(() => void this.save().catch(() => undefined), wait);
   }
 
-  /** The page is left: nothing is saved, and nobody is led anywhere, from now on. */
+  /** Stop saving, and stop changing the address, because the page is left. */
   stop() {
     this.isStopped = true;
     clearTimeout(this.timer);
   }
 
-  /** Files come in one after the other; nothing is sent before they are there. @param {() => Promise<void>} read */
+  /** Read files one at a time. Sending waits for them. @param {() => Promise<void>} read */
   async reads(read) {
     this.filesToRead += 1;
     this.reading = this.reading.then(read).finally(() => {
@@ -80,7 +80,7 @@ export class Saving {
     await this.reading;
   }
 
-  /** Everything as it is now lies at the server when this returns. Raises ApiError. @returns {Promise<Place>} */
+  /** Save the current content; returns when the server has it. Throws ApiError. @returns {Promise<Place>} */
   async save() {
     clearTimeout(this.timer);
     while (this.saved !== this.version || this.place === null) {
@@ -118,7 +118,7 @@ export class Saving {
       return;
     }
     if (before) {
-      // First of all: where it has been sent, or is being sent, this is refused, and no second one comes to be.
+      // Delete the old draft first. The API refuses if it was sent or is being sent, so no second copy is created.
       await this.leave(before);
       this.place = null;
     }
@@ -126,10 +126,10 @@ export class Saving {
     this.moved({ accountId, draftId: made.id });
   }
 
-  /** Deletes the draft there. @param {Place} before @param {boolean} [isFine] whether it may be gone already */
+  /** Delete the draft. @param {Place} before @param {boolean} [isFine] whether it may already be deleted */
   async leave({ accountId, draftId }, isFine = this.isLeaving) {
     await api.remove(api.at`/accounts/${accountId}/drafts/${draftId}`).catch((error) => {
-      this.isLeaving = error.status === 0; // an answer was lost
+      this.isLeaving = error.status === 0; // no response, so it may be deleted
       if (error.status !== 404 || !isFine) throw error;
     });
   }
@@ -143,13 +143,13 @@ export class Saving {
     this.isMoving = false;
   }
 
-  /** The draft may not be there any more: finds out, and tells by its state. */
+  /** Save again to find out whether the draft still exists; the state shows the result. */
   async check() {
     this.saved = -1;
     await this.save().catch(() => undefined);
   }
 
-  /** What is here becomes a draft of its own. */
+  /** Save the content as a new draft. */
   async saveAsNew() {
     this.place = null;
     this.version += 1;
@@ -163,13 +163,13 @@ export function isInUse(error) {
   return error.details.find((one) => one.path === "operation")?.message ?? null;
 }
 
-/** What is no address, so that no draft has it. @param {Values} values */
+/** The invalid addresses, which a draft cannot contain. @param {Values} values */
 export function leftOut({ to, cc, bcc }) {
   const wrong = [...to, ...cc, ...bcc].filter((one) => one.isWrong);
   return wrong.map((one) => one.email).join(", ");
 }
 
-/** As the API takes it. @param {Values} values */
+/** Return the content in the form of the API. @param {Values} values */
 async function draftOf({ to, cc, bcc, subject, text, html, files, replyTo }) {
   return {
     to: given(to),

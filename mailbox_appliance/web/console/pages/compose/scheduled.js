@@ -1,5 +1,5 @@
 // @ts-check
-/** Messages that wait for their time. */
+/** Scheduled messages. */
 import { html } from "../../html.js";
 import { to } from "../../router.js";
 import { Title } from "../../title.js";

@@ -1,13 +1,13 @@
 // @ts-check
 /**
- * Handing a message over, at most once. One idempotency key stands for one content until it is known what became of it:
+ * Sending a message at most once. One idempotency key stands for one content until the outcome is known:
  *
- *     refused, nobody got it .. the same content goes again under the same key, another one under a new key
- *     no answer ............... `unknown`: only the very same request is made again, under its key
- *     an answer ............... it is told; no other request follows by itself
+ *     refused, not sent ....... the same content is sent again with the same key, other content with a new key
+ *     no response ............. `unknown`: only the same request is repeated, with its key
+ *     a response .............. it is shown; no other request follows automatically
  *
- * Keys belong to a session. Where that has ended meanwhile, a key says nothing about the first try any more: a saved draft
- * still does (the API sends none twice), a forward does not, and is not sent again.
+ * Keys belong to a session. After the session has ended, a key no longer identifies the first attempt. A saved draft still
+ * does (the API never sends a draft twice); a forward does not, so it is not sent again.
  */
 import * as api from "../../api.js";
 import { member } from "../../session.js";
@@ -16,10 +16,10 @@ import { isInUse } from "./saving.js";
 
 const KEPT = "mailbox-appliance.sending";
 
-/** `isDraft`: of a saved draft, which the API sends but once. @typedef {{accountId: string, path: string, body: any, mark: string, isDraft: boolean}} Request */
+/** `isDraft`: for a saved draft, which the API sends only once. @typedef {{accountId: string, path: string, body: any, mark: string, isDraft: boolean}} Request */
 /**
- * `subject`: the draft or the message that it is about; `at`: when it was handed over last, in milliseconds;
- * `request`: null where it was not kept.
+ * `subject`: the ID of the draft or message; `at`: the time of the last attempt, in milliseconds;
+ * `request`: null if it was not kept.
  * @typedef {{key: string, subject: string, accountId: string, credential: string, isOpen: boolean, at: number, request: Request | null}} Attempt
  */
 /** @typedef {{operationId: string, accountId: string, kind: string, status: "queued" | "sending" | "succeeded" | "failed" | "uncertain", result?: {id: string, threadId: string, warnings?: string[]}, error?: {code: string}, scheduleId?: string}} Delivery */
@@ -28,7 +28,7 @@ const KEPT = "mailbox-appliance.sending";
 export class Sending {
   /**
    * @param {string} subject
-   * @param {Attempt | null} [earlier] one before the page was loaded, of which nothing is known
+   * @param {Attempt | null} [earlier] an attempt before the page was loaded, with an unknown outcome
    */
   constructor(subject, earlier = null) {
     this.subject = subject;
@@ -39,18 +39,18 @@ export class Sending {
     this.request = earlier?.request ?? null;
   }
 
-  /** Whether somebody may get the message without our having been told. */
+  /** Whether the message may be sent without a response that says so. */
   get isOpen() {
     return this.state.value.kind === "busy" || this.state.value.kind === "unknown";
   }
 
-  /** Whether nothing is left to be done here. */
+  /** Whether sending has finished. */
   get isOver() {
     const { kind, delivery } = this.state.value;
     return kind === "answered" && delivery?.status !== "failed";
   }
 
-  /** A new content; while another one is in doubt nothing happens. @param {() => Promise<Request>} prepare saves it, for instance */
+  /** Send new content. Does nothing while the outcome of other content is unknown. @param {() => Promise<Request>} prepare for example saves the draft */
   async send(prepare) {
     if (this.isOpen || this.isOver) return;
     this.state.set({ kind: "busy" });
@@ -64,7 +64,7 @@ export class Sending {
     await this.post(this.request);
   }
 
-  /** The same request again, where no answer came. */
+  /** Repeat the same request after a lost response. */
   async again() {
     if (this.state.value.kind !== "unknown" || this.request === null) return;
     this.state.set({ kind: "busy" });
@@ -101,7 +101,7 @@ export class Sending {
     }
   }
 
-  /** Its key is another session's: it is not made again. @param {Attempt} attempt */
+  /** The key belongs to another session, so do not repeat the request. @param {Attempt} attempt */
   strange(attempt) {
     this.attempt = bare(attempt);
     this.request = null;
@@ -115,7 +115,7 @@ export class Sending {
     forget(this.subject);
   }
 
-  /** One writes on; where the API has the draft under way it says so. */
+  /** Return to editing. If the API is sending the draft, it refuses the next save. */
   reset() {
     this.settled(null);
     this.request = null;
@@ -124,7 +124,7 @@ export class Sending {
 }
 
 /**
- * What sends a saved draft. @param {string} accountId @param {string} draftId @param {string | null} sendAt RFC 3339; null: now
+ * Return the request that sends a saved draft. @param {string} accountId @param {string} draftId @param {string | null} sendAt RFC 3339; null: now
  * @param {string} version of its content @returns {Request}
  */
 export function sendRequest(accountId, draftId, sendAt, version) {
@@ -134,8 +134,8 @@ export function sendRequest(accountId, draftId, sendAt, version) {
 }
 
 /**
- * Whether the request may have been taken all the same. After an earlier try only those answers tell that come after
- * the API has looked for the key.
+ * Whether the request may have been accepted despite the error. After an earlier attempt, only errors that come after
+ * the API has checked the key are certain.
  * @param {unknown} error
  * @param {boolean} isRetry
  */
@@ -150,23 +150,23 @@ function isBeingDecided(error) {
   return error.status === 409 && error.code === "conflict" && isInUse(error) === null;
 }
 
-/** An attempt of which this tab knows no outcome. @param {string} subject @returns {Attempt | null} */
+/** Return an attempt of this tab with an unknown outcome. @param {string} subject @returns {Attempt | null} */
 export function earlier(subject) {
   return all().find((one) => one.subject === subject) ?? null;
 }
 
-/** What was tried of it is over, or the person says so. @param {string} subject */
+/** Forget an attempt that is finished, or that the person gave up. @param {string} subject */
 export function forget(subject) {
   keep(all().filter((one) => one.subject !== subject));
 }
 
-/** In place of what was tried of it before. @param {string} subject @param {Attempt} attempt */
+/** Keep an attempt in place of the one before. @param {string} subject @param {Attempt} attempt */
 function remember(subject, attempt) {
   const attempts = [...all().filter((one) => one.subject !== subject), attempt];
   try {
     keep(attempts);
   } catch {
-    keep(attempts.map(bare)); // there is no room for a text of this length
+    keep(attempts.map(bare)); // the storage is too small for this text
   }
 }
 
@@ -176,12 +176,12 @@ function keep(attempts) {
   else sessionStorage.removeItem(KEPT);
 }
 
-/** Ids and the key, nothing of what was written. @param {Attempt} attempt @returns {Attempt} */
+/** Return the attempt without its text, if the text is not needed. @param {Attempt} attempt @returns {Attempt} */
 function bare(attempt) {
   return attempt.request?.isDraft ? attempt : { ...attempt, request: null };
 }
 
-member.watch((now) => now ?? keep(all().map(bare))); // no text outlives who wrote it
+member.watch((now) => now ?? keep(all().map(bare))); // at sign-out, no text is kept
 
 /** @returns {Attempt[]} */
 function all() {

@@ -1,5 +1,5 @@
 // @ts-check
-/** What a message begins with: nothing, a saved draft, or the message that is answered or passed on. */
+/** The initial content of a message: empty, a saved draft, a reply or a forward. */
 import * as api from "../../api.js";
 import * as words from "../../words.js";
 import { parse, people, written } from "./addresses.js";
@@ -18,12 +18,12 @@ const ALONE =
  * @property {Account[]} accounts
  * @property {string} title
  * @property {Values} values
- * @property {import("./saving.js").Place | null} place the draft that it is
+ * @property {import("./saving.js").Place | null} place of the draft, if it is one
  * @property {string[]} warnings
- * @property {any} [original] the message that is forwarded as it is
+ * @property {any} [original] the message that is forwarded unchanged
  */
 
-/** @param {Record<string, string>} query @returns {Promise<Start | null>} null: there is no mailbox to write from */
+/** @param {Record<string, string>} query @returns {Promise<Start | null>} null: no mailbox is connected */
 export async function begin(query) {
   /** @type {Account[]} */
   const accounts = await api.get("/accounts");
@@ -57,7 +57,7 @@ function message(accountId, id) {
   return api.get(messagePath(accountId, id));
 }
 
-/** Its subject when it is passed on. @param {{subject: string}} message */
+/** Return the subject of a forward. @param {{subject: string}} message */
 export function forwarded({ subject }) {
   return /^fwd?:/i.test(subject) ? subject : `Fwd: ${subject}`;
 }
@@ -76,7 +76,7 @@ async function fromDraft(accountId, draftId) {
   return { title: "Draft", values, place: { accountId, draftId }, warnings };
 }
 
-/** A header field; their names are written in any case. @param {any} message @param {string} name @returns {string} */
+/** Return a header field; field names are case-insensitive. @param {any} message @param {string} name @returns {string} */
 function headerOf(message, name) {
   const found = Object.entries(message.headers ?? {}).find(([written]) => written.toLowerCase() === name);
   return String(found?.[1] ?? "").trim();
@@ -93,7 +93,7 @@ async function filesOf(accountId, of) {
   return files;
 }
 
-/** The message of the same conversation that has this Message-ID. @param {string} accountId @param {any} draft @param {string} answered */
+/** Return the ID of the message with this Message-ID in the conversation of a draft. @param {string} accountId @param {any} draft @param {string} answered */
 async function parentOf(accountId, draft, answered) {
   const thread = await api.get(api.at`/accounts/${accountId}/threads/${draft.threadId}`, { limit: 100 });
   const others = thread.messages.items.filter((/** @type {any} */ one) => one.id !== draft.id);
@@ -129,7 +129,7 @@ function headOf(parent) {
   return `On ${words.longTime(parent.date)}, ${parent.from ? words.person(parent.from) : "Unknown sender"} wrote:`;
 }
 
-/** The original as text and files of a message of one's own, which can be changed, kept and scheduled. @param {string} accountId @param {string} id */
+/** Return a new message with the text and attachments of the original; it can be edited, saved and scheduled. @param {string} accountId @param {string} id */
 async function passingOn(accountId, id) {
   const original = await message(accountId, id);
   const head = [
@@ -144,7 +144,7 @@ async function passingOn(accountId, id) {
   return { title: "Forward a message", values: { ...nothing(accountId), subject: forwarded(original), text, files } };
 }
 
-/** Its text, at least so many characters of it. @param {string} accountId @param {string} id @param {number} [most] */
+/** Return the text of a message, or at least its first `most` characters. @param {string} accountId @param {string} id @param {number} [most] */
 async function textOf(accountId, id, most = Number.POSITIVE_INFINITY) {
   let text = "";
   /** @type {number | null} */

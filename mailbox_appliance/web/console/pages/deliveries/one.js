@@ -1,5 +1,5 @@
 // @ts-check
-/** One delivery: what became of it, step by step, and how to decide an uncertain one. */
+/** One delivery: its status and steps, and the actions that resolve an uncertain one. */
 import { nameOf, useAccounts } from "../../accounts.js";
 import { at, post, whole } from "../../api.js";
 import { html, useRef, useState } from "../../html.js";
@@ -19,7 +19,7 @@ import { isMoving, reason, STATUS, story, titleOf } from "./wording.js";
 
 /** @param {{accountId: string, operationId: string}} props */
 export function Delivery({ accountId, operationId }) {
-  const [every, setEvery] = useState(15_000); // milliseconds; less while it is on its way
+  const [every, setEvery] = useState(15_000); // milliseconds; less while it is in progress
   const path = at`/accounts/${accountId}/delivery-operations/${operationId}/timeline`;
   const found = useLoad(
     async (signal) => {
@@ -82,7 +82,7 @@ function told({ warnings, outcomeWarnings, result, status }) {
   return [...warnings, ...(result?.warnings ?? [])].filter((one) => !isExplained(one));
 }
 
-/** Where one goes from here. @param {Timeline} found */
+/** The next step for the person. @param {Timeline} found */
 function next({ status, result, accountId }) {
   if (status === "succeeded" && result)
     return html`<a href=${to(at`/mail/${accountId}/${result.id}`)}>Open the sent message</a>`;
@@ -92,7 +92,7 @@ function next({ status, result, accountId }) {
     return html`To send it again, <a href=${to("/compose")}>write a new message</a>. Saved and scheduled messages are kept in <a href=${to("/drafts", { account: accountId })}>Drafts</a>.`;
 }
 
-/** What each decision means. @type {[outcome: "succeeded" | "failed", action: string, text: string][]} */
+/** The ways to resolve an uncertain delivery. @type {[outcome: "succeeded" | "failed", action: string, text: string][]} */
 const DECISIONS = [
   [
     "succeeded",
@@ -102,7 +102,7 @@ const DECISIONS = [
   ["failed", "Mark as not sent", "If you are wrong, sending it again delivers it twice. This is final."],
 ];
 
-/** What to do where nobody knows whether it was made. @param {{found: Timeline, onDecided: () => Promise<void>}} props */
+/** What to do about an uncertain delivery. @param {{found: Timeline, onDecided: () => Promise<void>}} props */
 function Doubt({ found, onDecided }) {
   const account = useAccounts().data?.find((one) => one.id === found.accountId);
   const mayDecide = found.isOwn || account?.ownerMemberId === session.member.value?.id;

@@ -1,5 +1,5 @@
 // @ts-check
-/** What a delivery operation means, in words. */
+/** The texts for the statuses, errors and steps of delivery operations. */
 import { longTime } from "../../words.js";
 
 /**
@@ -49,7 +49,7 @@ export const STATUS = {
   },
 };
 
-/** Whether it may change by itself soon. @param {Entry} entry */
+/** Whether the status is likely to change soon. @param {Entry} entry */
 export const isMoving = (entry) =>
   entry.status === "sending" || (entry.status === "queued" && (entry.sendAt ?? "") <= new Date().toISOString());
 
@@ -68,7 +68,7 @@ const REASONS = {
   resolved_as_failed: "A person resolved it as not sent.",
 };
 
-/** Why it failed. @param {Entry} entry */
+/** Return why a delivery failed. @param {Entry} entry */
 export function reason({ error }) {
   return error ? (REASONS[error.code] ?? `Reason code: ${error.code}.`) : "";
 }
@@ -76,13 +76,13 @@ export function reason({ error }) {
 /** @type {Record<Entry["kind"], string>} */
 const KIND = { send: "Message", forward: "Forwarded message", scheduled: "Scheduled message" };
 
-/** Its subject; of one whose text is not kept any more, what it was and to whom. @param {Entry} entry */
+/** Return the subject, or the kind and a recipient if the text is no longer stored. @param {Entry} entry */
 export function titleOf({ subject, kind, recipients }) {
   if (subject !== null) return subject || "(no subject)";
   return recipients.length ? `${KIND[kind]} to ${recipients[0]}` : KIND[kind];
 }
 
-/** What each step says where nothing more is known. @type {Record<string, string>} */
+/** The standard text of each step. @type {Record<string, string>} */
 const STEPS = {
   accepted: "Accepted",
   connecting: "Connecting to the mail server",
@@ -98,7 +98,7 @@ const STEPS = {
 const LOOKS = { uncertain: "bad", failed: "bad", succeeded: "good" };
 
 /**
- * The steps of a delivery as a person reads them, the first one first, and what is still to come.
+ * Return the steps of a delivery as texts, oldest first, with the expected next step at the end.
  * @param {Timeline} found
  * @returns {[at: string | null, says: string, look: Look][]}
  */
@@ -126,8 +126,7 @@ export function story(found) {
 function ahead({ status, nextAttemptAt, attempts, nextLookAt, sentCopy }) {
   if (status === "queued") return [nextAttemptAt, attempts ? "Next attempt" : "Scheduled to be sent", "busy"];
   if (status === "sending") return [null, "Waiting for the mail server", "busy"];
-  if (status === "uncertain" && nextLookAt)
-    return [nextLookAt, "Next automatic check of Sent and the inbox", "busy"];
+  if (status === "uncertain" && nextLookAt) return [nextLookAt, "Next automatic check of Sent and the inbox", "busy"];
   if (sentCopy === "filed") return [null, "A copy is in Sent", "good"];
   return sentCopy === "pending" ? [null, "A copy is being saved in Sent", "busy"] : null;
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** What a key may do and where, to be chosen. */
+/** The form fields for the permissions and mailboxes of a key. */
 import { nameOf } from "../../accounts.js";
 import { html, useId } from "../../html.js";
 import { ADMIN, MAIL, PROFILES } from "./rights.js";
@@ -9,7 +9,7 @@ import { ADMIN, MAIL, PROFILES } from "./rights.js";
 
 /**
  * @param {{of: FormState, accounts: import("../../accounts.js").Account[], isAdmin: boolean, most?: string[] | null,
- *   mayWiden?: boolean}} props `most`: the only mail capabilities that may be given; `mayWiden`: to all mailboxes
+ *   mayWiden?: boolean}} props `most`: the mail capabilities that can be granted; `mayWiden`: whether all mailboxes can be chosen
  */
 export function Choices({ of: form, accounts, isAdmin, most = null, mayWiden = true }) {
   const isBeyond = (/** @type {string[]} */ wanted) => most !== null && wanted.some((one) => !most.includes(one));
@@ -47,9 +47,9 @@ function Administration({ of: form, isOpen }) {
 }
 
 /**
- * One of them, or any: where the value is a list.
+ * A choice of one, or of several if the value is a list.
  * @param {{of: FormState, name: string, legend: string, choices: Choice[], more?: (value: string) => Record<string, any>, none?: string}} props
- *   `more`: what a choice means for other values
+ *   `more`: returns other values that a choice sets
  */
 function Picks({ of: form, name, legend, choices, more = () => ({}), none }) {
   const group = useId();

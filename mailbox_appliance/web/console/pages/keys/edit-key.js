@@ -1,5 +1,5 @@
 // @ts-check
-/** A key that is made or changed: what it may do and where. Administrators give no rights in mail to keys of others. */
+/** Creating and editing a key. Administrators cannot grant mail permissions to keys of other members. */
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { go, to } from "../../router.js";
@@ -79,7 +79,7 @@ function Edit({ form, action, isOwn, owner, accounts, choices, children }) {
 }
 
 /**
- * The mailboxes where they change: ids that the owner reaches no more are refused, and are left out then.
+ * Return the mailboxes if they changed, without those that the owner no longer has access to: the API refuses them.
  * @param {Rights} rights
  * @param {Rights} before
  * @param {Account[]} reached

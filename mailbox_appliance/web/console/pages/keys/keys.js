@@ -1,5 +1,5 @@
 // @ts-check
-/** API keys: one's own, everybody's for administrators, and the pages on which they are made and changed. */
+/** API keys: the member's own, for administrators all, and the pages that create and edit them. */
 import * as api from "../../api.js";
 import { html, useRef } from "../../html.js";
 import { to } from "../../router.js";

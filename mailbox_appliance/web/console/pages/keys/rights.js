@@ -1,5 +1,5 @@
 // @ts-check
-/** What a key may do, as values and in plain words. Pure. */
+/** The permissions of a key as values and as text. Pure functions. */
 import { list } from "../../words.js";
 
 /**
@@ -15,7 +15,7 @@ import { list } from "../../words.js";
  * @property {string[] | null} accountIds
  */
 /**
- * What is chosen: `mail` counts with the profile "custom" only, `accounts` with the reach "some" only.
+ * The chosen permissions: `mail` applies only with the profile "custom", `accounts` only with the reach "some".
  * @typedef {object} Rights
  * @property {string} profile
  * @property {string[]} mail
@@ -23,7 +23,7 @@ import { list } from "../../words.js";
  * @property {"all" | "some"} reach
  * @property {string[]} accounts
  */
-/** `brief`: within a sentence; `full`: by itself. @typedef {{id: string, brief: string, full: string}} Capability */
+/** `brief`: in a sentence; `full`: on its own. @typedef {{id: string, brief: string, full: string}} Capability */
 
 /** @type {Capability[]} */
 export const MAIL = [
@@ -69,7 +69,7 @@ export const PROFILES = {
   },
 };
 
-/** What is chosen before anything is: as little as is of use. @returns {Rights} */
+/** The initial choice: the least that is useful. @returns {Rights} */
 export function noRights() {
   return { profile: "read-only", mail: ["mail.read"], admin: [], reach: "all", accounts: [] };
 }
@@ -85,27 +85,27 @@ export function rightsOf(key) {
   };
 }
 
-/** Every capability that they mean. @param {Rights} rights @returns {string[]} */
+/** Return all capabilities of the choice. @param {Rights} rights @returns {string[]} */
 export function held(rights) {
   return [...(PROFILES[rights.profile]?.mail ?? rights.mail), ...rights.admin];
 }
 
-/** The capabilities, as the API takes them. @param {Rights} rights */
+/** Return the capabilities in the form of the API. @param {Rights} rights */
 export function permissionsOf(rights) {
   if (!PROFILES[rights.profile]) return { customCapabilities: held(rights) };
   return { permissionProfile: rights.profile, supplementalCapabilities: rights.admin };
 }
 
-/** The mailboxes, as the API takes them. @param {Rights} rights */
+/** Return the mailboxes in the form of the API. @param {Rights} rights */
 export function scopeOf(rights) {
   return rights.reach === "all" ? null : rights.accounts;
 }
 
 /**
- * In a sentence or two: what it can do where, and what of mail it cannot.
+ * Return one to three sentences about what the key can and cannot do.
  * @param {Rights} rights
  * @param {{id: string, email: string}[]} accounts
- * @param {string} [owner] who, if somebody else
+ * @param {string} [owner] the owner's name, if it is another member
  */
 export function sentence(rights, accounts, owner) {
   const has = held(rights);
@@ -121,11 +121,13 @@ export function sentence(rights, accounts, owner) {
 /** @param {Rights} rights @param {{id: string, email: string}[]} accounts @param {string} [owner] */
 function whereOf(rights, accounts, owner) {
   if (rights.reach === "all") return `in all ${owner ? `${owner}'s` : "your"} mailboxes, including future ones`;
-  const names = rights.accounts.map((id) => accounts.find((one) => one.id === id)?.email ?? "a mailbox you cannot access");
+  const names = rights.accounts.map(
+    (id) => accounts.find((one) => one.id === id)?.email ?? "a mailbox you cannot access",
+  );
   return names.length ? `in ${list(names)} only` : "in no mailbox";
 }
 
-/** What one should know before such a key is given away. @param {Rights} rights */
+/** Return warnings about risky permissions. @param {Rights} rights */
 export function cautions(rights) {
   const has = held(rights);
   const mail = has.filter((one) => one.startsWith("mail."));

@@ -1,5 +1,5 @@
 // @ts-check
-/** How programs are told of a key: texts that work as they are. Pure. */
+/** Configurations and commands that use a key, ready to paste. Pure functions. */
 
 /** @typedef {[title: string, hint: string, label: string, text: string]} Use */
 

@@ -1,12 +1,12 @@
 // @ts-check
-/** What a key that is being made may do, and may not, while one chooses. */
+/** The summary of a key's permissions during editing. */
 import { html } from "../../html.js";
 import { cautions, sentence } from "./rights.js";
 
 /** @typedef {import("../../accounts.js").Account} Account */
 
 /** @param {{rights: import("./rights.js").Rights, accounts: Account[], owner?: string}} props
- *   `owner`: who, if somebody else */
+ *   `owner`: the owner's name, if it is another member */
 export function Summary({ rights, accounts, owner }) {
   const warned = cautions(rights);
   return html`<aside class="summary" aria-label="Permissions of this key">

@@ -1,5 +1,5 @@
 // @ts-check
-/** A new key: its token, which is shown this once, and how programs take it. */
+/** The dialog for a new key: its token, shown only once, and how to use it. */
 import { html } from "../../html.js";
 import { Snippet } from "../../ui/values.js";
 import { ShownOnce } from "../shown-once.js";

@@ -1,5 +1,5 @@
 // @ts-check
-/** What is done to many messages: asked for mailbox by mailbox, told of message by message, taken back where it can be. */
+/** Actions on messages: one request per mailbox, a result for each message, and undo where possible. */
 import { at, post } from "../../api.js";
 import { html } from "../../html.js";
 import { sure } from "../../ui/dialog.js";
@@ -11,7 +11,7 @@ import { count, list } from "../../words.js";
 /** @typedef {{succeeded: Message[], failed: {message: Message, code: string}[], uncertain: Message[], errors: unknown[]}} Outcome */
 /** @typedef {{action: string, more?: More, messages: Message[]}} Step */
 
-/** What was done, in words, and what takes a flag back. @type {Record<string, [participle: string, opposite?: string]>} */
+/** The participle of each action, and the opposite action of flags and labels. @type {Record<string, [participle: string, opposite?: string]>} */
 const KNOWN = {
   markRead: ["marked as read", "markUnread"],
   markUnread: ["marked as unread", "markRead"],
@@ -38,7 +38,7 @@ const REASONS = {
 };
 
 /**
- * One action; a mailbox that refuses does not keep the others from it.
+ * Perform an action. An error in one mailbox does not stop the others.
  * @param {Step} step
  * @returns {Promise<Outcome>}
  */
@@ -68,7 +68,7 @@ export function byAccount(messages) {
 }
 
 /**
- * The steps that take back what succeeded; none where nothing can. Flags go back where they were other before.
+ * Return the steps that undo an action, if any. Flags are restored only for messages whose flag changed.
  * @param {Step} step its messages as they were before
  * @returns {Step[]}
  */
@@ -97,7 +97,7 @@ function wasOther(action, { flags, labels = [] }, more) {
   return action === "addLabels" ? !had : had;
 }
 
-/** Takes steps back, and tells of it. @param {Step[]} steps @param {(step: Step) => Promise<Outcome>} [run] */
+/** Undo steps and show the result. @param {Step[]} steps @param {(step: Step) => Promise<Outcome>} [run] */
 export async function takeBack(steps, run = perform) {
   for (const step of steps) {
     const outcome = await run(step);
@@ -105,7 +105,7 @@ export async function takeBack(steps, run = perform) {
   }
 }
 
-/** What cannot be taken back is asked about. @param {Step} step */
+/** Ask before an action that cannot be undone. @param {Step} step */
 export function isMeant({ action, messages: { length } }) {
   if (action !== "delete") return true;
   const title = `Delete ${length === 1 ? "this message" : `these ${length} messages`} permanently?`;
@@ -113,7 +113,7 @@ export function isMeant({ action, messages: { length } }) {
   return sure({ title, text, action: "Delete permanently", danger: true });
 }
 
-/** A message as it is after an action that leaves it in its place. @param {Step} step @returns {(message: Message) => Message} */
+/** Return the change of a message by an action that keeps it in its folder. @param {Step} step @returns {(message: Message) => Message} */
 export function changed({ action, more }) {
   const given = more?.labels ?? [];
   /** @type {Record<string, (message: Message) => Partial<Message>>} */
@@ -128,17 +128,17 @@ export function changed({ action, more }) {
   return (message) => ({ ...message, ...changes[action]?.(message) });
 }
 
-/** Whether messages leave the folder that they are in. @param {string} action */
+/** Whether the action moves messages out of their folder. @param {string} action */
 export function leaves(action) {
   return KNOWN[action]?.[1] === undefined;
 }
 
 /**
- * Says what became of them. `where`: the name of the folder of a move.
+ * Show the result of an action. `where`: the name of the target folder.
  * @param {Step} step
  * @param {Outcome} outcome
  * @param {{where?: string, undo?: () => void}} how
- * @returns {(() => void) | undefined} takes it away
+ * @returns {(() => void) | undefined} closes the notice
  */
 export function tell({ action, more }, outcome, { where, undo }) {
   const [participle = action] = KNOWN[action] ?? [];

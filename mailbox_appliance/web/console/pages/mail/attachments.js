@@ -1,5 +1,5 @@
 // @ts-check
-/** Files that came with a message. The browser saves them by a link that is good for five minutes. */
+/** The attachments of a message. The browser downloads them with a link that expires after five minutes. */
 import { at, post } from "../../api.js";
 import { html } from "../../html.js";
 import { useForm } from "../../ui/form.js";
@@ -8,7 +8,7 @@ import { count, size } from "../../words.js";
 
 /** @typedef {{id: string, filename: string, mimeType: string, sizeBytes: number, contentId?: string, disposition?: string}} Attachment */
 
-// What runs, or holds what runs, on somebody's computer: said, not judged.
+// File types that are programs or contain them. The page warns about them, but does not block them.
 const RUNS =
   /\.(?:exe|com|scr|bat|cmd|ps1|vbs?|vbe|jse?|wsf|wsh|hta|msi|msix|lnk|url|jar|app|dmg|pkg|iso|img|vhdx?|reg|cpl|dll|sh|docm|xlsm|pptm|xll|one|html?|svg|chm)$/i;
 
@@ -36,7 +36,7 @@ function File({ accountId, messageId, file }) {
   </li>`;
 }
 
-/** Has the browser save what is at an address of ours. @param {string} address @param {string} name */
+/** Save the file at an address of the console. @param {string} address @param {string} name */
 export function saved(address, name) {
   const link = document.createElement("a");
   link.href = address;

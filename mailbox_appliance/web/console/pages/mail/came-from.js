@@ -1,5 +1,5 @@
 // @ts-check
-/** The list one comes from, kept while the tab lives: where one was in it, and what stands beside a message. */
+/** The last message list and the position in it, kept as long as the tab is open. */
 import { to } from "../../router.js";
 
 /** @typedef {{accountId: string, id: string}} Beside */
@@ -7,14 +7,14 @@ import { to } from "../../router.js";
  * @typedef {object} Trail
  * @property {string} key of the list
  * @property {string} href
- * @property {(string | null)[]} cursors of the pages up to the one that is shown
+ * @property {(string | null)[]} cursors of the pages up to the current one
  * @property {Beside[]} shown newest first
- * @property {string | null} at the message that was looked at last
+ * @property {string | null} at the ID of the last opened message
  */
 /** @type {Trail} */
 let trail = { key: "", href: to("/mail"), cursors: [null], shown: [], at: null };
 
-/** What is known of a list; the one before is forgotten. @param {string} key @param {string} href */
+/** Return the state of a list; the state of the previous list is dropped. @param {string} key @param {string} href */
 export function trailOf(key, href) {
   if (trail.key !== key) trail = { key, href, cursors: [null], shown: [], at: null };
   return trail;
@@ -25,7 +25,7 @@ export function listHref() {
   return trail.href;
 }
 
-/** What stands beside a message on that list's page. @param {string} id @returns {{newer: Beside | null, older: Beside | null}} */
+/** Return the messages before and after a message on the page of the list. @param {string} id @returns {{newer: Beside | null, older: Beside | null}} */
 export function neighbours(id) {
   const at = trail.shown.findIndex((one) => one.id === id);
   if (at >= 0) trail.at = id;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The questions of two actions: where to, and which labels. */
+/** The dialogs of two actions: the target folder, and the labels. */
 import { at, get } from "../../api.js";
 import { html, useEffect, useId, useState } from "../../html.js";
 import { Dialog } from "../../ui/dialog.js";
@@ -36,7 +36,7 @@ function Targets({ accountId, messages, onChosen }) {
   }}<//>`;
 }
 
-/** The archive and the trash have actions of their own. @param {import("./view.js").Folder} folder @param {Chosen} onChosen */
+/** Move to a folder. The archive and the trash have separate actions. @param {import("./view.js").Folder} folder @param {Chosen} onChosen */
 function move(folder, onChosen) {
   if (folder.role === "archive" || folder.role === "trash") onChosen(folder.role, {});
   else onChosen("move", { folder: folder.id }, labelOf(folder));
@@ -55,7 +55,7 @@ export function Labels({ messages, onClose, onChosen }) {
   useEffect(() => {
     Promise.all(accountIds.map((one) => get(at`/accounts/${one}/labels`))).then(
       (all) => setKnown([...new Set(all.flat().map((one) => one.name))]),
-      () => {}, // they are suggestions only
+      () => {}, // these are only suggestions
     );
   }, []);
   const form = useForm({ label: "" }, async ({ label }) => {

@@ -1,5 +1,5 @@
 // @ts-check
-/** A whole message as it is read: who wrote it, what is in it, and the files that came with it. */
+/** The content of a message: header, body and attachments. */
 import * as api from "../../api.js";
 import { at } from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
@@ -19,9 +19,9 @@ const FORMS = [
   ["source", "Raw message"],
 ];
 
-const MOST_MARKUP = 50_000; // elements' beginnings and ends; more keep a browser busy for long
+const MOST_MARKUP = 50_000; // start and end tags; more of them take a browser long to show
 
-/** A message, which is read from then on that it is looked at. @param {string} accountId @param {string} id */
+/** Load a message and mark it as read. @param {string} accountId @param {string} id */
 export function useMessage(accountId, id) {
   const path = at`/accounts/${accountId}/messages/${id}`;
   const loading = useLoad((signal) => api.whole(path, {}, signal), [path]);
@@ -44,7 +44,7 @@ export function Content({ message }) {
   const [link, setLink] = useState(/** @type {{address: string, text: string} | null} */ (null));
   const forms = hasHtml ? FORMS : FORMS.slice(1);
   const ids = { accountId: message.accountId, messageId: message.id };
-  // Pictures that are seen in the message are not listed again.
+  // Pictures shown in the message are not listed as attachments.
   const files = (message.attachments ?? []).filter(
     (/** @type {any} */ { id }) => form !== "html" || !seen.includes(id),
   );
@@ -104,7 +104,7 @@ function Formatted({ message, onLink, onPicture }) {
       onLink=${onLink} onPicture=${onPicture} onRemote=${setRemote} />`;
 }
 
-/** @param {string | undefined} contentId @param {string} asked as it stands in the HTML, perhaps encoded (RFC 2392) */
+/** @param {string | undefined} contentId @param {string} asked as in the HTML, where it may be encoded (RFC 2392) */
 function isCalled(contentId, asked) {
   if (!contentId) return false;
   try {
@@ -131,7 +131,7 @@ function Headers({ message }) {
   </div>`;
 }
 
-/** Whether answers would go to somebody else than the sender. @param {{from?: Person, replyTo?: Person[]}} message */
+/** Whether replies would go to an address other than the sender's. @param {{from?: Person, replyTo?: Person[]}} message */
 function isElsewhere({ from, replyTo = [] }) {
   return replyTo.some((one) => one.email.toLowerCase() !== from?.email.toLowerCase());
 }
@@ -147,7 +147,7 @@ function People({ of: people }) {
     <details><summary>${people.length - MOST} more</summary>${names(people.slice(MOST))}</details>`;
 }
 
-/** A name proves nothing, so the address stands beside it. @param {{person: Person}} props */
+/** A name with its address: a name proves nothing. @param {{person: Person}} props */
 function Name({ person }) {
   const [name, email] = [person.name ?? "", person.email].map(straight);
   if (!name) return html`<bdi>${email}</bdi>`;

@@ -1,25 +1,25 @@
 // @ts-check
 /**
- * A sender's styles: read by the browser itself (CSSOM), and only what may look is written down anew. Nothing is left
- * that fetches, covers, moves or pretends: no addresses, no positions, no animations, no content, no foreign rules.
+ * A sender's styles, parsed by the browser itself (CSSOM) and rebuilt from an allowlist. Nothing is left that fetches,
+ * covers, moves or imitates: no addresses, positions, animations, content or other rules.
  */
 
 const MOST_CHARACTERS = 400_000;
 const MOST_RULES = 5_000;
-// Longhands only: that is what a declaration block lists.
+// Longhands only, since a declaration block lists only these.
 const LOOKS = new RegExp(
   "^(?:margin|padding|border(?!-image)|font(?!-palette)|text-(?!emphasis)|background-color|color$|(?:min-|max-)?(?:width|height)" +
     "|(?:min-|max-)?(?:inline|block)-size|line-height|letter-spacing|word-|white-space|display|vertical-align|float|clear" +
     "|table-layout|caption-side|empty-cells|overflow|direction|unicode-bidi|writing-mode|list-style-(?:type|position)|opacity" +
     "|visibility|box-|flex|align-|justify-|gap|row-gap|column-|order$|hyphens|object-fit|object-position|tab-size|quotes|hanging)",
 );
-// What could name an address, reach for a value from elsewhere, or hang on the size of the frame, which follows the mail.
+// Values that could contain an address, take a value from elsewhere, or depend on the frame's size, which follows the mail.
 const FOREIGN =
   /url|image|src\s*\(|attr\s*\(|var\s*\(|env\s*\(|element\s*\(|expression|[\\@;{}]|:\/\/|[\d.](?:[sld]?v(?:h|w|i|b|min|max)|cq\w+)\b/i;
 const PLAIN_MEDIA = /^[\w\s():,.<>=/-]*$/;
 const REACHING = /:has\(|:visited|:target|::(?!before|after|first|marker)/i;
 
-/** The declarations that may stay. @param {CSSStyleDeclaration} style @returns {string} */
+/** Return the allowed declarations. @param {CSSStyleDeclaration} style @returns {string} */
 export function declarations(style) {
   const kept = [];
   for (const name of Array.from(style)) {
@@ -31,13 +31,13 @@ export function declarations(style) {
 }
 
 /**
- * The rules that may stay, of all style elements of a message.
+ * Return the allowed rules of all style elements of a message.
  * @param {Window & typeof globalThis} window of the frame
  * @param {string} text
  */
 export function rules(window, text) {
   const sheet = new window.CSSStyleSheet();
-  // Escapes go first, so that nothing can be called by another name; an import would be told of by the browser.
+  // Escapes are removed first, so that they cannot disguise a name. The browser would log a warning about an import.
   sheet.replaceSync(
     text
       .slice(0, MOST_CHARACTERS)
@@ -66,12 +66,12 @@ function gather(window, those, kept) {
   }
 }
 
-/** Dark variants are left out: a message lies on white paper, always. @param {string} condition */
+/** Whether a media condition is allowed. Dark variants are not, since messages always have a white background. @param {string} condition */
 function isPlain(condition) {
   return PLAIN_MEDIA.test(condition) && !/prefers-|height/i.test(condition);
 }
 
-/** Links of a message carry their address elsewhere than in `href`. @param {string} text */
+/** Adapt a selector to links, whose address is not in `href`. @param {string} text */
 function selector(text) {
   return text.replace(/:(?:any-)?link\b/gi, "[data-address]");
 }

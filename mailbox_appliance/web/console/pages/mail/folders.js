@@ -1,5 +1,5 @@
 // @ts-check
-/** Mailboxes and their folders, to choose from: a list beside the mail, or two fields where there is no room for one. */
+/** The choice of mailbox and folder: a list beside the mail, or two fields on narrow screens. */
 import { nameOf } from "../../accounts.js";
 import { html, useEffect, useState } from "../../html.js";
 import { Choice } from "../../ui/choice.js";
@@ -11,7 +11,7 @@ import { EVERYWHERE, hrefOf, inOrder, ROLES } from "./view.js";
 
 const NARROW = matchMedia("(max-width: 60rem)");
 
-/** @returns {boolean} whether there is no room for a list beside the mail */
+/** @returns {boolean} whether the screen is too narrow for a list beside the mail */
 function useNarrow() {
   const [isNarrow, setNarrow] = useState(NARROW.matches);
   useEffect(() => {
@@ -68,7 +68,7 @@ function FolderList({ view, entries }) {
   </ul></nav>`;
 }
 
-/** @param {Account[]} accounts @returns {Entry[]} roles that some mailbox has a folder for */
+/** @param {Account[]} accounts @returns {Entry[]} roles for which at least one mailbox has a folder */
 function ofAll(accounts) {
   const has = (/** @type {string} */ role) =>
     role === "inbox" || accounts.some((one) => one.folders[/** @type {"sent"} */ (role)]);

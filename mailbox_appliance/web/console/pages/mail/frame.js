@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The frame that a formatted message is shown in: an empty page of ours without scripts, whose policy fetches nothing.
- * What is put into it is made there, by its own realm.
+ * The frame for a formatted message: an empty page of the console without scripts, whose policy allows no requests.
+ * Its content is created in the frame's own realm.
  */
 import * as api from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
@@ -9,8 +9,8 @@ import { Problem } from "../../ui/load.js";
 import { sanitized } from "./sanitize.js";
 
 const PAGE = new URL("../../frame.html", import.meta.url).href;
-const HIGHEST = 30_000; // pixels; a higher message scrolls in its frame
-const MARK = 8; // pixels; what is no wider, nobody sees
+const HIGHEST = 30_000; // pixels; a longer message scrolls in its frame
+const MARK = 8; // pixels; smaller pictures are not visible
 const SHOWN = /^image\/(?:png|gif|jpe?g|pjpeg|webp|bmp|avif)$/i;
 const OURS = `
   :root:root:root, :root:root:root > body:not(#x):not(#y) {
@@ -33,7 +33,7 @@ const UNDERNEATH = `
 /**
  * @param {{source: string, name: string, pictures: (contentId: string) => {id: string, path: string, type: string} | null,
  *   onLink: (link: Link) => void, onPicture: (id: string) => void, onRemote?: (count: number) => void}} props `source`: the HTML as the sender wrote it;
- *   `onPicture`: one of `pictures` is seen
+ *   `onPicture`: one of `pictures` is shown
  */
 export function MailFrame({ source, name, pictures, onLink, onPicture, onRemote }) {
   const frame = useRef(/** @type {HTMLIFrameElement | null} */ (null));
@@ -65,8 +65,8 @@ export function MailFrame({ source, name, pictures, onLink, onPicture, onRemote 
 }
 
 /**
- * Puts a message into the frame. @param {HTMLIFrameElement} frame @param {string} source @param {(link: Link) => void} onLink
- * @returns {number} how many pictures were left at other servers
+ * Put a message into the frame. @param {HTMLIFrameElement} frame @param {string} source @param {(link: Link) => void} onLink
+ * @returns {number} how many pictures on other servers were not loaded
  */
 export function fill(frame, source, onLink) {
   const window = /** @type {Window & typeof globalThis} */ (frame.contentWindow);
@@ -98,7 +98,7 @@ function followed(event, page, onLink) {
   else onLink({ address, text: (link.textContent ?? "").trim() });
 }
 
-/** The frame is as high as what is in it. @param {HTMLIFrameElement} frame @returns {() => void} ends it */
+/** Keep the frame as high as its content. @param {HTMLIFrameElement} frame @returns {() => void} stops it */
 function fitted(frame) {
   const { document } = /** @type {Window} */ (frame.contentWindow);
   const page = /** @type {HTMLElement} */ (document.body.firstElementChild);
@@ -114,11 +114,11 @@ function fitted(frame) {
 }
 
 /**
- * Pictures that came with the message, from the API.
+ * Load the pictures attached to the message from the API.
  * @param {HTMLIFrameElement} frame
  * @param {(contentId: string) => {id: string, path: string, type: string} | null} pictures
  * @param {(id: string) => void} onPicture
- * @returns {() => void} gives the memory back
+ * @returns {() => void} frees the memory
  */
 function shownPictures(frame, pictures, onPicture) {
   const stop = new AbortController();
@@ -128,7 +128,7 @@ function shownPictures(frame, pictures, onPicture) {
   for (const image of wanted) {
     const picture = pictures(image.dataset.cid ?? "");
     if (picture === null || !SHOWN.test(picture.type)) continue;
-    urls[picture.id] ??= urlOf(picture, stop.signal); // a mail may show one a thousand times
+    urls[picture.id] ??= urlOf(picture, stop.signal); // a message can show the same picture a thousand times
     image.addEventListener("load", () => void (image.offsetWidth > MARK && onPicture(picture.id)));
     urls[picture.id]?.then(
       (address) => void (stop.signal.aborted || image.setAttribute("src", address)),

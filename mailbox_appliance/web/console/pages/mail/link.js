@@ -1,5 +1,5 @@
 // @ts-check
-/** What a message's link really leads to, asked about before it is opened. */
+/** The dialog that shows the real address of a link before it opens. */
 import { html } from "../../html.js";
 import { go } from "../../router.js";
 import { Dialog } from "../../ui/dialog.js";
@@ -34,7 +34,7 @@ export function LinkDialog({ link: { address, text }, accountId, onClose }) {
 }
 
 /**
- * Text with the characters that a host name is read with: NFKC, ideographic full stops as dots, nothing that is not seen
+ * Return a text with its characters mapped as in host names: NFKC, ideographic full stops as dots, no invisible ones
  * (UTS 46, sections 2.3 and 4). @param {string} text
  */
 function plain(text) {
@@ -53,7 +53,7 @@ function bare(host) {
   }
 }
 
-/** RFC 6068: "+" stands for itself, names are written in any case. @param {URL} url */
+/** Return the fields of a mailto link. RFC 6068: "+" is literal, names are case-insensitive. @param {URL} url */
 function mailTo({ pathname, search }) {
   const given = [...new URLSearchParams(`to=${pathname}&${search.slice(1)}`.replaceAll("+", "%2B"))];
   const [to, cc, subject, body] = ["to", "cc", "subject", "body"].map((wanted) =>

@@ -1,5 +1,5 @@
 // @ts-check
-/** What stands above the list: what is shown, or what can be done to what is selected. */
+/** The bar above the list: a filter, or the actions for the selected messages. */
 import { html } from "../../html.js";
 import { Choice } from "../../ui/choice.js";
 import { number } from "../../words.js";

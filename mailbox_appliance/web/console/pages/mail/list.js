@@ -1,5 +1,5 @@
 // @ts-check
-/** Mail: mailboxes, their folders, and the messages of one of them. */
+/** The mail page: mailboxes, folders, and the messages of one folder. */
 import { useAccounts } from "../../accounts.js";
 import { at, get } from "../../api.js";
 import { html } from "../../html.js";
@@ -51,7 +51,7 @@ function Mail({ accounts, query }) {
     </div>`;
 }
 
-/** What keeps mail from coming. @param {{account: Account}} props */
+/** The reason why a mailbox gets no new mail. @param {{account: Account}} props */
 function Doubt({ account }) {
   if (account.status !== "reauth_required" && account.status !== "error") return null;
   return html`<p class="warning">${account.email}: ${account.error?.message ?? "This mailbox cannot be synced."} The messages shown may be out of date.

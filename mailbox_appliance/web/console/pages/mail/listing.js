@@ -1,5 +1,5 @@
 // @ts-check
-/** One page of messages: asked for again and again while it is looked at, and never more than one. */
+/** One page of messages, polled while it is visible. Only one page is kept. */
 import { whole } from "../../api.js";
 import { useEffect, useRef, useState } from "../../html.js";
 import { trailOf } from "./came-from.js";
@@ -27,7 +27,7 @@ const LIMIT = 50;
 /** @typedef {{items: Message[], nextCursor: string | null, warnings: string[]}} Shown */
 /** @typedef {{shown: Shown | null, cursors: (string | null)[], error: unknown, isTurning: boolean}} State */
 
-/** The list that a view means; the component that calls this has the view's key. @param {import("./view.js").View} view */
+/** The list of a view. The calling component must have the view's key. @param {import("./view.js").View} view */
 export function useListing(view) {
   const trail = trailOf(view.key, view.href);
   const [state, setState] = useState(
@@ -73,9 +73,9 @@ export function useListing(view) {
     };
   }, []);
 
-  /** What is known before the server is asked again. @param {(items: Message[]) => Message[]} change */
+  /** Change the shown messages before the server responds. @param {(items: Message[]) => Message[]} change */
   const change = (change) => {
-    latest.current.stop.abort(); // what is under way was asked before
+    latest.current.stop.abort(); // a running request would bring the old state
     setState((before) =>
       before.shown ? { ...before, shown: { ...before.shown, items: change(before.shown.items) } } : before,
     );

@@ -1,5 +1,5 @@
 // @ts-check
-/** One message. */
+/** The page of one message. */
 import { at, get } from "../../api.js";
 import { html, useEffect, useRef } from "../../html.js";
 import { go, to } from "../../router.js";
@@ -12,7 +12,7 @@ import { BackToList, Toolbar, threadHref } from "./toolbar.js";
 
 /** @param {{params: Record<string, string>}} props */
 export default function Page({ params }) {
-  return html`<${Opened} key=${params.messageId} ...${params} />`; // what is answered late is of the message before
+  return html`<${Opened} key=${params.messageId} ...${params} />`; // the key drops late responses for the previous message
 }
 
 /** @param {{accountId: string, messageId: string}} props */
@@ -56,9 +56,9 @@ function pathOf(one) {
   return at`/mail/${one.accountId}/${one.id}`;
 }
 
-/** Where the message is one of several. @param {{message: any}} props */
+/** A link to the conversation, if it has more messages. @param {{message: any}} props */
 function Conversation({ message }) {
   const path = at`/accounts/${message.accountId}/threads/${message.threadId}`;
-  const thread = useLoad((signal) => get(path, { limit: 2 }, signal), [path]).data; // without it the message is read all the same
+  const thread = useLoad((signal) => get(path, { limit: 2 }, signal), [path]).data; // the message is shown even if this fails
   return thread?.messages.items[1] && html`<p><a href=${threadHref(message)}>Show conversation</a></p>`;
 }

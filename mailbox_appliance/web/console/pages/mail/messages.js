@@ -1,5 +1,5 @@
 // @ts-check
-/** A list of messages as one works with it: what is selected, what is done, which keys do it. */
+/** The message list with selection, actions and keyboard shortcuts. */
 import { ApiError } from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { useShortcuts } from "../../shortcuts.js";
@@ -58,7 +58,7 @@ export function Messages({ view, place, accounts, onChanged }) {
   </div>`;
 }
 
-/** A search that is not understood is said once, in its own words. @param {{of: import("./listing.js").Listing}} props */
+/** The error of the list. An invalid search has its own message and no retry. @param {{of: import("./listing.js").Listing}} props */
 function Refused({ of: { error, refresh } }) {
   const [wrong] = error instanceof ApiError && error.code === "invalid_request" ? error.details : [];
   return html`<${Problem} error=${wrong?.message ?? error} again=${wrong ? undefined : refresh} />`;
@@ -163,7 +163,7 @@ function useKeys(parts) {
 }
 
 /**
- * Coming back from a message one finds it again; a page that was turned is seen from its top.
+ * Focus the last opened message on return to the list; scroll to the top after a page change.
  * @param {import("./listing.js").Listing} listing
  * @param {{current: HTMLElement | null}} list
  */

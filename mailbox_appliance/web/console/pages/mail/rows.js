@@ -1,5 +1,5 @@
 // @ts-check
-/** The messages of a page, one below the other. */
+/** The rows of the message list. */
 import { at } from "../../api.js";
 import { html, useLayoutEffect, useRef } from "../../html.js";
 import { to } from "../../router.js";
@@ -13,14 +13,14 @@ import { soughtText } from "./view.js";
  * @property {Message[]} messages
  * @property {import("./view.js").View} view
  * @property {Set<string>} selected
- * @property {Set<string>} pending ids of those that something is being done to
+ * @property {Set<string>} pending IDs of messages with a running action
  * @property {(message: Message, isRange: boolean) => void} onSelect
  * @property {(action: string, messages: Message[]) => void} onAct
  * @property {(message: Message) => void} onOpen
- * @property {(message: Message) => string | null} mailboxOf its name, where the list is of several mailboxes
+ * @property {(message: Message) => string | null} mailboxOf the mailbox of a message, if the list has several
  */
 
-/** What mail programs note for themselves is no label that anybody gave. */
+/** Labels that mail programs set for internal use; they are not shown. */
 const INTERNAL = /^(\$|(non|not)?junk$)/i;
 
 /** @param {RowsProps} props */
@@ -51,20 +51,20 @@ function nameOf(message) {
   return `“${straight(message.subject) || "no subject"}” from ${people(message)}`;
 }
 
-/** Whom it is from; of what one wrote oneself, whom it is to. @param {Message} message */
+/** Return the sender, or the recipients of sent messages and drafts. @param {Message} message */
 function people({ from, to: recipients, folder, flags }) {
   const isOwn = folder?.role === "sent" || folder?.role === "drafts" || flags.draft;
   if (isOwn) return recipients.length ? `To ${list(recipients.slice(0, 3).map(person))}` : "No recipients yet";
   return from ? person(from) : "Unknown sender";
 }
 
-/** A draft goes on being written, everything else is read. @param {Message} message */
+/** Return the address that opens a message: the editor for drafts. @param {Message} message */
 export function addressOf({ accountId, id, folder }) {
   if (folder?.role === "drafts") return to("/compose", { account: accountId, draft: id });
   return to(at`/mail/${accountId}/${id}`);
 }
 
-/** Where the text that was looked for stands; else how the message begins. @param {{message: Message, sought: string}} props */
+/** The excerpt with the search terms, or the beginning of the message. @param {{message: Message, sought: string}} props */
 function Context({ message, sought }) {
   const excerpt = message.searchContext?.excerpt;
   if (excerpt === undefined)
@@ -92,7 +92,7 @@ function Marks({ message, view, mailbox }) {
     ${files > 0 && html`<small class="muted">${count(files, "file")}</small>`}`;
 }
 
-/** The row that has the focus, or null. @returns {string | null} its message's id */
+/** Return the message ID of the focused row, or null. @returns {string | null} */
 export function focusedId() {
   return document.activeElement?.closest("[data-id]")?.getAttribute("data-id") ?? null;
 }
@@ -105,9 +105,9 @@ export function focusRow(id) {
 }
 
 /**
- * Keeps the focus in the list: when what had it is gone, the message in its place gets it.
+ * Keep the focus in the list: when the focused message disappears, the one in its place gets the focus.
  * @param {Message[] | undefined} messages
- * @returns {(id: string) => void} says which message is about to go with the focus
+ * @returns {(id: string) => void} call it with the ID of the message that will disappear
  */
 export function useKeptFocus(messages) {
   const place = useRef(/** @type {number | null} */ (null));

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * A message's HTML as nodes that show and do nothing: an allowance for elements and attributes, kept by DOMPurify, which
- * works in the frame's own realm. The nodes are never written as text again, so that nothing is read a second time in
- * another way (mutation XSS). Links lose their `href` and pictures their `src`: what they were lies in `data-`.
+ * A message's HTML as inert nodes, with an allowlist of elements and attributes. DOMPurify enforces it in the frame's own
+ * realm. The nodes are never serialized again, so they cannot be parsed differently a second time (mutation XSS). Links
+ * lose their `href` and pictures their `src`; the values are kept in `data-` attributes.
  */
 import "../../vendor/purify.js";
 import { declarations, rules } from "./css.js";
@@ -15,16 +15,16 @@ const ATTRIBUTES =
   "align alt bgcolor border cellpadding cellspacing class clear color colspan dir face height href hspace id lang noshade" +
   " nowrap reversed rowspan rules size span src start style title type valign value vspace width";
 const RASTER = /^data:image\/(?:png|gif|jpe?g|webp|bmp)[;,]/i;
-// A value, or the beginning of a handler's name.
+// An attribute value, or the start of an event handler's name.
 const HANDLER = /=\s*(?:"[^"]*"|'[^']*'|[^\s"'>][^\s>]*)|(?<=[\s"'/`])on(?=\w+\s*=)/gi;
 const SCHEMES = new Set(["http:", "https:", "mailto:", "tel:"]);
 
 /**
  * @typedef {object} Sanitized
  * @property {DocumentFragment} nodes of the frame's document
- * @property {Record<string, string>} paper attributes of what the sender took for the page: colour, style, direction
+ * @property {Record<string, string>} paper attributes of the sender's `body`: color, style, direction
  * @property {string} styles
- * @property {number} remote pictures that lie at other servers
+ * @property {number} remote number of pictures on other servers
  */
 
 /**
@@ -66,8 +66,8 @@ export function sanitized(window, html) {
 }
 
 /**
- * Browsers complain of handlers, and begin with `base` and `track`, while they read markup that is never shown. So these
- * have another name by then, unless that stands in a value. This keeps it quiet, no more: what is safe is decided after it.
+ * Rename event handlers and the elements `base` and `track`, since browsers log errors or load them already while parsing.
+ * Attribute values are not changed. This only avoids noise; the sanitizer decides afterwards what is safe.
  * @param {string} html
  */
 function quieted(html) {
@@ -76,7 +76,7 @@ function quieted(html) {
     .replace(/<(?=(?:base|track)\b)/gi, "<x-");
 }
 
-/** Only what stood on the page; its own attributes apart. @param {Document} document @param {DocumentFragment} whole */
+/** Return the content of `body`, and its attributes separately. @param {Document} document @param {DocumentFragment} whole */
 function unwrapped(document, whole) {
   const nodes = document.createDocumentFragment();
   const body = whole.querySelector("body");
@@ -88,7 +88,7 @@ function unwrapped(document, whole) {
   return { nodes, paper };
 }
 
-/** A picture that is not loaded is what stands for it, if anything does. @param {Element} image */
+/** Replace a picture that is not loaded by its alternative text, or remove it. @param {Element} image */
 function unseen(image) {
   const words = image.ownerDocument.createElement("i");
   words.textContent = image.getAttribute("alt");
@@ -96,7 +96,7 @@ function unseen(image) {
   else image.remove();
 }
 
-/** Senders write the same styles a thousand times over. @returns {(element: HTMLElement) => void} */
+/** Return a function that cleans styles and remembers results: senders repeat the same styles many times. @returns {(element: HTMLElement) => void} */
 function remembered() {
   /** @type {Map<string, string>} */
   const known = new Map();
@@ -109,7 +109,7 @@ function remembered() {
   };
 }
 
-/** @param {Element} element @returns {number} 1 where the picture lies at another server */
+/** @param {Element} element @returns {number} 1 if the picture is on another server */
 function picture(element) {
   const source = (element.getAttribute("src") ?? "").trim();
   if (RASTER.test(source)) return 0;
@@ -132,7 +132,7 @@ function link(element) {
   element.setAttribute("title", address);
 }
 
-/** The address as a browser would go to it; "" where that is not to be gone to. @param {string} text */
+/** Return the address as a browser resolves it, or "" if it must not be opened. @param {string} text */
 export function addressOf(text) {
   try {
     const url = new URL(text);

@@ -1,5 +1,5 @@
 // @ts-check
-/** The search box, and what can be said in it. */
+/** The search field and its tips. */
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { go } from "../../router.js";
 import { EVERYWHERE, hrefOf } from "./view.js";
@@ -16,7 +16,7 @@ const TIPS = [
   ["label:work", "messages with a label"],
 ];
 
-/** @param {{view: import("./view.js").View, place: string, isWanted: boolean}} props `isWanted`: the focus goes here */
+/** @param {{view: import("./view.js").View, place: string, isWanted: boolean}} props `isWanted`: whether the field gets the focus */
 export function Search({ view, place, isWanted }) {
   const [typed, setTyped] = useState(view.q);
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
@@ -40,7 +40,7 @@ export function Search({ view, place, isWanted }) {
     ${view.q && html`<${Scope} view=${view} place=${place} />`}`;
 }
 
-/** Where is searched, and the way to search elsewhere or to end it. @param {{view: import("./view.js").View, place: string}} props */
+/** The searched folders, with links to search elsewhere or to clear the search. @param {{view: import("./view.js").View, place: string}} props */
 function Scope({ view, place }) {
   const isEverywhere = view.folder === EVERYWHERE;
   const elsewhere = [

@@ -1,14 +1,14 @@
 // @ts-check
-/** Which messages are selected: of one page, and through every refresh of it. */
+/** The selected messages of one page, kept across refreshes. */
 import { useEffect, useRef, useState } from "../../html.js";
 
 /** @typedef {import("./listing.js").Message} Message */
-/** @param {Message[]} items of the page @param {number} page its number: another one begins without a selection */
+/** @param {Message[]} items of the page @param {number} page its number; a new page starts without a selection */
 export function useSelection(items, page) {
   const [map, setMap] = useState(/** @type {Map<string, Message>} */ (new Map()));
   const last = useRef(/** @type {string | null} */ (null));
   useEffect(() => setMap(new Map()), [page]);
-  // What was selected is shown as it is now; what a refresh moved to the next page stays selected.
+  // Selected messages are updated by a refresh, and stay selected if it moves them to the next page.
   const current = new Map([...map].map(([id, old]) => [id, items.find((one) => one.id === id) ?? old]));
 
   const toggle = (/** @type {Message} */ message, isRange = false) => {
@@ -31,7 +31,7 @@ export function useSelection(items, page) {
       const isAll = items.every((one) => current.has(one.id));
       setMap(new Map(isAll ? [] : items.map((one) => [one.id, one])));
     },
-    /** What went is no longer selected. @param {Set<string>} gone */
+    /** Deselect messages that left the folder. @param {Set<string>} gone */
     drop: (gone) => setMap((before) => new Map([...before].filter(([id]) => !gone.has(id)))),
   };
 }

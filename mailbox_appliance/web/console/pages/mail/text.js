@@ -1,5 +1,5 @@
 // @ts-check
-/** A message as plain text, without what hides in it; and its source. Long ones come in pieces. */
+/** The plain-text view of a message without hidden text, and the raw message. Long ones are loaded in parts. */
 import * as api from "../../api.js";
 import { at } from "../../api.js";
 import { html } from "../../html.js";
@@ -38,7 +38,7 @@ export function PlainText({ accountId, messageId, onLink }) {
   `}<//>`;
 }
 
-/** Addresses in a text become buttons that ask first. @param {string} text @param {OnLink} onLink */
+/** Return a text in which addresses are buttons that ask before they open. @param {string} text @param {OnLink} onLink */
 function linked(text, onLink) {
   return text.split(LINK).map((piece, index) => {
     const address = index % 2 ? addressOf(piece) : "";

@@ -1,5 +1,5 @@
 // @ts-check
-/** A conversation, oldest message first; each is fetched when it is opened, the last one at once. */
+/** A conversation, oldest message first. Each message is loaded when it is opened; the last one is open at the start. */
 import { at, get } from "../../api.js";
 import { html, useState } from "../../html.js";
 import { to } from "../../router.js";

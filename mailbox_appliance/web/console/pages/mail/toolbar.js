@@ -1,5 +1,5 @@
 // @ts-check
-/** What one does with a message: the buttons, and the same by keys. */
+/** The actions of a message as buttons and keyboard shortcuts. */
 import { useAccounts } from "../../accounts.js";
 import { at } from "../../api.js";
 import { html, useState } from "../../html.js";
@@ -13,11 +13,11 @@ import { Labels, Move } from "./choose.js";
 /** @typedef {import("./listing.js").Message} Message */
 
 /**
- * Does one thing to a message, tells of it where it goes elsewhere or was not done, and offers to take it back.
+ * Perform an action on a message. Show a notice with undo if the message moves or the action fails.
  * @param {Message} message
  * @param {string} action
  * @param {{more?: import("./actions.js").More, where?: string, onUndone?: () => void}} [how]
- * @returns {Promise<((message: Message) => Message) | null>} what it is to the message; null where nothing was done
+ * @returns {Promise<((message: Message) => Message) | null>} the change to the shown message; null if nothing was done
  */
 export async function act(message, action, { more, where, onUndone } = {}) {
   const step = { action, messages: [message], ...(more && { more }) };
@@ -86,7 +86,7 @@ export function Toolbar({ message, onChanged, onGone, hasKeys = false }) {
     <p class="mail-labels">${labels.map((one) => html`<${Badge} key=${one}>${one}<//>`)}</p>`;
 }
 
-/** Back to where one came from. */
+/** The link back to the list. */
 export function BackToList() {
   return html`<p class="mail-back"><a href=${listHref()}>← Back to list</a></p>`;
 }

@@ -1,9 +1,9 @@
 // @ts-check
-/** Which messages an address means: `/mail?account=ID&folder=ROLE-or-ID&q=WORDS&show=unread`. Pure. */
+/** The message list that an address stands for: `/mail?account=ID&folder=ROLE-or-ID&q=WORDS&show=unread`. Pure functions. */
 import { at } from "../../api.js";
 import { to } from "../../router.js";
 
-/** Folders with a role, in the order and the words in which they are shown. @type {Record<string, string>} */
+/** The names of folders with a role, in display order. @type {Record<string, string>} */
 export const ROLES = {
   inbox: "Inbox",
   drafts: "Drafts",
@@ -12,9 +12,9 @@ export const ROLES = {
   spam: "Spam",
   trash: "Trash",
 };
-/** In place of a folder: all of them but spam and trash. */
+/** Stands for all folders except spam and trash. */
 export const EVERYWHERE = "any";
-/** What the list may be narrowed to. @type {Record<string, [label: string, query: Record<string, boolean>]>} */
+/** The filters of the list. @type {Record<string, [label: string, query: Record<string, boolean>]>} */
 export const SHOWS = {
   all: ["All messages", {}],
   unread: ["Unread", { unread: true }],
@@ -28,12 +28,12 @@ export const SHOWS = {
  * @property {string} folder a role, an id, or EVERYWHERE
  * @property {string} q
  * @property {string} show
- * @property {string} key the same for the same list
+ * @property {string} key identical for identical lists
  * @property {string} href
  */
 
 /**
- * A search goes everywhere unless a folder is named; without one it is the inbox.
+ * Return the view of an address. Without a folder it is the inbox, or all folders if there is a search.
  * @param {Record<string, string>} query of the address
  * @param {import("../../accounts.js").Account[]} accounts
  * @returns {View}
@@ -59,7 +59,7 @@ export function hrefOf({ accountId, folder, q, show }) {
   });
 }
 
-/** The request for it. @param {View} view @returns {[path: string, query: import("../../api.js").Query]} */
+/** Return the request for a view. @param {View} view @returns {[path: string, query: import("../../api.js").Query]} */
 export function requestOf({ accountId, folder, q, show }) {
   const path = accountId === null ? "/messages" : at`/accounts/${accountId}/messages`;
   const narrowed = SHOWS[show]?.[1] ?? {};
@@ -67,7 +67,7 @@ export function requestOf({ accountId, folder, q, show }) {
 }
 
 /**
- * The word or phrase of a query that is most worth seeing in its place: the longest one that no key stands before.
+ * Return the word or phrase of a query to show in context: the longest one without an operator.
  * @param {string} q
  */
 export function soughtText(q) {
@@ -81,13 +81,13 @@ export function soughtText(q) {
 
 /** @typedef {{id: string, name: string, path: string, role?: string, unreadCount: number, totalCount: number}} Folder */
 
-/** What a place is called. @param {View} view @param {Folder[]} folders of its mailbox, as far as they are known */
+/** Return the name of the folder of a view. @param {View} view @param {Folder[]} folders of its mailbox, if they are loaded */
 export function placeName({ folder }, folders) {
   if (folder === EVERYWHERE) return "All mail";
   return ROLES[folder] ?? folders.find((one) => one.id === folder)?.path ?? "Folder";
 }
 
-/** Folders in the order in which they are shown: roles first, then by path. @param {Folder[]} folders */
+/** Return folders in display order: roles first, then by path. @param {Folder[]} folders */
 export function inOrder(folders) {
   const order = Object.keys(ROLES);
   const rank = (/** @type {Folder} */ one) => (one.role && order.includes(one.role) ? order.indexOf(one.role) : 99);

@@ -1,5 +1,5 @@
 // @ts-check
-/** Connecting a mailbox: the address, then its servers as they were found or as one knows them, or by its provider's own sign-in. */
+/** Connecting a mailbox: the address, then its servers, found or entered, or the provider's own sign-in. */
 import * as accounts from "../../accounts.js";
 import * as api from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
@@ -12,7 +12,7 @@ import { Checks, LoginFields, Servers, serversOf, valuesOf } from "./servers.js"
 
 /** @typedef {import("./servers.js").Candidate} Candidate */
 /** @typedef {{source: string, outcome: string}} Source */
-/** @typedef {{email: string, candidates: Candidate[], sources: Source[], note: string}} Known what is known after the first step */
+/** @typedef {{email: string, candidates: Candidate[], sources: Source[], note: string}} Known the result of the first step */
 /** @type {Record<string, string>} */
 const SOURCES = {
   table: "Provider list",
@@ -51,7 +51,7 @@ function FirstStep({ form, byHand }) {
   </section>`;
 }
 
-/** What is found about the servers of an address. @param {string} email @returns {Promise<Known>} */
+/** Find the servers of an address. @param {string} email @returns {Promise<Known>} */
 async function discovered(email) {
   const { candidates, sources } = await api.post("/accounts/discover", { email });
   const note = `No servers were found for ${email.split("@").at(-1)}. Your provider lists them, often under “IMAP” or “other mail programs”.`;
@@ -93,7 +93,7 @@ function namesOf(found, email) {
   return { username: found?.imap.username ?? email, smtpUsername: found?.smtp.username ?? email };
 }
 
-/** The user names follow the address until one types another. @param {import("./servers.js").FormState} form @returns {import("./servers.js").FormState} */
+/** The form in which the user names follow the address until the person changes them. @param {import("./servers.js").FormState} form @returns {import("./servers.js").FormState} */
 function withLogin(form) {
   const isSame = form.values.username === form.values.email;
   return {

@@ -1,5 +1,5 @@
 // @ts-check
-/** Which folder of the server is for sent mail, drafts, trash, archive and spam. */
+/** The server folders for sent mail, drafts, trash, archive and spam. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { Field, Form, useForm } from "../../ui/form.js";
@@ -32,7 +32,7 @@ export function Folders({ account, isOwner, reload }) {
     <//></article>`;
 }
 
-/** The path that the owner chose; empty: the server decides. @param {Folder[]} folders @param {Role} role */
+/** Return the path that the owner chose, or "" if the choice is automatic. @param {Folder[]} folders @param {Role} role */
 function chosen(folders, role) {
   return folders.find((one) => one.role === role && one.roleSource === "user")?.path ?? "";
 }
@@ -60,8 +60,5 @@ function Mapping({ account, folders, reload }) {
 /** @param {Account} account @param {Folder[]} folders @param {string[]} paths @param {Role} role @returns {[string, string][]} */
 function optionsOf(account, folders, paths, role) {
   const automatic = chosen(folders, role) ? "" : ` (${account.folders[role] ?? "none"})`;
-  return [
-    ["", `Automatic${automatic}`],
-    ...paths.map((path) => /** @type {[string, string]} */ ([path, path])),
-  ];
+  return [["", `Automatic${automatic}`], ...paths.map((path) => /** @type {[string, string]} */ ([path, path]))];
 }

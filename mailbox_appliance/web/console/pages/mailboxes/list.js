@@ -1,5 +1,5 @@
 // @ts-check
-/** The mailboxes that the member reaches, and for administrators the others too. */
+/** The mailboxes of the member; administrators also see the others. */
 import { nameOf } from "../../accounts.js";
 import * as api from "../../api.js";
 import { html } from "../../html.js";
@@ -13,7 +13,7 @@ import { Condition, PROVIDERS, reaches, State } from "./state.js";
 
 /** @typedef {import("../../accounts.js").Account} Account */
 
-/** All that the member may see, asked for now and then. @param {session.Member | null} member @param {number} every milliseconds */
+/** Load and poll all mailboxes that the member can see. @param {session.Member | null} member @param {number} every milliseconds */
 export function useEvery(member, every) {
   const path = member?.role === "admin" ? "/admin/accounts" : "/accounts";
   return useLoad((signal) => api.get(path, {}, signal), [path], { every });

@@ -1,5 +1,5 @@
 // @ts-check
-/** One mailbox: how it is, and what its owner may change. */
+/** One mailbox: its status, and the settings that its owner can change. */
 import { nameOf, reload as reloadAccounts } from "../../accounts.js";
 import * as api from "../../api.js";
 import { html } from "../../html.js";

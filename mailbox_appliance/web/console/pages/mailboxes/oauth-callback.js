@@ -1,5 +1,5 @@
 // @ts-check
-/** Where a provider's sign-in comes back to, in the tab that was opened for it. */
+/** The page to which a provider's sign-in returns, in the tab that was opened for it. */
 import { html, useEffect, useState } from "../../html.js";
 import { go, to } from "../../router.js";
 import * as session from "../../session.js";
@@ -22,7 +22,7 @@ export default function Callback({ query }) {
   };
   useEffect(() => {
     if (!given.state) return;
-    go("/oauth-callback", {}, { replace: true }); // going back brings no code again; the browser's history keeps it
+    go("/oauth-callback", {}, { replace: true }); // so that going back does not use the code again; the browser's history still has it
     void take();
   }, []);
   return html`<section class="narrow"><${Title}>Connecting<//>${drawn(given, outcome, member, address)}</section>`;
@@ -50,8 +50,8 @@ function drawn(given, outcome, member, address) {
 const SIBLINGS = { localhost: "127.0.0.1", "127.0.0.1": "localhost" };
 
 /**
- * This computer has two names, and a provider may know only the one under which nobody has begun it: goes to the other,
- * and back to tell it where nobody has there, either.
+ * This computer has two names, and the provider may return to the one at which the sign-in was not started. Go to the
+ * other name, and return with an error if it was not started there either.
  * @param {Record<string, string>} given
  */
 function hopped(given) {
@@ -62,7 +62,7 @@ function hopped(given) {
   return true;
 }
 
-/** The tab that began is gone, but its session may be the one of this tab. @param {{given: Record<string, string>, address: string}} props */
+/** Finish in this tab if the tab that started the sign-in is closed and the session is the same. @param {{given: Record<string, string>, address: string}} props */
 function Finish({ given, address }) {
   const [error, setError] = useState(/** @type {unknown} */ (undefined));
   const finish = async () => {

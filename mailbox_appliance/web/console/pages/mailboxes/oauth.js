@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Connecting by a provider's own sign-in. It opens in a tab of its own; the page that it ends at hands what it brought to
- * the tab that began, over a channel that only tabs of this console hear, or goes on by itself where that tab is gone.
+ * Connecting with a provider's own sign-in, which opens in a new tab. Its last page passes the result to the tab that
+ * started it, over a channel that only tabs of this console receive. If that tab was closed, the last page finishes itself.
  */
 import * as accounts from "../../accounts.js";
 import * as api from "../../api.js";
@@ -11,24 +11,24 @@ import { Shared } from "../../shared.js";
 import { done } from "../../ui/notices.js";
 
 /** @typedef {"google" | "outlook"} Provider */
-/** @typedef {{email?: string, accountId?: string, device?: boolean}} Wanted whose mailbox, and how one signs in */
+/** @typedef {{email?: string, accountId?: string, device?: boolean}} Wanted the mailbox and the kind of sign-in */
 /** @typedef {{provider: Provider, accountId?: string, hasTab: boolean, state: string, url: string, expiresAt: string, userCode?: string, interval?: number}} Begun */
-/** @typedef {{state: string, code?: string} | {redirectUrl: string}} Brought what the provider gave */
+/** @typedef {{state: string, code?: string} | {redirectUrl: string}} Brought the result from the provider */
 /** @typedef {{account?: accounts.Account, error?: unknown}} Outcome */
 
 const CHANNEL = new BroadcastChannel("mailbox-appliance.oauth");
-const LAST = "mailbox-appliance.oauth-provider"; // goes along into the tab that is opened, but not by a link
-const LASTS = 600_000; // milliseconds, by this computer's clock
+const LAST = "mailbox-appliance.oauth-provider"; // copied into the new tab, but not into tabs opened by a link
+const LASTS = 600_000; // milliseconds on this computer's clock
 const OVER = "This sign-in has expired. Start again; a sign-in is valid for 10 minutes.";
 
-/** What this tab began and has not finished. @type {Shared<Begun | null>} */
+/** The sign-in that this tab started and has not finished. @type {Shared<Begun | null>} */
 export const begun = new Shared(/** @type {Begun | null} */ (null));
-/** Why it came to nothing, and for which mailbox. @type {Shared<{accountId?: string, error: unknown} | null>} */
+/** The error of the last sign-in, and its mailbox. @type {Shared<{accountId?: string, error: unknown} | null>} */
 export const failed = new Shared(/** @type {{accountId?: string, error: unknown} | null} */ (null));
 
-member.watch((now) => void (now ?? settle(null))); // nothing of whoever signed out stays
+member.watch((now) => void (now ?? settle(null))); // at sign-out, nothing is kept
 
-/** Call it in the click itself: only then may a tab be opened. @param {Provider} provider @param {Wanted} wanted */
+/** Start a sign-in. Call this in the click handler: only then can a tab be opened. @param {Provider} provider @param {Wanted} wanted */
 export async function begin(provider, wanted) {
   sessionStorage.setItem(LAST, provider);
   const tab = wanted.device ? null : window.open("about:blank", "_blank");
@@ -50,7 +50,7 @@ export async function begin(provider, wanted) {
   }
 }
 
-/** Asks now and then whether the code was typed and agreed to. @param {Begun} mine */
+/** Poll until the person has entered the code and agreed. @param {Begun} mine */
 async function agreed(mine) {
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, (mine.interval ?? 5) * 1000));
@@ -70,7 +70,7 @@ function isPassing(error) {
 
 /** @param {Window} tab @param {string} url */
 function leave(tab, url) {
-  tab.opener = null; // the provider's page has no business with this one
+  tab.opener = null; // the provider's page must not control this one
   tab.location.replace(url);
 }
 
@@ -82,13 +82,13 @@ export async function finish(provider, brought) {
   return account;
 }
 
-/** What came back, as the API takes it; what a provider refused is told by the API. @param {Record<string, string>} given */
+/** Return the result from the provider in the form of the API, which explains errors of the provider. @param {Record<string, string>} given */
 export function brought(given) {
   const { state = "", code } = given;
   return code ? { state, code } : { redirectUrl: `?${new URLSearchParams(given)}` };
 }
 
-/** Finishes what another tab of this session began, at whichever provider knows it. @param {Brought} brought */
+/** Finish a sign-in that another tab of this session started, at the provider that knows it. @param {Brought} brought */
 export async function finishThere(brought) {
   const [first, second] = /** @type {Provider[]} */ (["google", "outlook"]);
   const isSecond = sessionStorage.getItem(LAST) === second;
@@ -98,12 +98,12 @@ export async function finishThere(brought) {
   });
 }
 
-/** Whether this session has not begun it, or it is over. @param {unknown} error */
+/** Whether this session did not start the sign-in, or it has expired. @param {unknown} error */
 export function isUnknown(error) {
   return error instanceof api.ApiError && error.details.some(({ path }) => ["/state", "/redirectUrl"].includes(path));
 }
 
-/** Says so wherever one is by now, and leads on where one waits for it. @param {accounts.Account} account */
+/** Show that the mailbox is connected; open its page if the person is waiting for that. @param {accounts.Account} account */
 export function connected(account) {
   done(`${account.email} is connected. Its mail is being fetched.`);
   const waits = ["/mailboxes/connect", "/oauth-callback"].includes(place.value.path);
@@ -111,10 +111,10 @@ export function connected(account) {
 }
 
 /**
- * Gives what came back to the tab that began.
- * @param {Record<string, string>} given of the page's address
- * @param {number} patience milliseconds until that tab counts as gone; it may be a slow computer
- * @returns {Promise<Outcome | null>} null: no tab waits for it
+ * Pass the result to the tab that started the sign-in.
+ * @param {Record<string, string>} given the query of the page's address
+ * @param {number} patience milliseconds until that tab counts as closed, enough for a slow computer
+ * @returns {Promise<Outcome | null>} null: no tab waits for the result
  */
 export function handOver(given, patience) {
   return new Promise((resolve) => {
@@ -138,7 +138,7 @@ export function handOver(given, patience) {
   });
 }
 
-/** Says how it ended to the tab that began, should it be there after all. @param {string} state @param {Outcome} outcome */
+/** Tell the tab that started the sign-in how it ended, if that tab still exists. @param {string} state @param {Outcome} outcome */
 export function tell(state, { account, error }) {
   const message = error instanceof Error ? error.message : undefined;
   CHANNEL.postMessage({ kind: "ended", state, account, message });
@@ -165,7 +165,7 @@ async function goOn(mine, given) {
   settle(outcome);
 }
 
-/** What was begun is over: a state is good once. @param {Outcome | null} outcome */
+/** End the sign-in; its state is single-use. @param {Outcome | null} outcome */
 function settle(outcome) {
   const accountId = begun.value?.accountId;
   begun.set(null);

@@ -1,5 +1,5 @@
 // @ts-check
-/** Google and Microsoft: signing in on their own page. */
+/** Sign-in on the pages of Google and Microsoft. */
 import * as api from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { to } from "../../router.js";
@@ -15,7 +15,7 @@ import { PROVIDERS } from "./state.js";
 /** @type {Provider[]} */
 const ALL = ["google", "outlook"];
 
-/** @param {{only?: Provider, wanted?: oauth.Wanted}} props `only`: the one that is meant; `wanted`: which mailbox */
+/** @param {{only?: Provider, wanted?: oauth.Wanted}} props `only`: the only provider to offer; `wanted`: the mailbox */
 export function ProviderSignIn({ only, wanted = {} }) {
   const section = useRef(/** @type {HTMLElement | null} */ (null));
   const own = (/** @type {any} */ one) => (one?.accountId === wanted.accountId ? one : null);
@@ -24,7 +24,7 @@ export function ProviderSignIn({ only, wanted = {} }) {
   useEffect(() => () => void (own(oauth.failed.value) && oauth.failed.set(null)), []);
   useEffect(() => {
     if (begun) return () => void setTimeout(() => document.activeElement === document.body && section.current?.focus());
-    return undefined; // above: the panel that had the focus is gone
+    return undefined; // the panel that had the focus was removed
   }, [begun]);
   return html`<section class="form-page" ref=${section} tabindex="-1">
     ${!only && html`<h2>Or sign in with Google or Microsoft</h2>`}
@@ -73,7 +73,7 @@ function Choice({ providers, wanted }) {
 }
 
 /**
- * Which are set up, where one may know it; an empty answer: perhaps.
+ * Return which providers are set up; empty if the member cannot know.
  * @param {boolean} isAdmin
  * @param {AbortSignal} signal
  * @returns {Promise<Partial<Record<Provider, boolean>>>}
@@ -84,7 +84,7 @@ async function configured(isAdmin, signal) {
     const apps = await api.get("/admin/oauth-apps", {}, signal);
     return Object.fromEntries(ALL.map((one) => [one, Boolean(apps[one].clientId)]));
   } catch {
-    return {}; // who may not know it here is told by the click
+    return {}; // the error appears when the person starts the sign-in
   }
 }
 

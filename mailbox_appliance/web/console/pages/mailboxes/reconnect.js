@@ -1,5 +1,5 @@
 // @ts-check
-/** Signing in to a mailbox's servers again, with what has changed. */
+/** Signing in to the servers of a mailbox again, with changed values. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { Form, useForm } from "../../ui/form.js";

@@ -1,5 +1,5 @@
 // @ts-check
-/** The two servers of a mailbox as one fills them in, and what became of trying them. */
+/** The form fields for the two servers of a mailbox, and the results of their check. */
 import { ApiError } from "../../api.js";
 import { html, useEffect, useState } from "../../html.js";
 import { Check, Field } from "../../ui/form.js";
@@ -28,7 +28,7 @@ const SECURITY = [
   ["none", "None (private networks only)"],
 ];
 
-/** What a form begins with; `found`: where they are. @param {Candidate} [found] @returns {Values} */
+/** Return the initial values of a form; `found`: the servers that were found. @param {Candidate} [found] @returns {Values} */
 export function valuesOf(found) {
   const start = KINDS.flatMap(([kind]) => [
     [`${kind}Host`, found?.[kind].host ?? ""],
@@ -38,7 +38,7 @@ export function valuesOf(found) {
   return Object.fromEntries(start);
 }
 
-/** Where they are and how they are reached; `isChange`: what is left empty stays. @param {{of: FormState, isChange: boolean}} props */
+/** The address and security of both servers; `isChange`: empty fields stay unchanged. @param {{of: FormState, isChange: boolean}} props */
 function ServerFields({ of: form, isChange }) {
   const securities = isChange ? [/** @type {[string, string]} */ (["", "Unchanged"]), ...SECURITY] : SECURITY;
   return html`<div class="pair">${KINDS.map(
@@ -52,7 +52,7 @@ function ServerFields({ of: form, isChange }) {
   )}</div>`;
 }
 
-/** A usual port follows the protection; one of one's own stays. @param {FormState} form @param {Kind} kind @returns {FormState} */
+/** The form in which a standard port follows the security setting; another port is kept. @param {FormState} form @param {Kind} kind @returns {FormState} */
 function withPorts(form, kind) {
   const usual = Object.values(PORTS[kind]);
   return {
@@ -65,7 +65,7 @@ function withPorts(form, kind) {
   };
 }
 
-/** One login for both, or one for each; without a user name its refusal is told beside the password. @param {{of: FormState, hint?: any, isChange?: boolean}} props */
+/** One sign-in for both servers, or one for each. If there is no field for the user name, its errors appear at the password. @param {{of: FormState, hint?: any, isChange?: boolean}} props */
 export function LoginFields({ of: form, hint, isChange = false }) {
   const { isApart } = form.values;
   const told = isChange ? "username" : "password";
@@ -77,11 +77,11 @@ export function LoginFields({ of: form, hint, isChange = false }) {
     ${isApart && html`<${Field} of=${form} name="smtpPassword" path=${`/smtp/${told}`} label="Password for sending" type="password" autocomplete="off" required=${!isChange} />`}`;
 }
 
-/** As the API takes them; what is empty is left out. @param {Values} values @returns {Record<Kind, object>} */
+/** Return the servers in the form of the API, without empty values. @param {Values} values @returns {Record<Kind, object>} */
 export function serversOf(values) {
   const servers = KINDS.map(([kind]) => {
     const isApart = kind === "smtp" && values.isApart;
-    const own = values[`${kind}Username`]; // a new mailbox has one `username`, and another where it is apart
+    const own = values[`${kind}Username`]; // the form of a new mailbox has `username` and `smtpUsername`
     const given = {
       host: values[`${kind}Host`],
       port: values[`${kind}Port`] && portOf(values[`${kind}Port`]),
@@ -94,12 +94,12 @@ export function serversOf(values) {
   return Object.fromEntries(servers);
 }
 
-/** A number where it is one; the API says what is wrong with another text. @param {string} text */
+/** Return the port as a number; other text is passed on, and the API explains what is wrong. @param {string} text */
 function portOf(text) {
   return /^\d+$/.test(text.trim()) ? Number(text) : text;
 }
 
-/** Server fields that are folded away until they are wanted, or wrong. @param {{of: FormState, isChange?: boolean, isOpen?: boolean, children: any}} props */
+/** The server fields, hidden until the person opens them or they have an error. @param {{of: FormState, isChange?: boolean, isOpen?: boolean, children: any}} props */
 export function Servers({ of: form, isChange = false, isOpen: start = false, children }) {
   const [isOpen, setOpen] = useState(start);
   const isWrong = Object.keys(form.errors).some((path) => /^\/(imap|smtp)\/(host|port|security)$/.test(path));
@@ -110,14 +110,14 @@ export function Servers({ of: form, isChange = false, isOpen: start = false, chi
   </details>`;
 }
 
-/** Each server's outcome when they were tried. The sentences stand beside the fields and below. @param {{of: FormState}} props */
+/** The result for each server. The error messages are beside the fields and below. @param {{of: FormState}} props */
 export function Checks({ of: form }) {
   if (form.isBusy) return html`<p role="status">Signing in to both servers. This can take half a minute…</p>`;
   const error = form.error;
   if (!(error instanceof ApiError) || !isOfServers(error)) return null;
   return html`<ul class="checks" aria-label="Server check results">${KINDS.map(([kind, label]) => {
     const isBad = error.details.some((one) => one.path === kind || one.path.startsWith(`/${kind}/`));
-    // What cannot be mended here is told only where nothing else is wrong.
+    // The API reports an unavailable server only if nothing else is wrong, so after a 400 the other server may not work.
     const [look, said] = isBad
       ? ["bad", "failed"]
       : error.status === 400

@@ -1,5 +1,5 @@
 // @ts-check
-/** Who besides its owner reaches a mailbox. */
+/** Who has access to a mailbox besides its owner. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import * as session from "../../session.js";
@@ -10,7 +10,7 @@ import { done } from "../../ui/notices.js";
 /** @typedef {import("../../accounts.js").Account} Account */
 /** @typedef {import("../../ui/form.js").FormState} FormState */
 
-/** @param {{account: Account, isOwner: boolean, reload: () => Promise<unknown>}} props an administrator who is not the owner only takes away */
+/** @param {{account: Account, isOwner: boolean, reload: () => Promise<unknown>}} props an administrator who is not the owner can only remove access */
 export function Sharing({ account, isOwner, reload }) {
   const isAdmin = session.member.value?.role === "admin";
   const members = useLoad(async (signal) => (isAdmin ? api.get("/admin/members", {}, signal) : []), [isAdmin]);

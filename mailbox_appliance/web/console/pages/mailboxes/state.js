@@ -1,5 +1,5 @@
 // @ts-check
-/** How a mailbox is, in words. */
+/** The status of a mailbox as text. */
 import { html } from "../../html.js";
 import { useStatus } from "../../status.js";
 import { Badge, Time } from "../../ui/values.js";
@@ -22,7 +22,7 @@ export function State({ account }) {
   return html`<${Badge} kind=${kind}>${text}<//>`;
 }
 
-/** What a person should know of it besides: how far it is, or what went wrong. @param {{account: Account}} props */
+/** The details of the status: sync progress, or the error. @param {{account: Account}} props */
 export function Condition({ account }) {
   const progress = useStatus()?.accounts.find((one) => one.id === account.id)?.progress;
   return html`${WORDS[account.status][0] === "busy" && html`<p class="muted" role="status">Fetching mail${progress && `: ${progress}`}. You can already read the messages that have arrived.</p>`}
@@ -30,7 +30,7 @@ export function Condition({ account }) {
     <p class="muted">Last synced: <${Time} at=${account.lastSyncAt} ago none="not yet" /></p>`;
 }
 
-/** Whether the member reads its mail. @param {Account} account @param {string} [memberId] */
+/** Whether the member has access to the mail of a mailbox. @param {Account} account @param {string} [memberId] */
 export function reaches(account, memberId = "") {
   return account.sharedWithAll || [account.ownerMemberId, ...account.grantedMemberIds].includes(memberId);
 }

@@ -1,10 +1,10 @@
 // @ts-check
-/** A link that lets somebody in, shown once. */
+/** A one-time link for a member, shown only once. */
 import { html } from "../../html.js";
 import { Snippet, Time } from "../../ui/values.js";
 import { ShownOnce } from "../shown-once.js";
 
-/** Hosts by which a browser reaches its own computer. */
+/** The host names of the browser's own computer. */
 export const THIS_COMPUTER = ["localhost", "127.0.0.1", "[::1]"];
 
 /** @typedef {{token: string, url: string, expiresAt: string}} Invitation */

@@ -1,5 +1,5 @@
 // @ts-check
-/** One member, as administrators look after them. */
+/** The page on which administrators manage a member. */
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { go, to } from "../../router.js";
@@ -88,7 +88,8 @@ function LettingIn({ member, onReload }) {
   const hasEnrolled = member.lastLoginAt !== null;
   const path = api.at`/admin/members/${member.id}`;
   const issue = async () => {
-    const text = "You get a link with which they set a new password; the old one works until then. They see that you reset it.";
+    const text =
+      "You get a link with which they set a new password; the old one works until then. They see that you reset it.";
     const title = `Reset the password of ${member.name}?`;
     if (hasEnrolled && !(await sure({ title, text, action: "Reset password" }))) return;
     await attempt(async () => {

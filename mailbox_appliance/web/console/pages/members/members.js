@@ -1,5 +1,5 @@
 // @ts-check
-/** Who may sign in, and inviting more. */
+/** The list of members, and invitations. */
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { to } from "../../router.js";
@@ -78,7 +78,7 @@ export function StateOf({ member }) {
   return html`${member.role === "admin" && html`<${Badge}>Administrator<//> `}<${Badge} kind=${kind}>${text}<//>`;
 }
 
-/** One that is taken is told beside it. @param {Promise<any>} asked */
+/** Show the error for an email address in use beside its field. @param {Promise<any>} asked */
 export function besideEmail(asked) {
   return beside(asked, "email_taken", "/email", "Another member already uses this email address.");
 }

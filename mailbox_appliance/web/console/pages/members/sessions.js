@@ -1,5 +1,5 @@
 // @ts-check
-/** Where somebody is signed in, to be looked at and ended. */
+/** The sessions of a member, which can be ended. */
 import * as api from "../../api.js";
 import { html, useRef } from "../../html.js";
 import { sure } from "../../ui/dialog.js";
@@ -18,7 +18,7 @@ export function Sessions({ path, whose }) {
     await attempt(async () => {
       for (const one of those)
         await api.remove(path + api.at`/${one.id}`).catch((problem) => {
-          if (problem.status !== 404) throw problem; // one that has ended by itself is what was wanted
+          if (problem.status !== 404) throw problem; // it has already ended
         });
       done(told);
     });

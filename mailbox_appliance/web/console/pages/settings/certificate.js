@@ -1,5 +1,5 @@
 // @ts-check
-/** A certificate of an authority, and its key, from files or as texts. */
+/** The dialog for a CA-issued certificate and its key, from files or as text. */
 import { html } from "../../html.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Field, Form, useForm } from "../../ui/form.js";

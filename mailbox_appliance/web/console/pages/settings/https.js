@@ -1,5 +1,5 @@
 // @ts-check
-/** HTTPS: whether it is offered, where, and with which certificate. */
+/** The HTTPS settings: on or off, port, address and certificate. */
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { refresh } from "../../status.js";
@@ -55,7 +55,7 @@ function Offer({ offered, set }) {
   </article>`;
 }
 
-/** Who is here by HTTPS would shut themselves out. */
+/** Ask first if the person is connected over HTTPS, since turning it off disconnects them. */
 async function mayTurnOff() {
   if (location.protocol !== "https:") return true;
   const text =

@@ -1,5 +1,5 @@
 // @ts-check
-/** The licence. None is needed; who sells or hosts the appliance may set limits by one. */
+/** The license. None is required; resellers and hosts can set limits with one. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { sure } from "../../ui/dialog.js";

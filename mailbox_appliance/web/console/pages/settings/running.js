@@ -1,5 +1,5 @@
 // @ts-check
-/** The settings that may change while running, by what they are about. A change counts at once. */
+/** The settings that can change while the appliance runs, by topic. Changes apply immediately. */
 import * as api from "../../api.js";
 import { html, useEffect, useRef } from "../../html.js";
 import { guard } from "../../router.js";
@@ -13,7 +13,7 @@ import { described, read, written } from "./schema.js";
 /** @typedef {import("./schema.js").Setting} Setting */
 /** @typedef {Record<string, import("./schema.js").Value>} Values */
 
-/** What they are about, in this order; others follow under their own name. @type {Record<string, string>} */
+/** The topics in order; unknown ones follow under their own name. @type {Record<string, string>} */
 const GROUPS = {
   backup: "Daily backups",
   sending: "Sending",
@@ -24,7 +24,7 @@ const GROUPS = {
   metrics: "Metrics",
   server: "Server",
 };
-const ELSEWHERE = ["server.https", "server.https_port", "server.https_host"]; // the part about HTTPS has them
+const ELSEWHERE = ["server.https", "server.https_port", "server.https_host"]; // shown in the part about HTTPS
 
 export function Running() {
   const loading = useLoad(async (signal) => {

@@ -1,13 +1,13 @@
 // @ts-check
-/** What the appliance's own description of its API says of each setting that may change while running. */
+/** The settings that can change while running, as the OpenAPI document describes them. */
 import * as api from "../../api.js";
 
 /** @typedef {{name: string, type: "boolean" | "integer" | "string" | "array", help: string, choices: string[], bounds: string}} Setting */
 /** @typedef {string | number | boolean | string[] | null} Value */
 
-const UNBOUNDED = 2 ** 40; // the description names this where there is no bound to speak of
+const UNBOUNDED = 2 ** 40; // the document gives this maximum for settings without a real limit
 
-/** @param {AbortSignal} signal @returns {Promise<Setting[]>} in the order of the description */
+/** @param {AbortSignal} signal @returns {Promise<Setting[]>} in the order of the document */
 export async function described(signal) {
   const description = await (await api.file("/openapi.json", { signal })).json();
   const body = description.paths["/api/v1/admin/settings"].patch.requestBody.content["application/json"].schema;
@@ -28,13 +28,13 @@ function boundsOf({ type, minimum, maximum }) {
   return maximum < UNBOUNDED ? `, from ${minimum} to ${maximum}` : `, ${minimum} or more`;
 }
 
-/** What stands in the form for a value. @param {Value} value @returns {string | boolean} */
+/** Return the form value of a setting. @param {Value} value @returns {string | boolean} */
 export function written(value) {
   if (typeof value === "boolean") return value;
   return Array.isArray(value) ? value.join("\n") : String(value ?? "");
 }
 
-/** The value that was written; what is no number goes as it is, and is refused by the API in its own words. @param {Setting} setting @param {string | boolean} text @returns {Value} */
+/** Return the setting for a form value. Text that is not a number is passed on, and the API explains the error. @param {Setting} setting @param {string | boolean} text @returns {Value} */
 export function read({ type }, text) {
   if (typeof text === "boolean") return text;
   const trimmed = text.trim();

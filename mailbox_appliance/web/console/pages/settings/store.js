@@ -1,5 +1,5 @@
 // @ts-check
-/** The store: how large it is, what opens it, and whether it is whole. */
+/** The store: its size, its key, and the integrity check. */
 import * as api from "../../api.js";
 import { html, useState } from "../../html.js";
 import { to } from "../../router.js";

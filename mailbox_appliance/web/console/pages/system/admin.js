@@ -1,5 +1,5 @@
 // @ts-check
-/** What is told in cards; of the newest backup and the certificate of HTTPS only administrators are told. */
+/** The cards of the system page, including the two for administrators: newest backup and HTTPS. */
 import { get } from "../../api.js";
 import { html, useEffect } from "../../html.js";
 import { to } from "../../router.js";
@@ -9,9 +9,9 @@ import { Loaded, useLoad } from "../../ui/load.js";
 import { Time } from "../../ui/values.js";
 import * as words from "../../words.js";
 
-const SOON = 14 * 86_400_000; // milliseconds: a certificate that ends so soon is told of
+const SOON = 14 * 86_400_000; // milliseconds: a certificate that expires within this time is marked
 
-/** As useLoad. That the appliance does not answer is told once, by the page; when it does again, so is this asked. @type {typeof useLoad} */
+/** Like `useLoad`, but the page shows once that the appliance does not respond. When it responds again, this loads again. @type {typeof useLoad} */
 export function useCard(load, of, how) {
   const loading = useLoad(load, of, how);
   const lost = useShared(failure);

@@ -1,5 +1,5 @@
 // @ts-check
-/** How much was sent and how much came, over the last hours: bars as plain SVG, and the same numbers as a table. */
+/** Charts of sent and received messages over time: bars in SVG, with the same numbers as a table. */
 import { get } from "../../api.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { Choice } from "../../ui/choice.js";
@@ -7,7 +7,7 @@ import { Loaded } from "../../ui/load.js";
 import * as words from "../../words.js";
 import { useCard } from "./admin.js";
 
-/** @typedef {[name: string, told: string, look: string]} Part of a bar: the field, its name in words, and its class */
+/** @typedef {[name: string, told: string, look: string]} Part of a bar: the field, its label and its class */
 /** @typedef {Record<string, any> & {at: string}} Step */
 
 const EVERY = 60_000; // milliseconds
@@ -34,7 +34,7 @@ const MESSAGES = [["messages", "Messages", "bar-plain"]];
 export function History() {
   const [hours, setHours] = useState("24");
   const loading = useCard((signal) => get("/status/history", { hours }, signal), [], { every: EVERY });
-  // The bars stay until the others are there: nothing jumps, and what was unfolded stays so.
+  // The old bars stay until the new ones are loaded, so that the page does not jump and opened tables stay open.
   const asked = useRef(hours);
   useEffect(() => {
     if (asked.current !== hours) void loading.reload();
@@ -56,14 +56,14 @@ export function History() {
 
 /**
  * @param {{title: string, steps: Step[], seconds: number, parts: Part[], none: string}} props
- *   `seconds`: of a step; `none`: what is said where nothing happened
+ *   `seconds`: the length of a step; `none`: the text for an empty chart
  */
 function Chart({ title, steps, seconds, parts, none }) {
   const most = Math.max(0, ...steps.map((step) => parts.reduce((all, [name]) => all + step[name], 0)));
   const totals = parts.map(
     ([name, told]) => `${told}: ${words.number(steps.reduce((all, step) => all + step[name], 0))}`,
   );
-  /** A moment: the time within a day or two, else with the day. */
+  /** Return a time, with the weekday if the steps are longer than an hour. */
   const tick = (/** @type {string} */ at) => {
     const weekday = seconds > 3600 ? /** @type {const} */ ("short") : undefined;
     return new Date(at).toLocaleString(undefined, { weekday, hour: "2-digit", minute: "2-digit" });
@@ -102,12 +102,12 @@ function Chart({ title, steps, seconds, parts, none }) {
   </figure>`;
 }
 
-/** @param {{step: Step, parts: Part[], scale: number, x: number, of: number}} props `scale`: pixels of one */
+/** @param {{step: Step, parts: Part[], scale: number, x: number, of: number}} props `scale`: pixels per message */
 function Bar({ step, parts, scale, x, of }) {
   let below = BOTTOM;
   return parts.map(([name, , look]) => {
     if (step[name] === 0) return null;
-    const height = Math.max(2, scale * step[name]); // one of thousands is still seen
+    const height = Math.max(2, scale * step[name]); // one of thousands stays visible
     below -= height;
     return html`<rect key=${name} class=${look} x=${`${(100 * (x + 0.1)) / of}%`} width=${`${80 / of}%`} y=${below} height=${height} />`;
   });

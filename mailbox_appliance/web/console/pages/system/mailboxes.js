@@ -1,5 +1,5 @@
 // @ts-check
-/** How each mailbox is mirrored: of a member those that they reach, for administrators all. */
+/** The sync status of the member's mailboxes; administrators see all. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { to } from "../../router.js";

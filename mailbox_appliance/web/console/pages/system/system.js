@@ -1,5 +1,5 @@
 // @ts-check
-/** How the appliance is: what to see to, the mailboxes, what is being sent, the store; for administrators more. */
+/** The system page: warnings, mailboxes, deliveries and the store; administrators see more. */
 import { html, useEffect, useState } from "../../html.js";
 import { to } from "../../router.js";
 import * as session from "../../session.js";
@@ -15,7 +15,7 @@ import { Mailboxes } from "./mailboxes.js";
 
 /** @typedef {import("../../status.js").Status} Status */
 
-const SOON = 3_000; // milliseconds: while something long is done with the store
+const SOON = 3_000; // milliseconds, while a maintenance task runs
 /** @type {[name: "queued" | "sending" | "uncertain", told: string][]} */
 const QUEUE = [
   ["queued", "waiting"],
@@ -47,7 +47,7 @@ export default function Page() {
     <${History} />`;
 }
 
-/** @param {{status: Status, isAdmin: boolean, isNow: boolean}} props `isNow`: it was told since the page was opened */
+/** @param {{status: Status, isAdmin: boolean, isNow: boolean}} props `isNow`: the status is newer than the page */
 function Shown({ status, isAdmin, isNow }) {
   const { store, deliveries } = status;
   const { progress } = store;
@@ -72,7 +72,7 @@ function Shown({ status, isAdmin, isNow }) {
     <${Mailboxes} status=${status} isAdmin=${isAdmin} />`;
 }
 
-/** What somebody should see to. @param {{status: Status, isNow: boolean}} props */
+/** The problems that need attention. @param {{status: Status, isNow: boolean}} props */
 function Attention({ status, isNow }) {
   const { uncertain } = status.deliveries;
   const lost = status.accounts.filter((one) => one.status === "reauth_required" || one.status === "error").length;
