@@ -15,10 +15,10 @@ import * as words from "../../words.js";
  * @property {"drafts" | "scheduled"} name part of the paths of the console and the API
  * @property {string} title
  * @property {string} none the text for an empty list
- * @property {(item: any, accountId: string) => [message: any, when: any]} the cells of a row
+ * @property {(item: any, accountId: string) => [message: any, when: any]} cells of a row
  * @property {(item: any) => string | null} action the text of the row's button; null: no button
  * @property {(item: any) => import("../../ui/dialog.js").Question} question
- * @property {(accountId: string) => any} the notice after the action
+ * @property {(accountId: string) => any} told the notice after the action
  */
 
 /** @param {{kind: Kind, query: Record<string, string>}} props */
