@@ -129,6 +129,8 @@ class App:
         self._add_route("GET", "/", _serve_console)
         self._add_route("GET", console_files.CONSOLE_PREFIX + "/{digest}/{name:path}", _serve_console)
         self._add_route("GET", f"{API_PREFIX}/openapi.json", _serve_openapi)
+        self._add_route("GET", f"{API_PREFIX}/docs", _serve_reference)
+        self._add_route("GET", f"{API_PREFIX}/docs/{{name}}", _serve_reference)
         self._add_route("GET", f"{API_PREFIX}/oauth/callback", _serve_callback)
         if assistants is not None:
             self._add_route("POST", MCP_PATH, self._mcp_handler(assistants))
@@ -286,6 +288,10 @@ def _serve_console_file(environ: Environ, path: Mapping[str, str]) -> Response:
 
 def _serve_callback(_: Appliance, environ: Environ, *__: object) -> Response:
     return pages.callback_page(environ.get("QUERY_STRING", ""))
+
+
+def _serve_reference(_: Appliance, environ: Environ, __: str, path: Mapping[str, str]) -> Response:
+    return console_files.serve_reference(environ, **path)
 
 
 def _serve_openapi(_: Appliance, environ: Environ, *__: object) -> Response:

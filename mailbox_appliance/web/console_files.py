@@ -445,8 +445,11 @@ def _preload_links() -> list[str]:
 
 
 def _to_console_file(path: str, plain: bytes) -> ConsoleFile:
-    suffix = path[path.rindex(".") :]
-    return ConsoleFile(_TYPES.get(suffix, "text/html; charset=utf-8"), plain, gzip.compress(plain, 9, mtime=0))
+    return ConsoleFile(_media_type(path), plain, gzip.compress(plain, 9, mtime=0))
+
+
+def _media_type(path: str) -> str:
+    return _TYPES.get(path[path.rindex(".") :], "text/html; charset=utf-8")
 
 
 def _walk_folder(folder: Traversable, above: str) -> list[tuple[str, Traversable]]:
@@ -457,3 +460,35 @@ def _walk_folder(folder: Traversable, above: str) -> list[tuple[str, Traversable
         elif place.name.endswith(tuple(_TYPES)):
             found.append((above + place.name, place))
     return found
+
+
+# --- The API reference: a page with a viewer of the OpenAPI document. Its files are read when they are asked for ---
+
+
+# The viewer needs no inline script, style or evaluated code. Its style sheet has pictures as `data:`.
+_REFERENCE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+#: The name of each file, and whether its name has a version, so that browsers may keep it.
+_REFERENCE_FILES = {
+    "index.html": False,
+    "docs.css": False,
+    "docs.js": False,
+    "swagger-ui-5.35.0.css": True,
+    "swagger-ui-5.35.0.js": True,
+}
+
+
+def serve_reference(environ: Mapping[str, Any], name: str = "index.html") -> Response:
+    """Return the page of the API reference, or one of its files. Raises bottle's 404 if there is none."""
+    if name not in _REFERENCE_FILES:
+        raise bottle.HTTPError(404)
+    folder, is_kept = files("mailbox_appliance.web") / "docs", _REFERENCE_FILES[name]
+    if is_kept:  # stored compressed: most browsers get it as it is
+        compressed = (folder / f"{name}.gz").read_bytes()
+        is_taken = _takes_gzip(environ.get("HTTP_ACCEPT_ENCODING", ""))
+        file = ConsoleFile(_media_type(name), b"" if is_taken else gzip.decompress(compressed), compressed)
+    else:
+        file = _to_console_file(name, (folder / name).read_bytes())
+    return _file_response(environ, file, _IMMUTABLE if is_kept else ("Cache-Control", "no-cache"), _REFERENCE_POLICY)

@@ -55,6 +55,7 @@ program's own is.
 Their names, and below their texts:
 
   files of the console (preact, htm, DOMPurify, Pico CSS)
+  files of the API reference (Swagger UI)
 {names}"""
 
 
@@ -140,9 +141,12 @@ def _package_of(file: Path) -> tuple[str, str] | None:
 
 
 def _vendored(root: Path) -> str:
-    folder = root / "mailbox_appliance" / "web" / "console" / "vendor" / "licences"
+    web = root / "mailbox_appliance" / "web"
+    folders = {"the console": web / "console" / "vendor" / "licences", "the API reference": web / "docs" / "licences"}
     return "\n".join(
-        _block(f"files of the console: {file.stem}", [file.read_text("utf-8")]) for file in sorted(folder.iterdir())
+        _block(f"files of {what}: {file.stem}", [file.read_text("utf-8")])
+        for what, folder in folders.items()
+        for file in sorted(folder.iterdir())
     )
 
 

@@ -260,6 +260,7 @@ RIGHTS: tuple[Right, ...] = (
     # Of later issues: C 3, and S 5 for what is administration.
     session("POST /accounts/oauth/{provider}", Guard.PROVIDER),
     everybody("GET /oauth/callback", is_page=True),
+    everybody("GET /docs", is_page=True),
     session("POST /accounts/oauth/{provider}/finish", Guard.PROVIDER),
     session("POST /admin/restore", HTTPS, Guard.ADMIN),
 )
@@ -268,7 +269,10 @@ RIGHTS: tuple[Right, ...] = (
 #: Outside `/api/v1`: pages for everybody that show nothing of anybody's (C 3: "no auth; 200 once serving").
 PAGES = frozenset({"GET /", "GET /healthz"})
 #: Templates of files that are the same for everybody, and one of each.
-FILES = {"GET /console/{digest}/{name}": f"/console/{files_digest()}/app.js"}
+FILES = {
+    "GET /console/{digest}/{name}": f"/console/{files_digest()}/app.js",
+    "GET /api/v1/docs/{name}": "/api/v1/docs/docs.js",
+}
 #: C 3: "local only unless allowed", whatever one comes with.
 LOCAL_PAGES = frozenset({"GET /metrics"})
 

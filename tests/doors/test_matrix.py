@@ -20,8 +20,12 @@ from tests.doors.rest import Rest
 from tests.doors.rights import ACCOUNTS, FILES, LOCAL_PAGES, NOT_YET, PAGES, READ, RIGHTS, Right
 from tests.doors.verdicts import ALLOWED, Verdict, capabilities, expected
 
-#: The description, and the page that a provider's sign-in comes back to, are beside the table of routes.
-OFFERED = {f"{route.method} {route.path}" for route in ROUTES} | {"GET /openapi.json", "GET /oauth/callback"}
+#: The description, its viewer, and the page that a provider's sign-in comes back to, are beside the table of routes.
+OFFERED = {f"{route.method} {route.path}" for route in ROUTES} | {
+    "GET /openapi.json",
+    "GET /oauth/callback",
+    "GET /docs",
+}
 STORED = (
     "id, name, email, role, status, password_hash, last_login_at FROM members ORDER BY id",
     "id, member_id FROM sessions ORDER BY id",
