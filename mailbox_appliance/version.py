@@ -1,3 +1,3 @@
-"""The one place that says which release this is."""
+"""The one place that names the release."""
 
 __version__ = "0.11.0"

@@ -1,7 +1,7 @@
-"""The HTTP interface as a WSGI application: routes to operations, nothing decided here.
+"""The HTTP interface as a WSGI application: maps routes to operations and contains no rules.
 
 Bottle finds the route. A thin layer around it lends the appliance to each request (a restore replaces it), gives the
-request an ID, refuses foreign hosts, and turns every failure into an error object. Bottle's own request and response
+request an ID, refuses unknown hosts, and turns every failure into an error object. Bottle's own request and response
 objects are not used: they cost more than an operation does.
 """
 
@@ -45,7 +45,7 @@ RESTART_RETRY_AFTER = 3
 
 
 class ApplianceHandle:
-    """Lends the appliance to each request, and knows when nobody uses it any more. Threads may share it."""
+    """Lends the appliance to each request, and counts the requests that use it. May be used from any thread."""
 
     def __init__(self, appliance: Appliance) -> None:
         self._appliance: Appliance = appliance
@@ -54,17 +54,17 @@ class ApplianceHandle:
 
     @property
     def is_paused(self) -> bool:
-        """Whether no request is given the appliance at the moment."""
+        """Whether new requests are refused during a restore."""
         return self._is_paused
 
     @property
     def borrower_count(self) -> int:
-        """How many requests have it now."""
+        """The number of requests that use the appliance now."""
         return self._borrowed
 
     @contextmanager
     def borrow(self) -> Iterator[Appliance]:
-        """The appliance, for one request. Raises Restarting during a pause."""
+        """Yield the appliance for one request. Raises Restarting during a pause."""
         with self._changed:
             if self._is_paused:
                 raise Restarting(retry_after=RESTART_RETRY_AFTER)
@@ -79,13 +79,13 @@ class ApplianceHandle:
                     self._changed.notify_all()
 
     def pause(self, timeout: float) -> bool:
-        """Stop lending it; return whether all requests that use it were answered within so many seconds."""
+        """Stop lending it; return whether all requests that use it ended within `timeout` seconds."""
         with self._changed:
             self._is_paused = True
             return self._changed.wait_for(lambda: self._borrowed == 0, timeout)
 
     def resume(self, appliance: Appliance) -> None:
-        """Go on with another one."""
+        """Lend this appliance from now on."""
         with self._changed:
             self._appliance, self._is_paused = appliance, False
 
@@ -103,20 +103,20 @@ RequestHandler = Callable[[Appliance, Environ, str, Mapping[str, str]], Response
 
 
 class App:
-    """The application: call it as WSGI does. A restore replaces the appliance that it holds."""
+    """The WSGI application. A restore replaces the appliance that it holds."""
 
     def __init__(
         self, appliance: Appliance, allowed_hosts: Iterable[str] = (), assistants: McpHandler | None = None
     ) -> None:
-        """`assistants` answers at `/mcp`; without it there is no such path."""
+        """`assistants` handles `/mcp`; without it that path does not exist."""
         prepare_types()  # of all operations, which are loaded by now
         self.handle = ApplianceHandle(appliance)
         self._hosts = AllowedHosts(allowed_hosts)
-        #: The proxies whose header fields count; set again by whoever replaces the appliance.
+        #: The proxies whose header fields are trusted; a restore sets them again.
         self.proxies = trusted_proxies(appliance.settings)
-        #: Numbers that the server measures, such as `connections_https`; the server sets the function.
+        #: Figures of the server, such as `connections_https`; the server sets the function.
         self.server_figures: ServerFigures | None = None
-        #: Seconds for which browsers shall insist on HTTPS (RFC 6797); 0: no header field. The server sets it.
+        #: Seconds for which browsers must insist on HTTPS (RFC 6797); 0: no header field. The server sets it.
         self.strict_transport = 0
         self._request_counter = RequestCounter()
         self._metrics_source = MetricsSource(self._request_counter)
@@ -145,7 +145,7 @@ class App:
             with self.handle.borrow() as appliance:
                 template, response = self._answer_request(appliance, environ, request_id)
                 is_logged = appliance.settings.flag("log.requests") or response.status >= 500
-            if response.status == 500 and self.handle.is_paused:  # the store was closed under its hands
+            if response.status == 500 and self.handle.is_paused:  # the store was closed while the request used it
                 response = _restarting_response(request_id)
             if is_logged:
                 millis = round((time.perf_counter() - started) * 1000, 2)
@@ -156,7 +156,7 @@ class App:
             logs.request_id.reset(token)
         self._request_counter.count(template, environ["REQUEST_METHOD"], response.status, time.perf_counter() - started)
         headers = http.headers_of(response, request_id)
-        # RFC 6797 7.2: never over HTTP. What a proxy in front of us sends its clients is its own decision.
+        # RFC 6797 7.2: never over HTTP. A proxy in front decides itself what it sends its clients.
         if self.strict_transport and environ["wsgi.url_scheme"] == "https":
             headers.append(("Strict-Transport-Security", f"max-age={self.strict_transport}"))
         start_response(_STATUS_LINES[response.status], headers)
@@ -165,7 +165,9 @@ class App:
         return (b"",) if environ["REQUEST_METHOD"] == "HEAD" else (response.body,)
 
     def _answer_while_restarting(self, environ: Environ, request_id: str) -> Response:
-        """The console's own files need no appliance: a page that waits in it may be reloaded."""
+        """Return a file of the console, which needs no appliance, so that a waiting page can be reloaded; otherwise
+        503.
+        """
         try:
             self._hosts.check(environ)
             (_, answering), path = self._find_route(environ)
@@ -176,11 +178,11 @@ class App:
             return _restarting_response(request_id)
 
     def use_hosts(self, allowed: Iterable[str]) -> None:
-        """Answer to these names from now on."""
+        """Accept these host names from now on."""
         self._hosts = AllowedHosts(allowed)
 
     def _answer_request(self, appliance: Appliance, environ: Environ, request_id: str) -> tuple[str, Response]:
-        """The template of the request's route, and the response."""
+        """Return the template of the request's route, and the response."""
         template = UNKNOWN_ROUTE
         try:
             self._hosts.check(environ)
@@ -191,7 +193,7 @@ class App:
             return template, http.failure(problem, request_id, frozenset({400, 403}))
         except bottle.HTTPError as fault:
             return template, _routing_error(fault, environ, request_id)
-        except Exception as error:  # a fault of ours: it must leave as an error object, and be found in the log
+        except Exception as error:  # an internal error: it becomes an error object, and the log has the details
             if is_disk_full(error, appliance.folder):
                 log.error("request_disk_full", extra={"route": template})
                 return template, http.disk_full(request_id)
@@ -245,7 +247,7 @@ class App:
 
 
 def _stream_body(environ: Environ, body: StreamedBody) -> Iterable[bytes]:
-    """The body for the server to write: piece by piece as the client reads, if it can do that."""
+    """Return the body for the server to write: in pieces as the client reads, if the server supports it."""
     if environ["REQUEST_METHOD"] == "HEAD":
         body.close()
         return (b"",)
@@ -260,7 +262,7 @@ def _restarting_response(request_id: str) -> Response:
 
 
 def _routing_error(fault: bottle.HTTPError, environ: Environ, request_id: str) -> Response:
-    """Bottle's own errors: no such path, or no such method."""
+    """Return the response for an unknown path or method."""
     if fault.status_code == 405:
         message = (
             f"This path does not support {environ['REQUEST_METHOD']}. The Allow header lists the supported methods."
@@ -296,6 +298,6 @@ def _serve_reference(_: Appliance, environ: Environ, __: str, path: Mapping[str,
 
 def _serve_openapi(_: Appliance, environ: Environ, *__: object) -> Response:
     refuse_query(environ)
-    from mailbox_appliance.web.openapi import describe  # not before somebody asks for it
+    from mailbox_appliance.web.openapi import describe  # deferred: few requests need it
 
     return Response(200, describe(), media_type="application/json; charset=utf-8")

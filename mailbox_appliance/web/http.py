@@ -50,27 +50,27 @@ _HIDDEN = re.compile(r"//|%2f|%5c|%00", re.IGNORECASE)
 
 
 def path_of(environ: Mapping[str, Any]) -> str | None:
-    """The decoded path of a request; None if it cannot be a path of any route.
+    """Return the decoded path of a request; None if it cannot be a path of any route.
 
-    Only a slash that is written as one separates segments (RFC 3986 2.2), so that a proxy that checks paths reads the
-    same segments. Decoding hides that, so the target counts as it was written, if the server provides it
-    (`REQUEST_URI`); a WSGI server need not (PEP 3333).
+    Only a literal slash separates segments (RFC 3986 2.2), so that a proxy that checks paths sees the same segments.
+    Decoding hides that, so the check uses the target as it was sent, if the server provides it (`REQUEST_URI`); a WSGI
+    server need not (PEP 3333).
     """
     path: str = environ["PATH_INFO"]
     written = re.split("[?#]", _AUTHORITY.sub("", environ.get("REQUEST_URI", ""), count=1))[0]
     if _SLASHED.search(path) or _HIDDEN.search(written):
         return None
-    # WSGI gives bytes as Latin-1 (PEP 3333).
+    # WSGI passes bytes as Latin-1 (PEP 3333).
     return path if path.isascii() else path.encode("latin-1").decode("utf-8", "replace")
 
 
 def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Route") -> Request:
-    """The request as an operation takes it; its body is read only if the method has one."""
+    """Return the request for an operation; its body is read only if the method has one."""
     values, places = dict(path), dict.fromkeys(path, "path")
     faults = _read_query(environ.get("QUERY_STRING", ""), values, places)
     for wire, variable in _ENVIRON.items():
         if wire in route.operation.parameters and variable in environ:
-            # Header fields are bytes; WSGI gives them as Latin-1.
+            # Header fields are bytes; WSGI passes them as Latin-1.
             values[wire], places[wire] = environ[variable], "header"
     has_body = route.method in ("POST", "PUT", "PATCH")
     return Request(
@@ -85,7 +85,7 @@ def read_request(environ: Mapping[str, Any], path: Mapping[str, str], route: "Ro
 
 
 def refuse_query(environ: Mapping[str, Any]) -> None:
-    """Raises Invalid if a request gives parameters to an endpoint that has none."""
+    """Raise Invalid if a request gives parameters to an endpoint that has none."""
     values: dict[str, str] = {}
     faults = _read_query(environ.get("QUERY_STRING", ""), values, {})
     if faults := faults or tuple(Detail(f"query:{name}", _UNKNOWN_PARAMETER) for name in values):
@@ -95,7 +95,7 @@ def refuse_query(environ: Mapping[str, Any]) -> None:
 def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tuple[Detail, ...]:
     """Add the values of the query; return its faults: a repeated name, or one that belongs in path or header."""
     try:
-        # WSGI gives bytes as Latin-1; a client should have written them as %XX, in UTF-8 both.
+        # WSGI passes bytes as Latin-1. Clients should send %XX, but raw UTF-8 is accepted too.
         text = text.encode("latin-1").decode("utf-8")
         given = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MAX_QUERY_FIELDS)
     except ValueError:
@@ -112,7 +112,7 @@ def _read_query(text: str, values: dict[str, str], places: dict[str, str]) -> tu
 
 
 def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
-    """The body; of one in memory that is over the limit only so much that this can be seen."""
+    """Return the body; of an oversized one in memory, only enough to detect that it exceeds the limit."""
     content: Content | None = getattr(environ["wsgi.input"], "content", None)
     if content is not None:
         return content
@@ -125,14 +125,15 @@ def read_body(environ: Mapping[str, Any], limit: int) -> bytes | Content:
 
 
 JSON = "application/json; charset=utf-8"
-#: Bytes of a streamed body that are passed on at once: few beside what a connection may hold.
+#: Bytes of a streamed body that are passed on at once: few compared with what a connection may hold.
 PIECE = 128 * 1024
-#: Says that an answer is one of an earlier release, given again.
+#: Marks the response of an earlier release that is repeated.
 REPLAYED = "Idempotency-Replayed"
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 )  # RFC 6838 4.2
-_NOT_IN_NAME = re.compile(r"[^ !#-$&-\[\]-~]")  # no quote, backslash or percent: readers differ about them
+# no quote, backslash or percent sign, since clients read them differently
+_NOT_IN_NAME = re.compile(r"[^ !#-$&-\[\]-~]")
 
 _STATUS: tuple[tuple[type[Problem], int], ...] = (
     (Invalid, 400),
@@ -150,14 +151,14 @@ _STATUS: tuple[tuple[type[Problem], int], ...] = (
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
-    """Where in the request the fault lies."""
+    """One place in the request, and what is wrong there."""
 
     path: str
     message: str
 
 
 class Error(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What went wrong: a code to switch on, a sentence for a person, the id under which it is logged."""
+    """An error: a code for clients, a message for people, and the request ID in the log."""
 
     code: str
     message: str
@@ -166,19 +167,19 @@ class Error(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
-    """The body of every error."""
+    """The body of every error response."""
 
     error: Error
 
 
 class StreamedBody:
-    """A body that is produced while it is sent; `size` if it is known. Close it, sent or not."""
+    """A body that is produced while it is sent; `size` if it is known. Close it, whether it was sent or not."""
 
     def __init__(self, pieces: Iterator[bytes], size: int | None) -> None:
         self._pieces, self.size = pieces, size
 
     def __iter__(self) -> Iterator[bytes]:
-        """In pieces of at most PIECE bytes."""
+        """Yield pieces of at most PIECE bytes."""
         for chunk in self._pieces:
             view = memoryview(chunk)
             for start in range(0, len(chunk), PIECE):
@@ -193,7 +194,7 @@ class StreamedBody:
 
 @dataclass(frozen=True)
 class Response:
-    """A response, encoded; with `stream` in place of a body that is produced while it is sent."""
+    """An encoded response; `stream` replaces a body that is produced while it is sent."""
 
     status: int
     body: bytes
@@ -212,7 +213,7 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_own_text)
 
 
 def success(status: int, answer: OperationResult[Any]) -> Response:
-    """`{"data": ..., "warnings"?: [...]}`, or a file."""
+    """Return `{"data": ..., "warnings"?: [...]}`, or a file."""
     if isinstance(answer.data, Download):
         return _download(status, answer.data)
     headers = ((REPLAYED, "true"),) if answer.is_replayed else ()
@@ -220,23 +221,24 @@ def success(status: int, answer: OperationResult[Any]) -> Response:
 
 
 def _download(status: int, file: Download) -> Response:
-    """A file that a browser saves and never shows: a sender wrote it."""
+    """Return a file that a browser must save and never show, since a sender of mail created it."""
     media_type = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
     headers = (("Content-Disposition", disposition(file.filename)), ("Content-Security-Policy", "sandbox"))
     return Response(status, b"", headers, media_type, StreamedBody(file.chunks, file.size))
 
 
 def disposition(filename: str) -> str:
-    """`attachment` with a file name (RFC 6266 4), also in UTF-8 if the name is not plain ASCII (RFC 8187)."""
+    """Return `attachment` with a file name (RFC 6266 4), also in UTF-8 if the name is not plain ASCII (RFC 8187)."""
     plain = _NOT_IN_NAME.sub("_", filename)
     extended = "" if plain == filename else f"; filename*=UTF-8''{quote(filename, safe='', errors='replace')}"
     return f'attachment; filename="{plain}"{extended}'
 
 
 def failure(problem: Problem, request_id: str, allowed: frozenset[int]) -> Response:
-    """The error object of a problem, with a status that the endpoint lists.
+    """Return the error object of a problem, with a status that the endpoint lists.
 
-    What is not the request's fault, and what the endpoint does not list, is an internal error without details.
+    A problem that is not caused by the request, or that the endpoint does not list, becomes an internal error without
+    details.
     """
     status = next((number for family, number in _STATUS if isinstance(problem, family)), 500)
     if status not in allowed:
@@ -259,26 +261,26 @@ def error(
     details: tuple[Detail, ...] = (),
     headers: tuple[tuple[str, str], ...] = (),
 ) -> Response:
-    """An error object."""
+    """Return a response with an error object."""
     shown = tuple(ErrorDetail(detail.path, detail.message) for detail in details)
     body = _encoder.encode(ErrorResponse(Error(code, message, request_id, shown)))
     return Response(status, body, headers)
 
 
 def internal_error(request_id: str) -> Response:
-    """An internal error. The log has the failure, under the request's ID."""
+    """Return the response to an internal error. The log has the failure under the request's ID."""
     return error(
         500, "internal_error", "Internal error. The log of the appliance has details under this request ID.", request_id
     )
 
 
 def disk_full(request_id: str) -> Response:
-    """The same if the disk of the store is full."""
+    """Return the response to a full disk of the store."""
     return error(500, "internal_error", DISK_FULL_MESSAGE, request_id)
 
 
 def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
-    """The status for an endpoint that does not list 413, 415 or 503: 400, or 429 if the client is to retry."""
+    """Return the status if an endpoint does not list 413, 415 or 503: 400, or 429 if the client should retry."""
     if isinstance(problem, TooLarge):
         return 400, MessageTooLarge(what=problem.what, limit=problem.limit)
     if status == 415:
@@ -289,7 +291,7 @@ def _listed_status(status: int, problem: Problem) -> tuple[int, Problem]:
 
 
 def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
-    """The header fields that go with a response."""
+    """Return the header fields of a response."""
     size = len(response.body) if response.stream is None else response.stream.size
     return [
         ("Content-Type", response.media_type),
@@ -301,30 +303,30 @@ def headers_of(response: Response, request_id: str) -> list[tuple[str, str]]:
     ]
 
 
-# --- Trusted proxies: which they are, and what they say about the origin of a request ---
+# --- Trusted proxies, and what they report about the origin of a request ---
 #
 #     X-Forwarded-For: 198.51.100.7, 10.0.0.5      each proxy appends the address of its own client
 #     X-Forwarded-Proto: https                     and the scheme of that client's request
 #     Forwarded: for=198.51.100.7;proto=https      the same in one field (RFC 7239)
 #
-# Only the end of a field was written by somebody trusted. So it is read from the end, up to the first address that is
-# not a trusted proxy. A client may have made up everything before that.
+# Only the end of a field comes from a trusted proxy, so it is read from the end, up to the first address that is not a
+# trusted proxy. A client may have invented everything before that.
 
 
-# Nobody has as many in a row; what precedes them is not read.
+# No real chain is that long; earlier entries are not read.
 _MAX_HOPS = 32
 _PORT = r"(?::(?:[0-9]{1,5}|_[0-9A-Za-z._-]+))?"
-# RFC 7239 section 6; the last, an IPv6 address without brackets, occurs in X-Forwarded-For.
+# RFC 7239 section 6; the last form, an IPv6 address without brackets, occurs in X-Forwarded-For.
 _NODE = re.compile(rf"\[([^]]+)\]{_PORT}|([0-9.]+){_PORT}|([0-9A-Fa-f:.]+(?:%[^]]*)?)")
-# It is applied backwards: a quote that a client left open does not swallow what a proxy appended.
+# Applied backwards, so that a quote that a client left open does not hide what a proxy appended.
 _ELEMENT = re.compile(r'(?:[^",]+|"[^"]*")*')
-# No character may match two of its parts: backtracking would block everybody else.
+# No character may match two of its parts: backtracking would block all other requests.
 _PAIR = re.compile(r"""[ \t]*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)=("[^"\\]*"|[^ \t",;\\]+)[ \t]*)?(?:;|\Z)""")
 
 
 @dataclass(frozen=True)
 class ForwardedInfo:
-    """What trusted proxies say: the client's address, and whether it used HTTPS. None: unknown or unreadable."""
+    """The client's address, and whether it used HTTPS, from trusted proxies. None: unknown or unreadable."""
 
     address: str | None
     is_secure: bool | None
@@ -337,7 +339,7 @@ class _Hop:
 
 
 class TrustedProxies:
-    """The addresses and networks of proxies that are trusted, and the kind of header fields that they write."""
+    """The addresses and networks of trusted proxies, and the kind of header fields that they write."""
 
     def __init__(self, networks: Iterable[str] = (), headers: str = "x-forwarded") -> None:
         parsed = [ip_network(_unmap_network(text.partition("%")[0])) for text in networks]
@@ -345,13 +347,13 @@ class TrustedProxies:
         self._read_headers = self._read_forwarded_field if headers == "forwarded" else self._read_x_forwarded
 
     def trusts(self, address: str | None) -> bool:
-        """Whether a peer of this address is one of them."""
+        """Whether a peer with this address is a trusted proxy."""
         if not self._networks or address is None or (parsed := _parse_address(address)) is None:
             return False
         return any(parsed in network for network in self._networks)
 
     def read_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
-        """What a trusted peer says about a request. The other kind of fields is ignored."""
+        """Return what a trusted peer reports about a request. The other kind of header fields is ignored."""
         return self._read_headers(environ)
 
     def _read_x_forwarded(self, environ: Mapping[str, Any]) -> ForwardedInfo:
@@ -372,7 +374,7 @@ class TrustedProxies:
         return ForwardedInfo(self._find_client(nodes()), _all_https(schemes))
 
     def _find_client(self, nodes: Iterable[str | None]) -> str | None:
-        """The first address, from the end, that is no trusted proxy; else the last that is readable."""
+        """Return the first address, from the end, that is not a trusted proxy; otherwise the last readable one."""
         client = None
         for node in nodes:
             if node is None:
@@ -389,7 +391,7 @@ def _build_proxies(networks: tuple[str, ...], headers: str) -> TrustedProxies:
 
 
 def trusted_proxies(settings: Settings) -> TrustedProxies:
-    """Those that the settings name."""
+    """Return the trusted proxies of the settings."""
     return _build_proxies(settings.names("server.trusted_proxies"), settings.text("server.proxy_headers"))
 
 
@@ -399,7 +401,7 @@ def _all_https(schemes: Iterable[str]) -> bool | None:
 
 
 def _parse_hops(field: str) -> Iterator[_Hop]:
-    """The elements of a Forwarded field (RFC 7239 section 4), the last one first, until one cannot be read."""
+    """Yield the elements of a Forwarded field (RFC 7239 section 4), the last one first, until one cannot be read."""
     backwards, place = field[::-1], 0
     for _ in range(_MAX_HOPS):
         found = _ELEMENT.match(backwards, place)
@@ -415,7 +417,7 @@ def _parse_hops(field: str) -> Iterator[_Hop]:
 
 
 def _parse_hop(element: str) -> _Hop | None:
-    """An element of Forwarded; None: it is none, such as with one parameter twice."""
+    """Return an element of Forwarded, or None if it is not valid, such as with a repeated parameter."""
     pairs: dict[str, str] = {}
     place = 0
     while place < len(element):
@@ -429,7 +431,7 @@ def _parse_hop(element: str) -> _Hop | None:
 
 
 def _parse_node(node: str) -> str | None:
-    """The address of a node as proxies write it: with or without a port, quotes, brackets and a zone, or None."""
+    """Return the address in a node, or None. Proxies write it with or without port, quotes, brackets and zone."""
     text = node.strip()
     text = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
     found = _NODE.fullmatch(text)
@@ -438,7 +440,7 @@ def _parse_node(node: str) -> str | None:
 
 
 def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
-    """An address without its zone; an IPv4 address if an IPv6 socket shows one."""
+    """Return an address without its zone; an IPv4 address if it is mapped into IPv6."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -447,17 +449,17 @@ def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
 
 
 def _unmap_network(network: str) -> str:
-    """A network of mapped IPv4 addresses, as a log of ours may show them, as the IPv4 network that it is."""
+    """Return a network of IPv4 addresses that are mapped into IPv6, as the log may show them, as an IPv4 network."""
     parsed = ip_network(network)
     mapped = getattr(parsed.network_address, "ipv4_mapped", None)
     return network if mapped is None or parsed.prefixlen < 96 else f"{mapped}/{parsed.prefixlen - 96}"
 
 
-# --- The origin of a request, and whether this listener serves such a request at all ---
+# --- The origin of a request, and whether this listener serves it ---
 
 
-# Header fields that only proxies write, as the starts of their WSGI names. Any of them, even an empty one, shows that
-# the request did not begin on this computer; only configured proxies say who the client is (`proxies`).
+# The starts of the WSGI names of header fields that only proxies write. Any of them, even an empty one, shows that the
+# request did not start on this computer; only configured proxies are trusted about the client (`proxies`).
 _PROXY_HEADERS = (
     "\nHTTP_FORWARDED",
     "\nHTTP_VIA",
@@ -473,8 +475,9 @@ _LOOPBACK_NAMES = frozenset({"localhost", "localhost.", "127.0.0.1", "[::1]"})
 
 
 def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
-    """The origin of a request. One that a proxy marked is never from this computer, wherever the proxy runs. Only
-    trusted proxies can say where it is from then, and whether it came over HTTPS all the way.
+    """Return the origin of a request. A request that passed a proxy is never local, wherever the proxy runs.
+
+    Only trusted proxies can report its address, and whether it used HTTPS all the way.
     """
     address = environ.get("REMOTE_ADDR") or None
     is_secure = environ.get("wsgi.url_scheme") == "https"
@@ -483,14 +486,14 @@ def origin_of(environ: Mapping[str, Any], proxies: TrustedProxies) -> Origin:
     if not proxies.trusts(address):
         return Origin(address, is_local=False, is_secure=is_secure)
     said = proxies.read_forwarded(environ)
-    # Over plain HTTP anybody could listen, however safe the proxy's own connection to us is.
+    # If the client used plain HTTP, others could listen, however safe the proxy's own connection is.
     return Origin(
         said.address or address, is_local=False, is_secure=is_secure if said.is_secure is None else said.is_secure
     )
 
 
 def find_client_address(environ: Mapping[str, Any], proxies: TrustedProxies) -> str | None:
-    """The client's own address; None if a proxy marked the request and no trusted one names the client."""
+    """Return the client's own address; None if a proxy passed the request on and no trusted one names the client."""
     address = environ.get("REMOTE_ADDR") or None
     if not _is_forwarded(environ):
         return address
@@ -498,26 +501,26 @@ def find_client_address(environ: Mapping[str, Any], proxies: TrustedProxies) -> 
 
 
 def bearer_token(environ: Mapping[str, Any]) -> str | None:
-    """The token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None."""
+    """Return the token of `Authorization: Bearer TOKEN` (RFC 6750 2.1), or None."""
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
 class AllowedHosts:
-    """The host names that the HTTP listener serves: loopback names and configured ones.
+    """The host names that the HTTP listener accepts: loopback names and configured ones.
 
-    A foreign page whose name was pointed here (DNS rebinding) sends its own name.
+    A web page whose name an attacker points at this computer (DNS rebinding) sends its own name, which is refused.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = _LOOPBACK_NAMES | {_without_port(name.lower()) for name in names if name}
 
     def check(self, environ: Mapping[str, Any]) -> None:
-        """Raises HostNotAllowed for a foreign Host, or a foreign Origin."""
+        """Raise HostNotAllowed for an unknown Host or Origin."""
         if environ.get("wsgi.url_scheme") == "https":
             return
         host = environ.get("HTTP_HOST", "")
-        # HTTP/1.0 has no Host, and no browser speaks it. Health checks may; such a request is never local.
+        # HTTP/1.0 has no Host, and browsers do not use it. Health checks may; such a request is never local.
         if (host or environ.get("SERVER_PROTOCOL") != "HTTP/1.0") and not self._is_allowed(host):
             raise HostNotAllowed(header="Host")
         origin = environ.get("HTTP_ORIGIN")
@@ -534,7 +537,7 @@ class AllowedHosts:
             port = parts.port
         except ValueError:
             return False
-        # Another program's page on this computer has a loopback name as well, but another port.
+        # A page of another program on this computer has a loopback name too, but another port.
         return (
             parts.scheme in ("http", "https")
             and self._is_allowed(parts.netloc)
@@ -555,7 +558,7 @@ def _is_loopback(address: str | None) -> bool:
 
 
 def _is_loopback_name(name: str) -> bool:
-    """Whether a host of a URL always means the local computer: nobody can point such a name elsewhere."""
+    """Whether a host of a URL always means the local computer, since DNS cannot change it."""
     if name in _LOOPBACK_NAMES:
         return True
     try:
@@ -568,7 +571,7 @@ def _is_forwarded(environ: Mapping[str, Any]) -> bool:
     """Whether a proxy passed a request on: it has a proxy's header field, or is HTTP/1.0, nginx's default."""
     if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
         return True
-    # In one text they are looked for several times faster than name by name, and every request pays for it.
+    # One search in a joined text is several times faster than one per name, and every request needs it.
     names = "\n".join(("", *environ))
     return any(mark in names for mark in _PROXY_HEADERS)
 

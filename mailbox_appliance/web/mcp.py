@@ -1,7 +1,7 @@
 """`POST /mcp`: identifies the caller as for every request, then calls the handler that was passed in.
 
-The handler is not loaded before a request with a valid credential. Every other method is 405 in the route table: a GET
-would be a stream that occupies a worker for ever.
+The handler is loaded at the first request with a valid credential. Every other method is 405 in the route table: a GET
+would be a stream that occupies a worker permanently.
 """
 
 import re
@@ -20,13 +20,13 @@ from mailbox_appliance.web.server.connection import BODY_DISCARDED, BODY_POSTPON
 Headers = Iterable[tuple[str, str]]
 
 MCP_PATH = "/mcp"
-#: The errors with an error object; a fault in the message itself is reported as the protocol defines.
+#: The statuses with an error object; an error in the message itself is reported as the protocol defines.
 _ERROR_STATUSES = frozenset({401, 403, 413, 415, 503})
 _RETRY_AFTER = 5
 _JSON = "application/json"
-#: Header fields checked here, as the protocol wants: its SDK is strict about their case and their absence.
+#: Fixed values for the SDK, which is strict about case and absence. The appliance checks the real fields itself.
 _FIXED_HEADERS = [("content-type", _JSON), ("accept", f"{_JSON}, text/event-stream")]
-#: Media ranges that include JSON, the closest first (RFC 9110 12.5.1).
+#: Media ranges that include JSON, the most specific first (RFC 9110 12.5.1).
 _ACCEPTED_RANGES = (_JSON, "application/*", "*/*")
 _NOT_UTF_8 = "JSON must be UTF-8 (RFC 8259 8.1). Omit `charset`."
 _NOT_ACCEPTABLE = "Responses are `application/json`, which this header field does not accept."
@@ -40,16 +40,16 @@ class McpHandler(Protocol):
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Headers, body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Status, header fields and body for one POST."""
+        """Return status, header fields and body for one POST."""
 
     def close(self) -> None:
-        """Let go of everything; calls that are under way end soon."""
+        """Release all resources; calls in progress end soon."""
 
 
 def answer_post(
     assistants: McpHandler, appliance: Appliance, origin: Origin, environ: Mapping[str, Any], request_id: str
 ) -> Response:
-    """The response to one POST."""
+    """Return the response to one POST."""
     try:
         token = bearer_token(environ)
         identify(appliance.store, token, origin)
@@ -78,7 +78,7 @@ def _read_mcp_body(environ: Mapping[str, Any]) -> bytes:
 
 
 def _protocol_headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The header fields that the protocol reads. There are no sessions, so no session ID is passed on."""
+    """Return the header fields that the protocol reads. There are no sessions, so no session ID is passed on."""
     own = [
         (name[5:].replace("_", "-").lower(), value)
         for name, value in environ.items()
@@ -88,7 +88,7 @@ def _protocol_headers(environ: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _require_json(content_type: str) -> None:
-    """Raises WrongMedia for a body of another type, or another encoding."""
+    """Raise WrongMedia for a body of another type or encoding."""
     media_type, parameters = _parse_media_type(content_type)
     if media_type != _JSON:
         raise WrongMedia
@@ -97,14 +97,14 @@ def _require_json(content_type: str) -> None:
 
 
 def _is_json_accepted(accept: str) -> bool:
-    """Whether JSON is acceptable: without `Accept` everything is (RFC 9110 12.5.1)."""
+    """Whether the client accepts JSON; without `Accept` it accepts everything (RFC 9110 12.5.1)."""
     ranges = dict(_parse_media_type(one) for one in accept.split(",") if one.strip())
     closest = next((ranges[one] for one in _ACCEPTED_RANGES if one in ranges), None)
     return not ranges if closest is None else not _ZERO_WEIGHT.fullmatch(closest.get("q", "1"))
 
 
 def _parse_media_type(value: str) -> tuple[str, dict[str, str]]:
-    """A media type and its parameters, in lower case."""
+    """Return a media type and its parameters, in lower case."""
     first, *rest = value.lower().split(";")
     pairs = (one.partition("=") for one in rest)
     return first.strip(), {name.strip(): text.strip().strip('"') for name, _, text in pairs}

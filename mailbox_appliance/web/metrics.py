@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # --- The table: every name, its meaning, and its labels ---
 #
-# No label contains what somebody typed or what mail says: only templates of routes, states, reasons, and mailbox IDs.
+# No label contains input or content of mail: only templates of routes, states, reasons, and mailbox IDs.
 
 
 METRIC_PREFIX = "mailbox_appliance_"
@@ -38,7 +38,7 @@ METRIC_PREFIX = "mailbox_appliance_"
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """A metric: its full name after the prefix (a counter's ends in `_total`), and its meaning."""
+    """A metric: its full name after the prefix (a counter's ends in `_total`), and its help text."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -132,15 +132,15 @@ METRIC_FAMILIES = (
 )
 
 
-# --- Request counters: number and duration, for a microsecond each ---
+# --- Request counters: number and duration, at the cost of a microsecond each ---
 #
-# No label is a client's free choice: requests are counted by the template of their route, by one of the known methods,
+# Clients cannot choose labels freely: requests are counted by the template of their route, by one of the known methods,
 # and by status. Requests without a route share one template.
 
 
 #: The template of requests without a route.
 UNKNOWN_ROUTE = "unknown"
-#: Upper bounds of the durations, in seconds; the last one is without a bound.
+#: Upper limits of the duration buckets, in seconds; one more bucket has no limit.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -149,7 +149,7 @@ _OTHER_METHOD = "other"
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Requests of one route and method with one status: the count within each bound, and the sum of their seconds."""
+    """Requests of one route, method and status: the count in each bucket, and the sum of their seconds."""
 
     route: str
     method: str
@@ -159,20 +159,20 @@ class RequestCounts:
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """The number of requests."""
         return sum(self.within)
 
 
 class RequestCounter:
-    """Goes on while a restore replaces the appliance. May be used from any thread."""
+    """Counts requests, across restores that replace the appliance. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By template, method and status: a count for each bound and for the rest, then the seconds.
+        # By template, method and status: a count for each bucket, then the seconds.
         self._rows: dict[tuple[str, str, int], tuple[list[int], list[float]]] = {}
 
     def count(self, template: str, method: str, status: int, seconds: float) -> None:
-        """A request was answered. `template`: method and path of its route, or UNKNOWN."""
+        """Count one answered request. `template`: method and path of its route, or UNKNOWN_ROUTE."""
         key = template, method if method in _METHODS else _OTHER_METHOD, status
         place = bisect_left(DURATION_BUCKETS, seconds)
         with self._lock:
@@ -184,21 +184,21 @@ class RequestCounter:
             total[0] += seconds
 
     def snapshot(self) -> Iterable[RequestCounts]:
-        """The counts so far, in the order of routes."""
+        """Yield the counts so far, in the order of routes."""
         with self._lock:
             rows = [(key, tuple(within), total[0]) for key, (within, total) in self._rows.items()]
         for (template, method, status), within, seconds in sorted(rows):
             yield RequestCounts(template.partition(" ")[2] or template, method, status, within, seconds)
 
 
-# --- The values, gathered where each of them is known ---
+# --- The values, collected from the parts that know them ---
 
 
-#: Numbers that the server reports, by name: those of `_SERVER_METRICS` that it knows.
+#: Figures that the server reports, by name: those of `_SERVER_METRICS` that it knows.
 ServerFigures = Callable[[], Mapping[str, float]]
 
 _NO_LABELS: Mapping[str, str] = {}
-# The server's numbers, and the metrics that they become.
+# The server's figures, and the metrics that they become.
 _SERVER_METRICS = (
     ("connections_http", "http_connections", {"listener": "http"}),
     ("connections_https", "http_connections", {"listener": "https"}),
@@ -207,14 +207,14 @@ _SERVER_METRICS = (
     ("handshakes_failed", "tls_handshakes_failed_total", _NO_LABELS),
     ("certificate_not_after", "certificate_not_after_timestamp_seconds", _NO_LABELS),
 )
-# Each of these is reported from the start, so that the first event shows as an increase.
+# Each of these values is reported from the start, so that the first event shows as an increase.
 _DELIVERY_COUNTER = ("deliveries_settled", "outcome", sorted(COUNTED_OUTCOMES))
 _LOGIN_COUNTER = ("login_failures", "reason", ("busy", "suspended", "throttled", "wrong"))
 _BACKUP_COUNTER = ("backups", "result", ("failed", "made"))
 
 
 class MetricValue(NamedTuple):
-    """A value of a metric. `suffix`: what a histogram's sample has after its name."""
+    """A value of a metric. `suffix`: the end of a histogram sample's name."""
 
     name: str
     number: float
@@ -223,7 +223,7 @@ class MetricValue(NamedTuple):
 
 
 class MetricsSource:
-    """Gathers them. One for all the time that is served, while the appliance may become another one."""
+    """Collects the metrics. One object serves all the time, while a restore can replace the appliance."""
 
     def __init__(self, tally: RequestCounter) -> None:
         self._request_counter = tally
@@ -232,7 +232,7 @@ class MetricsSource:
     def collect_values(
         self, appliance: Appliance, in_progress: int, told: Mapping[str, float]
     ) -> Iterator[MetricValue]:
-        """All current values. `in_progress`: requests; `told`: the server's own numbers."""
+        """Yield all current values. `in_progress`: requests; `told`: the server's own figures."""
         yield MetricValue("build_info", 1, {"version": __version__})
         yield from _request_values(self._request_counter)
         yield MetricValue("http_requests_in_progress", in_progress)
@@ -244,7 +244,7 @@ class MetricsSource:
         yield MetricValue("threads", threading.active_count())
 
     def _newest_backup_time(self, appliance: Appliance) -> float | None:
-        """When the newest backup was made. The files are read only after the list of files has changed."""
+        """Return when the newest backup was made. The files are read only after the folder has changed."""
         folder = appliance.folder / BACKUPS_FOLDER
         try:
             state = folder, folder.stat().st_mtime_ns
@@ -322,16 +322,16 @@ _COUNTER_SUFFIX = "_total"  # which the library adds to a counter's name
 
 
 def metrics_page(values: Iterable[MetricValue]) -> Response:
-    """The metrics as text. Loads the library: some MiB, which an unmonitored appliance saves."""
+    """Return the metrics as text. Loads Prometheus' library, some MiB that an unmonitored appliance saves."""
     from prometheus_client.exposition import choose_encoder
 
-    # The plainest format, whatever the client says that it reads: all of them read this one.
+    # The plainest format, whatever the client asks for, since all clients can read it.
     encode, media_type = choose_encoder("")
     return Response(200, encode(_MetricsPage(values)), media_type=media_type)
 
 
 class _MetricsPage:
-    """A collector of Prometheus' library: the values of one moment, and what the system reports about the process."""
+    """A collector for Prometheus' library: the values at one moment, and the system's figures of the process."""
 
     def __init__(self, values: Iterable[MetricValue]) -> None:
         self._values: defaultdict[str, list[MetricValue]] = defaultdict(list)
@@ -339,7 +339,7 @@ class _MetricsPage:
             self._values[value.name].append(value)
 
     def collect(self) -> "Iterator[Metric]":
-        """Every metric that has a value, in the order of the table."""
+        """Yield every metric that has a value, in the order of the table."""
         from prometheus_client import PROCESS_COLLECTOR
 
         yield from (

@@ -1,4 +1,4 @@
-"""The HTTP and HTTPS server, on waitress. It knows nothing of routes or operations.
+"""The HTTP and HTTPS server, based on waitress. It knows neither routes nor operations.
 
 server           listeners with a loop each, groups of them, the workers they share
 connection       one connection: deadlines, pending output, closing, TLS

@@ -4,12 +4,17 @@ Pending output waits in memory. A worker does not wait for the client to read a 
 waits, and so does the rest of a streamed response. Only a response that the application itself writes in several parts
 occupies its worker until the client reads or its deadline passes.
 
-Waitress internals used (pinned to 3.0.*): HTTPChannel's `request`, `requests`, `requests_lock`, `received`, `service`,
-`cancel`, `writable`, `handle_write`, `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
-`_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`, `close_when_flushed`,
-`will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`, `logger`; ClientDisconnected; of Task
-`status`, `version`, `response_headers`, `content_length`, `wrote_header`, `write`, `service`, `execute`, `finish`,
-`close_on_finish`, `content_bytes_written`, `set_close_on_finish`, `build_response_header`, `get_environment`.
+Waitress internals used (pinned to 3.0.*), in addition to ClientDisconnected:
+
+    HTTPChannel   `request`, `requests`, `requests_lock`, `received`, `service`, `cancel`, `writable`, `handle_write`,
+                  `handle_close`, `handle_error`, `write_soon`, `_flush_exception`, `_flush_some`,
+                  `_flush_outbufs_below_high_watermark`, `outbufs`, `outbuf_lock`, `total_outbufs_len`,
+                  `close_when_flushed`, `will_close`, `sent_continue`, `last_activity`, `connected`, `server`, `adj`,
+                  `logger`
+
+    Task          `status`, `version`, `response_headers`, `content_length`, `wrote_header`, `write`, `service`,
+                  `execute`, `finish`, `close_on_finish`, `content_bytes_written`, `set_close_on_finish`,
+                  `build_response_header`, `get_environment`
 """
 
 import logging
@@ -37,15 +42,16 @@ from mailbox_appliance.web.server.memory import MemoryReservation, OutputBuffer
 
 log = logging.getLogger(__name__)
 
-#: Environ key: the size of a body that was over the listener's bound; it was thrown away and `wsgi.input` is empty.
+#: Environ key: the size of a body over the listener's limit; it was discarded, and `wsgi.input` is empty.
 BODY_DISCARDED = "mailbox.body_discarded"
-#: Environ key: the size of a body that there was no memory for; it was thrown away and `wsgi.input` is empty.
+#: Environ key: the size of a body for which no memory was left; it was discarded, and `wsgi.input` is empty.
 BODY_POSTPONED = "mailbox.body_postponed"
 
-#: Environ key: takes a body that is written bit by bit as the client reads; the application then returns nothing.
+#: Environ key: a function that takes a body to write in pieces as the client reads; the application then returns
+#: nothing.
 STREAM_BODY = "mailbox.hand_over"
 
-_HEADER_ALLOWANCE = 4096  # bytes, about: a response without its body
+_HEADER_ALLOWANCE = 4096  # about the bytes of a response without its body
 
 #: Status, code and text of the responses that the server sends without the application.
 _SERVER_ERRORS = {
@@ -59,10 +65,10 @@ _SERVER_ERRORS = {
 
 
 class ErrorResponseTask(ErrorTask):
-    """An answer of the server itself, after which the connection is closed."""
+    """An error response of the server itself, after which the connection is closed."""
 
     def execute(self) -> None:
-        """Write the answer; the request has an `error`."""
+        """Write the response; the request has an `error`."""
         error = self.request.error
         code, message = _error_text(error)
         self.version = "1.1"
@@ -79,12 +85,12 @@ def _error_text(error: Any) -> tuple[str, str]:
     if isinstance(error, RequestAborted):
         return error.problem.code, error.problem.message
     code, text = _SERVER_ERRORS[error.code]
-    # Waitress quotes what was sent after its reason.
+    # Waitress appends a quote of the request to its reason.
     return code, text.format(reason=str(error.body).partition(' "')[0])
 
 
 def _prepare_error(task: Any, number: int, code: str, message: str, places: tuple[str, ...] = ()) -> bytes:
-    """Make a task's answer an error of the server itself; gives its body, which is still to be written.
+    """Make a task's response an error of the server itself; return its body, which the caller writes.
 
     `places`: the position of the reason in its message.
     """
@@ -106,33 +112,33 @@ def _add_retry_after(task: Any, problem: Problem) -> None:
 
 
 class ResponseBody(Protocol):
-    """A body that the application makes while it is written."""
+    """A body that the application produces while it is written."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """Its pieces."""
+        """Yield its pieces."""
 
     def close(self) -> None:
-        """It is written, or never will be."""
+        """Release it, whether it was written or not."""
 
 
 class ResponseTask(WSGITask):
-    """An answer of the application.
+    """A response of the application.
 
-    A streamed body occupies no worker: its rest stands as a `ResponseRemainder` before the connection's next request,
-    and continues when the client has read enough.
+    A streamed body occupies no worker: its rest is queued as a `ResponseRemainder` before the connection's next
+    request, and continues when the client has read enough.
     """
 
     wrote_header = False
     close_on_finish = False
     content_length: int | None = None
-    rest: "ResponseRemainder | None" = None  # where it continues
+    rest: "ResponseRemainder | None" = None  # the remainder that continues it
     _body: ResponseBody | None = None
     _pieces: Iterator[bytes] = iter(())
     _size: int | None = None
     _is_last = False
 
     def service(self) -> None:
-        """Write the answer, or as much of it as the client can take now."""
+        """Write the response, or as much of it as the client can take now."""
         self.rest = None
         try:
             super().service()
@@ -141,7 +147,7 @@ class ResponseTask(WSGITask):
                 self.close()
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Release the streamed body."""
         if self._body is not None:
             self._body.close()
 
@@ -164,7 +170,7 @@ class ResponseTask(WSGITask):
             self.wrote_header = True
 
     def finish(self) -> None:
-        """End the answer, unless more of it is to come."""
+        """End the response, unless more of it follows."""
         if not self._is_paused():
             super().finish()
 
@@ -176,7 +182,7 @@ class ResponseTask(WSGITask):
 
     def _take_stream(self, body: ResponseBody) -> None:
         self._body, self._pieces = body, iter(body)
-        # Waitress would miss the body, which is written after the application returned.
+        # Waitress would report a missing body, since it is written after the application returned.
         self._size, self.content_length = self.content_length, None
 
     def _continue(self) -> None:
@@ -191,21 +197,21 @@ class ResponseTask(WSGITask):
             self.close_on_finish = True
 
     def _pause(self) -> None:
-        # While more is to come the connection must not be closed.
+        # While more follows, the connection must stay open.
         self._is_last, self.close_on_finish = self.close_on_finish, False
         self.rest = ResponseRemainder(self)
         with self.channel.requests_lock:
             self.channel.requests.insert(1, self.rest)
 
     def write(self, data: bytes) -> None:
-        """Write one part of the response, mostly all of it; raises TooBusy if there is no memory for it."""
+        """Write one part of the response, usually all of it. Raises TooBusy if there is no memory for it."""
         self.channel.make_room(len(data) + _HEADER_ALLOWANCE, waits=self.wrote_header)
         super().write(data)
 
     def get_environment(self) -> dict[str, Any]:
-        """The WSGI environment, telling of a body that was thrown away."""
+        """Return the WSGI environment, with the size of a discarded body."""
         environ: dict[str, Any] = super().get_environment()
-        environ.pop("wsgi.file_wrapper", None)  # it writes what is no bytes
+        environ.pop("wsgi.file_wrapper", None)  # it would write objects that are not bytes
         environ[STREAM_BODY] = self._take_stream
         if self.request.postponed:
             environ[BODY_POSTPONED] = self.request.discarded_bytes
@@ -214,7 +220,7 @@ class ResponseTask(WSGITask):
         return environ
 
     def build_response_header(self) -> bytes:
-        """The header, saying so when the connection ends with this answer."""
+        """Return the header, which announces if the connection ends with this response."""
         if self.request.unread or self.channel.server.draining:
             self.channel.lingers = True
             self.set_close_on_finish()
@@ -232,14 +238,14 @@ class ResponseRemainder:
         self.version, self.headers, self.path = request.version, request.headers, request.path
 
     def close(self) -> None:
-        """Unless it was gone on with, it never will be."""
+        """Release the response, unless it has continued."""
         if self.answer.rest is self:
             self.answer.rest = None
             self.answer.close()
 
 
 def create_task(channel: Any, request: Any) -> ResponseTask:
-    """The task of a request: a new one, or that which is to be gone on with."""
+    """Return the task of a request: a new one, or the one of a response that continues."""
     return request.answer if isinstance(request, ResponseRemainder) else ResponseTask(channel, request)
 
 
@@ -250,38 +256,38 @@ _RETRY_AFTER = 5
 
 
 class QuietLogger:
-    """Stands for Waitress's logger: its lines quote paths (a download's is a secret) and addresses, ours do not."""
+    """Replaces Waitress's logger, whose lines quote paths (a download's is secret) and addresses."""
 
     def info(self, message: str) -> None:
-        """A client that went away is no news."""
+        """Log nothing: it is only about clients that disconnected."""
 
     def warning(self, message: str, *counts: int) -> None:
-        """How many threads or requests did not end in time."""
+        """Log how many threads or requests did not end in time."""
         log.warning("server_stop_incomplete", extra={"why": message % counts})
 
     def exception(self, message: str, *_: object) -> None:
-        """The kind of the failure and its place in the code."""
+        """Log the type of the failure and its place in the code."""
         log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "connection_failed", exc_info=True)
 
     def log(self, level: int, _message: str) -> None:
-        """Log what wasyncore reports about sockets."""
+        """Log that wasyncore reported an event of a socket."""
         log.log(level, "socket_event")
 
 
 class HttpConnection(HTTPChannel):
-    """A connection. Times are seconds of the monotonic clock."""
+    """One connection. Times are seconds of the monotonic clock."""
 
     parser_class, task_class, error_task_class = IncomingRequest, staticmethod(create_task), ErrorResponseTask
     logger = QuietLogger()
     request: Any = None
     will_close: bool = False
     sendbuf_len: int
-    lingers = False  # close only after the client has had the time to read the answer
+    lingers = False  # close only after the client had time to read the response
     lingers_until: float | None = None
-    paused = False  # a request waits until enough of the responses before it is read
-    promised = 0  # bytes of the answer being written that are still to come
+    paused = False  # a request waits until the client has read enough of the earlier responses
+    promised = 0  # bytes of the current response that are not written yet
     drained = 0
-    progress: tuple[float, float] = (0.0, 0.0)  # the last activity seen, and when it was new
+    progress: tuple[float, float] = (0.0, 0.0)  # the last activity, and when it was noticed
 
     def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
         self.peer = server.peer_of(addr[0])
@@ -292,9 +298,9 @@ class HttpConnection(HTTPChannel):
         self.outbufs = [OutputBuffer()]
 
     def waiting(self, now: float) -> float:
-        """Seconds that this client has kept us waiting, beyond the time that its data may take.
+        """Return for how many seconds the server has waited for this client, beyond the time that its data may take.
 
-        None of it while we owe the client an answer: then it is 0 or less.
+        It is 0 or less while the client waits for a response.
         """
         if self.owes() or self.will_close:
             return 0.0
@@ -305,38 +311,38 @@ class HttpConnection(HTTPChannel):
 
     @property
     def is_with_worker(self) -> bool:
-        """Whether a worker may change what the loop is to do here."""
+        """Whether a worker can change which events the loop must wait for."""
         return bool(self.requests) and not self.paused
 
     def owes(self) -> bool:
-        """Whether a complete request is still to be answered, or some of its answer to be sent."""
+        """Whether a complete request is still to be answered, or part of a response to be sent."""
         return bool(self.requests or self.total_outbufs_len or self.close_when_flushed)
 
     def is_idle(self) -> bool:
-        """Whether closing it loses nothing but half a request."""
+        """Whether closing the connection loses at most an incomplete request."""
         return not self.owes() and self.lingers_until is None
 
     def is_sending(self) -> bool:
-        """Whether a request is coming in, or may be on its way: the client has only just come."""
+        """Whether a request is arriving, or may be about to, since the connection is new."""
         return self.request is not None or time.monotonic() < self.expected_until
 
     def has_unread(self) -> bool:
-        """Whether the socket has unread data from the client; safe to ask on a TLS connection, too."""
+        """Whether the socket has unread data from the client. Safe on a TLS connection too."""
         try:
             return bool(socket.socket.recv(self.socket, 1, socket.MSG_PEEK))
         except OSError:
             return False
 
     def expect(self) -> None:
-        """Wait for a request for a moment, if the listener ends now."""
+        """Allow a short time for a request to arrive, in case the listener ends now."""
         self.expected_until = time.monotonic() + self.server.bounds.first_bytes
 
     def check(self, now: float) -> None:
-        """Close the connection, or refuse its request, when a deadline has passed. Called by the loop."""
+        """Close the connection, or refuse its request, if a deadline has passed. Called by the loop."""
         if self.request is not None and self.waiting(now) > self.server.request_timeout:
             self.refuse(RequestTimeout())
         elif self._has_timed_out(now):
-            # Not by `will_close`: Waitress acts on it when the socket accepts data, which this one may never do again.
+            # Not through `will_close`: Waitress acts on it when the socket accepts data, which may never happen again.
             self.handle_close()
 
     def _has_timed_out(self, now: float) -> bool:
@@ -347,13 +353,13 @@ class HttpConnection(HTTPChannel):
         return self.request is None and self.waiting(now) > self.server.bounds.idle_timeout
 
     def _unread_for(self, now: float) -> float:
-        # While output is pending nothing is read, so only what the client reads moves `last_activity`.
+        # While output is pending nothing is read from the socket, so only the client's reading changes `last_activity`.
         if self.progress[0] != self.last_activity:
             self.progress = (self.last_activity, now)
         return now - self.progress[1]
 
     def refuse(self, error: BadRequest) -> None:
-        """Answer a request that is not complete with this error, and close. For the loop."""
+        """Answer an incomplete request with this error, and close. Called by the loop."""
         with self.requests_lock:
             request = self.request
             if request is None or self.requests or self.lingers_until is not None:
@@ -364,7 +370,7 @@ class HttpConnection(HTTPChannel):
             self.server.add_task(self)
 
     def received(self, data: bytes) -> bool:
-        """Take the client's data; while the connection lingers, discard it, up to a limit."""
+        """Process the client's data; while the connection lingers, discard it, up to a limit."""
         if self.lingers_until is None:
             self.expected_until = 0.0
             return bool(super().received(data))
@@ -385,12 +391,12 @@ class HttpConnection(HTTPChannel):
                 self._reserve()
             self.rested = time.monotonic()
 
-    # Pending output, and its memory: `part` covers what is pending or promised beyond the connection's own share.
+    # Pending output and its memory: `part` covers pending or promised bytes beyond the connection's own share.
 
     def make_room(self, size: int, *, waits: bool) -> None:
-        """Reserve memory for so much output; `waits`: until the client has read some of what is pending.
+        """Reserve memory for this much output; `waits`: until the client has read some of the pending output.
 
-        Raises TooBusy if there is none, and ClientDisconnected.
+        Raises TooBusy if no memory is left, and ClientDisconnected.
         """
         with self.outbuf_lock:
             while waits and self.connected and self.is_ahead():
@@ -407,11 +413,11 @@ class HttpConnection(HTTPChannel):
         return self.part.resize(max(0, self.total_outbufs_len + self.promised - self.adj.free_memory))
 
     def is_ahead(self) -> bool:
-        """Whether the client has read too little for more to be written now."""
+        """Whether the client has read too little to write more now."""
         return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
 
     def write_soon(self, data: bytes) -> int:
-        """Send this, now or when the client reads. Raises ClientDisconnected."""
+        """Send data now or when the client reads. Raises ClientDisconnected."""
         with self.outbuf_lock:
             if not self.connected:
                 raise ClientDisconnected
@@ -424,17 +430,19 @@ class HttpConnection(HTTPChannel):
         return len(data)
 
     def _flush_some(self, do_close: bool = False) -> bool:
-        # Waitress omits `do_close` when it sends 100 Continue, perhaps in a worker: only the loop closes.
+        # Waitress omits `do_close` when it sends 100 Continue, possibly in a worker; only the loop may close.
         with self.outbuf_lock:
             sent = bool(super()._flush_some(do_close=do_close))
             self._reserve()
         return sent
 
     def _flush_outbufs_below_high_watermark(self) -> None:
-        """Waitress would have the worker wait before the next request; here that request waits (see `pauses`)."""
+        """Do nothing. Waitress would block the worker before the next request; here that request waits (see
+        `pauses`).
+        """
 
     def pauses(self) -> bool:
-        """Whether the next request has to wait until enough is read; then the loop starts it."""
+        """Whether the next request must wait until the client has read enough; the loop then starts it."""
         with self.outbuf_lock:
             self.paused = self.connected and self.is_ahead()
             return self.paused
@@ -447,11 +455,11 @@ class HttpConnection(HTTPChannel):
             self.server.resume(self)
 
     def writable(self) -> bool:
-        """Whether the loop has something to do here when the socket accepts data."""
+        """Whether the loop has work here when the socket accepts data."""
         return self.paused or bool(super().writable())
 
     def handle_write(self) -> None:
-        """Send what is pending. When all is sent, a lingering connection is closed on our side only."""
+        """Send pending output. When all is sent, shut down only the sending side of a lingering connection."""
         if not (self.lingers and self.close_when_flushed):
             super().handle_write()
             self._resume()
@@ -463,7 +471,7 @@ class HttpConnection(HTTPChannel):
             self.handle_close()
 
     def _begin_lingering(self) -> None:
-        # RFC 9112 9.6: closing while the client still sends resets the connection, and the answer is lost with it.
+        # RFC 9112 9.6: closing while the client still sends resets the connection, which loses the response.
         self.lingers_until = time.monotonic() + self.server.bounds.linger_seconds
         self.close_when_flushed = False
         try:
@@ -472,13 +480,13 @@ class HttpConnection(HTTPChannel):
             self.will_close = True
 
     def cancel(self) -> None:
-        """Forget the requests that no worker has begun."""
+        """Drop the requests that no worker has started."""
         for request in self.requests:
             request.close()
         super().cancel()
 
     def handle_close(self) -> None:
-        """Close the connection, and release the memory of a half-received request and of unsent responses."""
+        """Close the connection, and release the memory of an incomplete request and of unsent responses."""
         if self.request is not None:
             self.request.close()
         super().handle_close()
@@ -488,7 +496,7 @@ class HttpConnection(HTTPChannel):
         self._resume()
 
     def handle_error(self) -> None:
-        """Log an unexpected failure and drop this connection."""
+        """Log an unexpected failure and close this connection."""
         log.exception("connection_failed")
         self.handle_close()
 
@@ -499,17 +507,17 @@ class HttpConnection(HTTPChannel):
 # every use of it holds `_tls`, and the holder takes no other lock.
 
 
-# The size of one send. OpenSSL reports it once all of it is with the system: a larger one would look like a client
-# that reads nothing.
+# The size of one send. OpenSSL reports a send only when the system has all of it, so with a larger one the client would
+# seem to read nothing.
 _RECEIVE_SIZE = 64 * 1024
 
 
 class TlsConnection(HttpConnection):
-    """A connection with `server.context`, as it was when the connection was made."""
+    """A TLS connection, with `server.context` as it was when the connection was made."""
 
     handshaking = True
-    wants_write = False  # OpenSSL has something of its own to send before it reads on: a flight, an answer to KeyUpdate
-    said_goodbye = False  # close_notify is sent; from here on the socket may be a plain one to Python
+    wants_write = False  # OpenSSL must send something of its own before it reads: a flight, or an answer to KeyUpdate
+    said_goodbye = False  # close_notify is sent; from here on Python may treat the socket as a plain one
 
     def __init__(self, server: Any, sock: socket.socket, addr: Any, adj: Any, map: Any = None) -> None:  # noqa: A002
         self._tls = threading.Lock()
@@ -524,17 +532,19 @@ class TlsConnection(HttpConnection):
         return super()._has_timed_out(now)
 
     def readable(self) -> bool:
-        """Whether the loop is to read here. Unread data would keep it spinning while OpenSSL must write first."""
+        """Whether the loop should read here. Not while OpenSSL must write first: unread data would keep the loop
+        spinning.
+        """
         if self.wants_write:
             return False
         return not self.will_close if self.handshaking else bool(super().readable())
 
     def writable(self) -> bool:
-        """Whether the loop has something to do here when the socket accepts data."""
+        """Whether the loop has work here when the socket accepts data."""
         return self.wants_write or (self.will_close if self.handshaking else super().writable())
 
     def handle_read(self) -> None:
-        """Continue the handshake, or read a record. OpenSSL keeps none: poll reports those that follow."""
+        """Continue the handshake, or read a record. OpenSSL buffers none, so poll reports the records that follow."""
         if not self.connected or self.will_close:
             return
         data = self._receive()
@@ -543,16 +553,16 @@ class TlsConnection(HttpConnection):
             self.received(data)
         elif data is not None:
             self.handle_close()
-        elif self.handshaking:  # and has begun to: from here on its own deadline counts
+        elif self.handshaking:  # and has started it: its own deadline applies now
             self.expected_until = math.inf
 
     def _receive(self) -> bytes | None:
-        """Data from the client: empty if it closed or broke the protocol, None if there is nothing now."""
+        """Return data from the client: empty if it closed or broke the protocol, None if there is nothing now."""
         size = self.adj.recv_bytes
         try:
             with self._tls:
                 self.wants_write = False
-                if self.said_goodbye:  # what still arrives is discarded, so nobody needs to decrypt it
+                if self.said_goodbye:  # data that still arrives is discarded without decryption
                     return socket.socket.recv(self.socket, size)
                 if self.handshaking:
                     self.socket.do_handshake()
@@ -564,14 +574,16 @@ class TlsConnection(HttpConnection):
         except ssl.SSLWantWriteError:
             self.wants_write = True
             return None
-        except OSError:  # an SSLError is one: plain HTTP, garbage, an old version; or a reset
+        except OSError:  # including SSLError: plain HTTP, garbage, an old version, or a reset
             return b""
 
     def send(self, data: Any, do_close: bool = True) -> int:
-        """Send what the socket accepts now; 0 is nothing. Workers may call it too, since they hold `outbuf_lock`."""
+        """Send what the socket accepts now; return 0 for nothing. Workers may call it too, since they hold
+        `outbuf_lock`.
+        """
         try:
             with self._tls:
-                if self.connected and not self.said_goodbye:  # else it would leave in plain
+                if self.connected and not self.said_goodbye:  # otherwise it would be sent unencrypted
                     return int(self.socket.send(data))
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return 0
@@ -583,7 +595,7 @@ class TlsConnection(HttpConnection):
         return 0
 
     def handle_write(self) -> None:
-        """Send what is pending: OpenSSL's own data first, then responses, and close_notify after the last one."""
+        """Send pending output: OpenSSL's own data first, then responses, and close_notify after the last one."""
         if self.wants_write:
             self.handle_read()
         if self.handshaking:
@@ -593,27 +605,29 @@ class TlsConnection(HttpConnection):
             super().handle_write()
 
     def _holds_goodbye_back(self) -> bool:
-        """Whether all is sent on a connection that is to be closed, but for close_notify."""
+        """Whether only close_notify is still to be sent on a connection that is about to close."""
         if not self.close_when_flushed or self.will_close:
             return False
         self._flush_exception(self._flush_some)
         return not (self.total_outbufs_len or self.will_close or self._say_goodbye())
 
     def _say_goodbye(self) -> bool:
-        """Send close_notify (RFC 8446 6.1) without waiting for the client's; False if nothing can be sent now."""
+        """Send close_notify (RFC 8446 6.1) without waiting for the client's; return False if nothing can be sent
+        now.
+        """
         with self._tls:
             if self.connected and not self.said_goodbye:
                 try:
                     self.socket.unwrap()
                 except ssl.SSLWantWriteError:
                     return False
-                except (OSError, ValueError):  # mostly SSLWantReadError: the client's is not here yet
+                except (OSError, ValueError):  # usually SSLWantReadError: the client's close_notify has not arrived
                     pass
                 self.said_goodbye = True
         return True
 
     def handle_close(self) -> None:
-        """Close the connection; with close_notify, unless a response is cut off: it must not look complete."""
+        """Close the connection, with close_notify unless a response was cut off: it must not look complete."""
         if self.handshaking:
             self.server.handshakes_failed += self.connected
         elif not (self.requests or self.total_outbufs_len):

@@ -1,12 +1,12 @@
-"""Reading a request: strict framing, limits, and bodies that are kept, or only counted.
+"""Reading a request: strict framing, limits, and bodies that are kept or only counted.
 
-A body is only counted if it is over the limit, or if no memory is left for another large one.
+A body is only counted if it exceeds the limit, or if no memory is left for another large one.
 
-What Waitress 3.0 leaves open is closed here: numbers and addresses that make it raise, framing that two servers could
-read differently, endless chunk lines, `Expect` without a body. Waitress internals used: of HTTPRequestParser
-`received`, `parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`,
-`body_rcv`, `expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`, `close`; of
-ChunkedReceiver `control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
+This closes what Waitress 3.0 leaves open: numbers and addresses that make it raise, framing that two servers could read
+differently, endless chunk lines, `Expect` without a body. Waitress internals used: of HTTPRequestParser `received`,
+`parse_header`, `header_plus`, `headers_finished`, `completed`, `error`, `chunked`, `content_length`, `body_rcv`,
+`expect_continue`, `version`, `headers`, `header_bytes_received`, `body_bytes_received`, `close`; of ChunkedReceiver
+`control_line`, `trailer`, `chunk_remainder`, `buf`; FixedStreamReceiver, ParsingError, BadRequest.
 """
 
 import re
@@ -24,9 +24,9 @@ from mailbox_appliance.web.server.memory import MemoryReservation, RequestBody
 _CHUNK_LINE = 1024
 _TRAILER = 8192
 _RECEIVE_PIECE = 2048
-_HANDSHAKE = b"\x16"  # how each TLS connection begins (RFC 8446 5.1), and no request
+_HANDSHAKE = b"\x16"  # the first byte of a TLS connection (RFC 8446 5.1), which no request has
 _FIELD_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token (RFC 9110 5.6.2)
-_CONTROLS = re.compile(rb"[\0-\x08\n-\x1f\x7f]")  # in no value (RFC 9110 5.5)
+_CONTROLS = re.compile(rb"[\0-\x08\n-\x1f\x7f]")  # not allowed in a value (RFC 9110 5.5)
 _CODINGS = re.compile(rb"\r\ntransfer-encoding:([^\r]*(?:\r\n[ \t][^\r]*)*)", re.IGNORECASE)
 _MAX_SHOWN_NAME = 100  # characters
 _MEMORY_STEP = 1 << 20  # bytes of memory that a growing body reserves at a time
@@ -43,7 +43,7 @@ class RequestTimeout(BadRequest):
 
 
 class RequestAborted(BadRequest):
-    """The request is not waited for any longer, for a reason of ours."""
+    """The server no longer waits for the rest of a request, for a reason of its own."""
 
     code = 503
     reason = "Service Unavailable"
@@ -54,7 +54,7 @@ class RequestAborted(BadRequest):
 
 
 class BadField(BadRequest):
-    """A header field has a character in its value that none may have. `name`: the field's, as the client wrote it."""
+    """The value of a header field contains a forbidden character. `name`: the field's, as the client wrote it."""
 
     def __init__(self, name: str) -> None:
         super().__init__("A header field contains a control character")
@@ -62,7 +62,7 @@ class BadField(BadRequest):
 
 
 class DiscardedBody:
-    """A body that is counted and not kept, in place of Waitress's buffer."""
+    """A body that is counted but not kept, in place of Waitress's buffer."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
@@ -75,15 +75,15 @@ class DiscardedBody:
         self.size += len(data)
 
     def getfile(self) -> BytesIO:
-        """The empty file that the application reads."""
+        """Return an empty file for the application."""
         return BytesIO()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, since nothing is held."""
 
 
 class ChunkedBody(ChunkedReceiver):
-    """A chunked body (RFC 9112 7.1) whose chunk lines and trailers have a bound, read in time linear to its size."""
+    """A chunked body (RFC 9112 7.1) with limits for chunk lines and trailers, read in time linear to its size."""
 
     error: BadRequest | None = None
 
@@ -93,7 +93,7 @@ class ChunkedBody(ChunkedReceiver):
             return super().received(data)
         taken = 0
         while taken < len(data) and not self.completed and self.error is None:
-            # Waitress copies the rest of its input at every chunk: small pieces keep one-byte chunks cheap.
+            # Waitress copies the rest of its input at every chunk, so small pieces keep one-byte chunks cheap.
             taken += super().received(data[taken : taken + max(_RECEIVE_PIECE, self.chunk_remainder)])
         if len(self.control_line) > _CHUNK_LINE or len(self.trailer) > _TRAILER:
             self.error = BadRequest("A chunk line or trailer is too long")
@@ -101,18 +101,18 @@ class ChunkedBody(ChunkedReceiver):
 
 
 class IncomingRequest(HTTPRequestParser):
-    """One request while it comes in.
+    """One request while it arrives.
 
     `adj.max_stored_body` is the largest body that is kept for the application, `adj.free_memory` the largest that is
-    kept without a part of `adj.memory`.
+    kept without reserving a part of `adj.memory`.
     """
 
     error: BadRequest | None = None
     body_rcv: Any = None
     too_large = False
-    postponed = False  # there was no memory left for this body
+    postponed = False  # no memory was left for this body
     _bad_field: str | None = None
-    unread = False  # the body was neither requested nor read: the connection cannot be used again
+    unread = False  # the body was neither requested nor read, so the connection cannot be used again
 
     def __init__(self, adj: Any) -> None:
         super().__init__(adj)
@@ -121,7 +121,7 @@ class IncomingRequest(HTTPRequestParser):
 
     @property
     def received_bytes(self) -> int:
-        """Bytes received so far, header and body."""
+        """The number of bytes received so far, header and body."""
         return self.header_bytes_received + self.body_bytes_received
 
     @property
@@ -139,11 +139,11 @@ class IncomingRequest(HTTPRequestParser):
         elif self.body_rcv is not None:
             self._reserve_memory(len(self.body_rcv))
         if self.error is not None:
-            self.expect_continue = False  # Waitress would request the body of a request that it has refused
+            self.expect_continue = False  # Waitress would request the body of a refused request
         return taken
 
     def _check_line_ends(self) -> None:
-        # Neither would ever be complete for Waitress: say so instead of waiting.
+        # For Waitress neither would ever be complete, so answer now instead of waiting.
         if self.error is not None:
             return
         if b"\n\n" in self.header_plus:
@@ -152,8 +152,10 @@ class IncomingRequest(HTTPRequestParser):
             self.error, self.completed = BadRequest("This port expects plain HTTP, but the client started TLS"), True
 
     def _reserve_memory(self, size: int) -> None:
-        """Reserve memory for what has arrived, a step ahead. A body that is only announced reserves none: clients that
-        announce large bodies and send nothing would keep out those that send one.
+        """Reserve memory for the data that has arrived, a step ahead.
+
+        An announced length reserves none: otherwise clients that announce large bodies and send nothing would block
+        others.
         """
         most = self.adj.max_stored_body
         if size > most and not self.too_large:
@@ -171,7 +173,7 @@ class IncomingRequest(HTTPRequestParser):
             self.part.resize(size)
 
     def _has_failed(self) -> bool:
-        """Whether the disk refused a body: reported like missing memory."""
+        """Whether the disk refused a body, which is reported like missing memory."""
         body = self.body_rcv.getbuf()
         return isinstance(body, RequestBody) and body.has_failed
 
@@ -181,7 +183,7 @@ class IncomingRequest(HTTPRequestParser):
         self.part.resize(0)
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Read the request line and the header; raises ParsingError."""
+        """Read the request line and the header. Raises ParsingError."""
         try:
             super().parse_header(header_plus)
         except ParsingError:
@@ -199,10 +201,10 @@ class IncomingRequest(HTTPRequestParser):
             raise ParsingError("The version must be HTTP/1.0 or HTTP/1.1")
         if "," in headers.get("HOST", "," if self.version == "1.1" else ""):
             raise ParsingError("There must be exactly one Host header field")  # RFC 9112 3.2
-        # RFC 9112 6.1, 6.3: two declarations of a length are how requests are smuggled past a proxy.
+        # RFC 9112 6.1, 6.3: two declarations of a length allow requests to be smuggled past a proxy.
         if "TRANSFER_ENCODING" in headers or (self.chunked and "CONTENT_LENGTH" in headers):
             raise ParsingError("Transfer-Encoding cannot be used here")
-        # RFC 9112 6.1: `chunked` is applied once at most. Waitress accepts repetitions, and no other coding.
+        # RFC 9112 6.1: `chunked` may be applied at most once. Waitress accepts repetitions, and no other coding.
         codings = _CODINGS.findall(header)
         if codings and [coding.strip(b" \t").lower() for coding in codings] != [b"chunked"]:
             raise ParsingError("Transfer-Encoding must be `chunked`, exactly once")
@@ -218,10 +220,10 @@ class IncomingRequest(HTTPRequestParser):
         if self.chunked:
             self.body_rcv = ChunkedBody(RequestBody(self.adj.memory.folder))
         elif self.content_length == 0:
-            self.expect_continue = False  # there is nothing to go on with; Waitress would wait for ever
+            self.expect_continue = False  # there is no body to continue with; Waitress would wait forever
         elif self._has_room(self.content_length):
             self.body_rcv = FixedStreamReceiver(self.content_length, RequestBody(self.adj.memory.folder))
-        elif self.expect_continue:  # RFC 9110 10.1.1: the final answer may come instead of 100
+        elif self.expect_continue:  # RFC 9110 10.1.1: the final response may come instead of 100
             self.expect_continue, self.unread, self.body_rcv = False, True, None
         else:
             self.body_rcv = FixedStreamReceiver(self.content_length, DiscardedBody())
@@ -229,18 +231,18 @@ class IncomingRequest(HTTPRequestParser):
     def _has_room(self, size: int) -> bool:
         self.too_large = size > self.adj.max_stored_body
         if not self.too_large and size > self.adj.free_memory:
-            self.postponed = not self.part.resize(size)  # is there room for it now?
+            self.postponed = not self.part.resize(size)  # is enough free now?
             self.part.resize(0)
         return not (self.too_large or self.postponed)
 
     def close(self) -> None:
-        """Forget the body, and give its memory back. May be called again."""
+        """Drop the body and release its memory. May be called repeatedly."""
         super().close()
         self.part.resize(0)
 
 
 def _find_bad_field(header: bytes) -> str | None:
-    """The name of the first field whose value has a forbidden character; None if something else is wrong."""
+    """Return the name of the first field whose value has a forbidden character; None if there is none."""
     name = b""
     for line in header.split(b"\r\n")[1:]:
         is_folded = line[:1] in (b" ", b"\t")

@@ -1,13 +1,13 @@
-"""The memory of bodies and responses: bounded for all connections; large bodies in encrypted temporary files.
+"""The memory of bodies and responses: limited for all connections; large bodies are in encrypted temporary files.
 
-A connection holds up to `ServerBounds.free_memory` of a body, or of a response that its client has not read yet. What
-is larger reserves its size in one `MemoryBudget`, which all listeners share, and is refused if none is left. With the
-usual bounds that is, at worst:
+A connection holds up to `ServerBounds.free_memory` of a body, or of a response that its client has not read yet. A
+larger one reserves its size in one `MemoryBudget`, which all listeners share, and is refused if too little is left.
+With the usual limits the worst case is:
 
     small ones   1 MiB a connection: 32 MiB for a remote peer, 256 MiB for a local address, and 1 GiB for a listener
                  that many peers fill together (1024 connections), until their deadlines end it
-    large ones   192 MiB for everybody together: bodies on the disk, and unread responses in memory
-    workers      8 requests in work at most, with what the application makes of them; that is not counted here
+    large ones   192 MiB for all together: bodies on the disk, and unread responses in memory
+    workers      at most 8 requests in progress, with what the application makes of them; that is not counted here
 
 A reservation ends when the request is answered or the connection closed.
 """
@@ -34,14 +34,14 @@ _JOIN_BELOW = 16 * 1024
 
 
 class MemoryBudget:
-    """So many bytes, shared by all reservations. `folder`: where large bodies are, encrypted."""
+    """A number of bytes that all reservations share. `folder`: where large bodies are, encrypted."""
 
     def __init__(self, size: int, folder: Path | None = None) -> None:
         self.size, self.taken, self.folder = size, 0, folder
         self._lock = Lock()
 
     def exchange(self, old: int, new: int) -> bool:
-        """Replace a reservation of one size by one of another; False, with nothing changed, if too little is left."""
+        """Replace a reservation by one of another size. Return False, and change nothing, if too little is left."""
         with self._lock:
             if new > old and self.taken + new - old > self.size:
                 return False
@@ -50,13 +50,13 @@ class MemoryBudget:
 
 
 class MemoryReservation:
-    """What one holder has reserved. One thread at a time may resize it."""
+    """The bytes that one holder has reserved. One thread at a time may resize it."""
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory, self.size = memory, 0
 
     def resize(self, size: int) -> bool:
-        """Reserve this many bytes from now on; False, with nothing changed, if too little is left."""
+        """Reserve this many bytes from now on. Return False, and change nothing, if too little is left."""
         if not self._memory.exchange(self.size, size):
             return False
         self.size = size
@@ -64,19 +64,19 @@ class MemoryReservation:
 
 
 class RequestBody:
-    """A body as it comes in: in memory, and from `LARGE` bytes on in an encrypted temporary file."""
+    """A body while it arrives: in memory, and from `LARGE` bytes on in an encrypted temporary file."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file, self._size, self._folder = BytesIO(), 0, folder
         self._spool: Spool | None = None
-        #: The disk did not take it.
+        #: Whether the disk refused the body.
         self.has_failed = False
 
     def __len__(self) -> int:
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Keep these bytes behind those that are here."""
+        """Append these bytes."""
         self._size += len(data)
         if self.has_failed:
             return
@@ -94,35 +94,35 @@ class RequestBody:
             self.has_failed = True
 
     def getfile(self) -> "BytesIO | SpooledFile":
-        """The file that the application reads. Reading all of it gives the bytes that are kept here, not a copy."""
+        """Return the file for the application. Reading all of it returns the bytes in memory without a copy."""
         if self._spool is not None:
             return SpooledFile(self._spool.content())
-        self._file.getvalue()  # cuts what was allocated beyond the end: only then there is no copy
+        self._file.getvalue()  # cuts surplus memory at the end, without which reading would copy
         self._file.seek(0)
         return self._file
 
     def close(self) -> None:
-        """Release it. What the application has read of a small body stays valid; a large one is deleted."""
+        """Release it. Data that the application has read from a small body stays valid; a large one is deleted."""
         self._file.close()
         if self._spool is not None:
             self._spool.close()
 
 
 class SpooledFile:
-    """A large body as a WSGI application reads it (PEP 3333), or takes it as `content`."""
+    """A large body as a file for WSGI (PEP 3333), or as `content`."""
 
     def __init__(self, content: Content) -> None:
         self.content, self._position = content, 0
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, all that are left without a size."""
+        """Return the next bytes; without a size all that are left."""
         end = len(self.content) if size < 0 else min(len(self.content), self._position + size)
         start, self._position = self._position, end
         return self.content.part(start, end).read()
 
 
 class OutputBuffer:
-    """Pending output, in the pieces in which it was written: large ones are not copied."""
+    """Pending output, in the pieces in which it was written, so that large ones are not copied."""
 
     def __init__(self) -> None:
         self._pieces: deque[memoryview] = deque()
@@ -132,55 +132,55 @@ class OutputBuffer:
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Append this. Small pieces are joined: short responses travel together."""
+        """Append data. Small pieces are joined, so that short responses are sent together."""
         self._size += len(data)
         if self._pieces and len(self._pieces[-1]) + len(data) <= _JOIN_BELOW:
             data = bytes(self._pieces.pop()) + data
         self._pieces.append(memoryview(data))
 
     def get(self, size: int) -> memoryview | bytes:
-        """The next bytes to send, this many at most."""
+        """Return the next bytes to send, at most this many."""
         return self._pieces[0][:size] if self._pieces else b""
 
     def skip(self, size: int, _prune: bool = False) -> None:
-        """Drop so many bytes that have been sent."""
+        """Drop this many bytes that have been sent."""
         self._size -= size
         first = self._pieces.popleft()
         if size < len(first):
             self._pieces.appendleft(first[size:])
 
     def close(self) -> None:
-        """Forget it."""
+        """Drop all output."""
         self._pieces.clear()
         self._size = 0
 
 
-# --- The bounds of one connection, and of all of them ---
+# --- The limits of one connection, and of all of them ---
 
 
 MEBIBYTE = 1 << 20
-# Windows waits for 512 sockets at once at most, two of which are the listener's own.
+# Windows waits for at most 512 sockets at once, two of which are the listener's own.
 _MAX_CONNECTIONS = 480 if sys.platform == "win32" else 1024
 
 
 @dataclass(frozen=True)
 class ServerBounds:
-    """Bounds that are no settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
+    """Limits that are not settings: bytes, seconds, and connections of one listener (see `memory` for their sum)."""
 
     max_body: int = 38 * MEBIBYTE  # larger ones are discarded, and the application is informed
     max_discarded: int = 256 * MEBIBYTE  # larger ones are refused without reading them
-    memory: int = 192 * MEBIBYTE  # for large bodies and answers of all listeners together
+    memory: int = 192 * MEBIBYTE  # for large bodies and responses of all listeners together
     free_memory: int = MEBIBYTE  # a connection's own share for a body, and for pending output
-    ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request is not begun
+    ahead: int = MEBIBYTE // 4  # while more than this is unread, the connection's next request does not start
     max_header: int = 32 * 1024
-    upload_rate: int = 32 * 1024  # bytes a second: sent data prolongs the deadline by the time that it may take
+    upload_rate: int = 32 * 1024  # bytes a second: received data extends the deadline by the time that it may take
     handshake_timeout: float = 10
     idle_timeout: float = 120
-    first_bytes: float = 3  # how long a connection may say nothing and still be waited for when its listener ends
+    first_bytes: float = 3  # how long a silent new connection is waited for when its listener ends
     linger_seconds: float = 2
     linger_bytes: int = 8 * MEBIBYTE
     connections: int = _MAX_CONNECTIONS
-    patience: float = 2  # how long a connection may keep us waiting before a new one can take its place
+    patience: float = 2  # how long the server waits for a connection before a new one can replace it
     local_patience: float = 0.1
 
 
@@ -188,12 +188,12 @@ DEFAULT_BOUNDS = ServerBounds()
 
 
 def waitress_adjustments(bounds: ServerBounds, request_timeout: float, scheme: str) -> Adjustments:
-    """Waitress's settings for these bounds, without the addresses: it would look those up."""
+    """Return Waitress's settings for these limits, without the addresses, which it would look up."""
     told = Adjustments(
         host="127.0.0.1",
         ident=None,
         url_scheme=scheme,
-        # Only the application judges what a client says about forwarding: it must see it.
+        # The application alone judges forwarding header fields, so it must see them.
         trusted_proxy=None,
         clear_untrusted_proxy_headers=False,
         recv_bytes=16384,  # one TLS record

@@ -1,10 +1,10 @@
 """The sockets of one loop, and the limit of connections for each peer.
 
-Waitress asks every connection in every turn what it waits for, and registers it with the system again: with hundreds
-of idle or stalled connections, every other request waits for that two or three times. Here a registration stays. A
-connection is asked again after something happened on it, in each turn while a worker has it, and with all others when
-deadlines are checked (`SocketSelector.poll_all`). It replaces the socket map and `wasyncore.loop` of Waitress
-(pinned to 3.0.*), and uses `wasyncore.read` and `write`.
+Waitress asks every connection in every turn which events it needs, and registers it with the system again. With
+hundreds of idle or stalled connections, that delays every other request two or three times. Here a registration stays.
+A connection is asked again after an event on it, in each turn while a worker has it, and with all others when deadlines
+are checked (`SocketSelector.poll_all`). This replaces the socket map and `wasyncore.loop` of Waitress (pinned to
+3.0.*), and uses `wasyncore.read` and `write`.
 """
 
 import logging
@@ -24,13 +24,13 @@ from mailbox_appliance.web.server.connection import HttpConnection
 
 
 class SocketSelector(dict[int, Any]):
-    """The listener's socket, its trigger and its connections, by descriptor. For the loop's thread."""
+    """The listener's socket, its trigger and its connections, by descriptor. Only for the loop's thread."""
 
     def __init__(self) -> None:
         super().__init__()
         self.poll_all = True  # whether all are asked in the next turn
         self._selector = selectors.DefaultSelector()
-        self._registered: dict[int, int] = {}  # what each is registered for
+        self._registered: dict[int, int] = {}  # the events for which each is registered
         self._to_update: set[int] = set()
 
     def __setitem__(self, descriptor: int, one: Any) -> None:
@@ -43,14 +43,14 @@ class SocketSelector(dict[int, Any]):
             self._selector.unregister(descriptor)
 
     def poll(self, timeout: float) -> None:
-        """Wait for so many seconds at most, and have those that are ready read or write."""
+        """Wait for at most this many seconds, then let the sockets that are ready read or write."""
         asked, self._to_update = (list(self) if self.poll_all else self._to_update), set()
         self.poll_all = False
         for descriptor in asked:
             self._update(descriptor)
         for key, events in self._selector.select(timeout):
             self._to_update.add(key.fd)
-            # Another may have this descriptor by now: one event of a turn may close the connection of a later one.
+            # An earlier event of this turn may have closed this connection, and another may have its descriptor.
             if events & selectors.EVENT_READ and self.get(key.fd) is key.data:
                 wasyncore.read(key.data)
             if events & selectors.EVENT_WRITE and self.get(key.fd) is key.data:
@@ -65,7 +65,7 @@ class SocketSelector(dict[int, Any]):
             one.handle_error()
 
     def _update_interest(self, descriptor: int, one: Any) -> None:
-        # First of all: a worker that finishes just after this has woken the loop, and is seen in the next turn.
+        # First, since a worker that finishes right after this wakes the loop, so the next turn sees it.
         if getattr(one, "is_with_worker", False):
             self._to_update.add(descriptor)
         wanted = selectors.EVENT_READ if one.readable() else 0
@@ -85,12 +85,12 @@ class SocketSelector(dict[int, Any]):
         self._registered[descriptor] = wanted
 
     def close(self) -> None:
-        """Let the system forget all of it."""
+        """Unregister all sockets."""
         self._registered.clear()
         self._selector.close()
 
 
-# --- Peers: what they are counted by, and whose connection makes room for a new one ---
+# --- Peers: how connections are counted, and which one a new one replaces ---
 
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PeerLimits:
-    """How many connections one peer may have, and one that is local or a trusted proxy, which speaks for many."""
+    """The limits of connections for one peer, and for a local one or a trusted proxy, which carries many clients."""
 
     per_peer: int = 32
     per_local_peer: int = 256
@@ -111,13 +111,13 @@ class PeerLimits:
 
 
 def peer_of(host: str) -> str:
-    """The key that connections are counted by: the IPv4 address, or the /64 of an IPv6 one."""
+    """Return the key by which connections are counted: the IPv4 address, or the /64 of an IPv6 one."""
     address = ip_address(host.partition("%")[0])
     return address.packed[:8].hex() if isinstance(address, IPv6Address) else host
 
 
 def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) -> bool:
-    """Close the connection that has kept us waiting longest; False when none has for longer than `patience` seconds."""
+    """Close the connection that the server has waited for longest; return False if none exceeds `patience` seconds."""
     now = time.monotonic()
     longest = max(channels, key=lambda channel: channel.waiting(now), default=None)
     if longest is None or longest.waiting(now) <= patience:
@@ -127,20 +127,22 @@ def drop_longest_waiting(channels: Sequence[HttpConnection], patience: float) ->
 
 
 class FileShortage:
-    """Connections for which the system had no file: there may be thousands of them a second, and few records of it."""
+    """Counts connections refused for lack of file descriptors: thousands a second are possible, so they share a log
+    line.
+    """
 
     def __init__(self, again: float = 10.0) -> None:
-        """`again`: seconds between two records."""
+        """`again`: seconds between two log lines."""
         self._interval = again
         self._times, self._errno, self._reported_at = 0, 0, -math.inf
 
     def record(self, errno: int) -> None:
-        """One more."""
+        """Count one more."""
         self._times, self._errno = self._times + 1, errno
         self.report()
 
     def report(self) -> None:
-        """Log how many there were since the last record, unless that was only just now."""
+        """Log the number since the last line, unless that line is recent."""
         now = time.monotonic()
         if self._times and now - self._reported_at >= self._interval:
             log.error("no_file_descriptors", extra={"errno": self._errno, "times": self._times})

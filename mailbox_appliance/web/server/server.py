@@ -1,6 +1,6 @@
 """The HTTP server: listeners, each with its own loop, in groups, and the workers they share.
 
-Each address has its own loop, so that trouble at one does not affect the others. Waitress internals used (pinned to
+Each address has its own loop, so that a problem at one does not affect the others. Waitress internals used (pinned to
 3.0.*): ThreadedTaskDispatcher's `start_new_thread`, `set_thread_count`, `shutdown`, `queue` and `active_count`.
 """
 
@@ -50,24 +50,24 @@ _LOCALHOST, _LOOPBACK = "localhost", ("127.0.0.1", "::1")
 
 
 class CannotListen(Problem):
-    """{reason}"""  # which address, why, and what to do
+    """{reason}"""  # the address, the cause and the next step
 
     code = "cannot_listen"
 
 
 class AddressInUse(CannotListen):
-    """{where} is already in use. Stop the program that uses it, or choose another port with {port}."""
+    """{where} is already in use. Stop the program that uses it, or set another port with {port}."""
 
 
 def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is_secure: bool) -> CannotListen:
-    """The error for an address that cannot be opened, with what to do."""
+    """Return the error for an address that cannot be opened, with the next step."""
     where = _format_address(address)
     port, host = (_port_options(name, is_secure=is_secure) for name in ("port", "host"))
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
     if number == errno.EADDRINUSE:
         return AddressInUse(where=where, port=port)
     if number in (errno.EACCES, errno.EPERM):
-        # On Windows a port that another program has for itself alone is refused so, too.
+        # Windows reports a port that another program uses exclusively with this error too.
         often = (
             "Another program uses the port, or Windows reserves it"
             if os.name == "nt"
@@ -80,7 +80,7 @@ def to_listen_error(address: tuple[str, int], error: OSError | ValueError, *, is
 
 
 def _port_options(name: str, *, is_secure: bool) -> str:
-    """How another port or host is chosen."""
+    """Return the options that set another port or host."""
     if is_secure:
         return f"`https enable --{name}`, `serve --https-{name}` or the setting server.https_{name}"
     return f"--{name} or the setting server.{name}"
@@ -92,7 +92,8 @@ def _format_address(address: tuple[str, int]) -> str:
 
 
 def socket_address(host: str, port: int) -> tuple[Any, ...]:
-    """The socket address of an IP address, as `socket.getaddrinfo` returns it. No name is looked up: that may block.
+    """Return the socket address of an IP address, as `socket.getaddrinfo` does. No name is looked up, which could
+    block.
 
     Raises ValueError, OSError.
     """
@@ -106,9 +107,10 @@ def socket_address(host: str, port: int) -> tuple[Any, ...]:
 def open_listeners(
     open_one: Callable[[tuple[str, int]], "HttpListener"], addresses: Sequence[tuple[str, int]]
 ) -> tuple["HttpListener", ...]:
-    """A listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises CannotListen.
+    """Open a listener at each address, or at none of them. Port 0 is a free port, the same for all. Raises
+    CannotListen.
 
-    An address is an IP address, or `localhost`: both loopback addresses.
+    An address is an IP address, or `localhost` for both loopback addresses.
     """
     addresses = [(one, port) for host, port in addresses for one in (_LOOPBACK if host == _LOCALHOST else (host,))]
     for attempt in range(_ATTEMPTS):
@@ -119,7 +121,7 @@ def open_listeners(
             return tuple(servers)
         except CannotListen as error:
             close_listeners(servers)
-            # Port 0: the port that the system chose for the first address may be in use on the next; it chooses again.
+            # With port 0, the port that the system chose for the first address may be in use on the next, so try again.
             chosen = bool(servers) and addresses[0][1] == 0 and attempt < _ATTEMPTS - 1
             if not (chosen and isinstance(error, AddressInUse)):
                 raise
@@ -156,7 +158,7 @@ def close_listeners(servers: Iterable["HttpListener"]) -> None:
 
 
 _DEFAULT_PEER_LIMITS = PeerLimits()
-_LOOP_PATIENCE = 2.0  # seconds in which a loop that is well has come round
+_LOOP_PATIENCE = 2.0  # seconds in which a working loop completes a turn
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -180,7 +182,8 @@ class HttpListener(TcpWSGIServer):
         bounds: ServerBounds = DEFAULT_BOUNDS,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """With a context it speaks TLS; another one may be assigned at any time, for new connections.
+        """Open the socket. With `context` it uses TLS; another context may be assigned at any time, for new
+        connections.
 
         Raises CannotListen.
         """
@@ -208,11 +211,13 @@ class HttpListener(TcpWSGIServer):
 
     @property
     def address(self) -> tuple[str, int]:
-        """The numeric host and the real port."""
+        """The numeric host and the actual port."""
         return self.effective_host, int(self.effective_port)
 
     def set_reuse_addr(self) -> None:
-        """On Windows the usual option would let two programs have one port; there the exclusive one is right."""
+        """Set the socket option: on Windows the exclusive one, since the usual one would let two programs share a
+        port.
+        """
         if os.name == "nt":
             self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", -5), 1)
         else:
@@ -221,7 +226,7 @@ class HttpListener(TcpWSGIServer):
     # The loop's thread.
 
     def run(self) -> None:
-        """Serve until stopped or retired. One failure does not end the loop: it is reported and the loop goes on."""
+        """Serve until stopped or retired. A failure is logged, and the loop continues."""
         while not self._has_ended():
             try:
                 self._check_deadlines()
@@ -247,7 +252,7 @@ class HttpListener(TcpWSGIServer):
         return not self.active_channels
 
     def handle_accept(self) -> None:
-        """Take a new connection, unless its peer or the listener has too many that are busy."""
+        """Accept a new connection, unless its peer or the listener has too many busy ones."""
         self._accept_one()
 
     def _accept_one(self) -> bool:
@@ -289,12 +294,13 @@ class HttpListener(TcpWSGIServer):
         if error.errno not in _NO_FILES:
             return True
         self._shortage.record(error.errno)
-        # The socket stays readable and would spin the loop: with nothing to drop, rest until the next maintenance.
+        # The socket stays readable and would keep the loop spinning: if no connection can be dropped, pause until the
+        # next maintenance.
         self.accepting = drop_longest_waiting(list(self.active_channels.values()), 0)
         return self.accepting
 
     def readable(self) -> bool:
-        """Whether new connections are wanted."""
+        """Whether the listener accepts new connections."""
         return bool(self.accepting)
 
     def _check_deadlines(self) -> None:
@@ -304,7 +310,9 @@ class HttpListener(TcpWSGIServer):
             self.maintenance(now)
 
     def maintenance(self, now: float) -> None:
-        """Look at every deadline. Not on the wall clock, as Waitress does: when that is set back, nothing would end."""
+        """Check every deadline, by the monotonic clock. Waitress uses the wall clock, so nothing would end if it is set
+        back.
+        """
         self.accepting = not self.draining
         for channel in list(self.active_channels.values()):
             channel.check(now)
@@ -314,24 +322,26 @@ class HttpListener(TcpWSGIServer):
     # Any thread.
 
     def add_task(self, task: HttpConnection) -> None:
-        """Have the connection's next request served, once its client has read enough of the earlier responses."""
+        """Queue the connection's next request, once its client has read enough of the earlier responses."""
         if not task.pauses():
             super().add_task(task)
 
     def resume(self, task: HttpConnection) -> None:
-        """Have the next request answered of a connection that paused."""
+        """Queue the next request of a connection that had paused."""
         super().add_task(task)
 
     def pull_trigger(self, thunk: Callable[[], None] | None = None) -> None:
-        """Wake the loop, to run this in its thread; nothing once it has ended (its descriptors are others' by then)."""
+        """Wake the loop to run this in its thread. Does nothing once the loop has ended and its descriptors may be
+        reused.
+        """
         with self._closing:
             if not self._closed:
-                if thunk is not None:  # Waitress would run it with a lock held that this one waits for
+                if thunk is not None:  # Waitress would run it while holding a lock that this thread waits for
                     self._pending_calls.append(thunk)
                 self.trigger.pull_trigger()
 
     def _run_in_loop(self, act: Callable[[], None]) -> None:
-        """Have the loop's thread do this; it is done when this returns, unless that loop has ended or hangs."""
+        """Run this in the loop's thread and wait for it, unless that loop has ended or hangs."""
         done = threading.Event()
 
         def do() -> None:
@@ -349,7 +359,7 @@ class HttpListener(TcpWSGIServer):
     def stop_listening(self) -> None:
         """Accept no new connection, and close idle ones; requests that are still arriving continue.
 
-        Connections made before are served: those in the backlog are accepted first.
+        Connections in the backlog are accepted first, since clients made them before.
         """
         self._spares_unfinished = True
         self._run_in_loop(self._stop_listening)
@@ -367,7 +377,7 @@ class HttpListener(TcpWSGIServer):
         self._close_idle()
 
     def _close_idle(self) -> None:
-        """Close idle connections. Unread data may be a request: it is read first."""
+        """Close idle connections, after reading unread data, which may be a request."""
         for channel in list(self.active_channels.values()):
             if channel.is_idle() and not self._is_spared(channel):
                 if channel.has_unread():
@@ -389,12 +399,14 @@ class HttpListener(TcpWSGIServer):
         self._run_in_loop(refuse)
 
     def retire(self, timeout: float) -> None:
-        """End by itself once all is answered, after so many seconds at most. The port is free when this returns."""
+        """End automatically once all is answered, after at most `timeout` seconds. The port is free when this
+        returns.
+        """
         self._retire_deadline = time.monotonic() + timeout
         self.stop_listening()
 
     def finish(self, deadline: float) -> bool:
-        """Wait until all complete requests are answered and the responses sent; False at the deadline."""
+        """Wait until all complete requests are answered and the responses sent; return False at the deadline."""
         self._spares_unfinished = False
         self._run_in_loop(self._stop_listening)
         while any(channel.owes() for channel in list(self.active_channels.values())):
@@ -404,14 +416,14 @@ class HttpListener(TcpWSGIServer):
         return True
 
     def stop(self, timeout: float) -> bool:
-        """Answer what is in flight, then end the loop; False if something was cut off after so many seconds."""
+        """Answer requests in progress, then end the loop; return False if any was cut off after `timeout` seconds."""
         finished = self.finish(time.monotonic() + timeout)
         self._ending = True
         self.pull_trigger()
         return finished
 
     def close(self) -> None:
-        """Close every socket. Only the loop's thread may call it, or anybody before a loop was started."""
+        """Close every socket. Only the loop's thread may call it, or any thread before the loop was started."""
         for channel in list(getattr(self, "active_channels", {}).values()):
             channel.handle_close()
         with self._closing:
@@ -428,7 +440,7 @@ class HttpListener(TcpWSGIServer):
 
 
 class ListenerGroup:
-    """Some listeners, each with its own loop after `start`. Any thread may close it, also one that serves it."""
+    """Some listeners, each with its own loop after `start`. Any thread may close it, even one that serves it."""
 
     def __init__(self, servers: Sequence[HttpListener]) -> None:
         self.servers = tuple(servers)
@@ -438,16 +450,16 @@ class ListenerGroup:
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses, in the requested order; `::` and `::1` are left out on a machine without IPv6."""
+        """The addresses, in the requested order; `::` and `::1` are omitted on a machine without IPv6."""
         return tuple(server.address for server in self.servers)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was closed, and the last answer is on its way."""
+        """Whether the group was closed and all its loops have ended."""
         return self._is_closed and not any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        """Begin to answer, unless it is closed."""
+        """Start the loops, unless the group is closed."""
         with self._lock:
             if self._is_closed or self._threads:
                 return
@@ -465,8 +477,7 @@ class ListenerGroup:
     def close(self, timeout: float = 30) -> None:
         """Stop listening: the ports are free when this returns.
 
-        Requests that were begun are answered by the group's own loops, which then end; after so many seconds what is
-        left is cut off.
+        The group's own loops answer requests in progress and then end; after `timeout` seconds the rest is cut off.
         """
         with self._lock:
             self._is_closed = True
@@ -482,7 +493,7 @@ class ListenerGroup:
 
 
 def join_threads(threads: Iterable[threading.Thread], deadline: float) -> bool:
-    """Wait for threads until that time of the monotonic clock; returns whether all have ended."""
+    """Wait for threads until a time of the monotonic clock; return whether all have ended."""
     alive = False
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -511,7 +522,7 @@ class WorkerPool(ThreadedTaskDispatcher):
         thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Let each worker finish its request; return whether all ended within so many seconds."""
+        """Let each worker finish its request; return whether all ended within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         self.queue.lift_limit()
         self.shutdown(timeout=timeout)
@@ -525,7 +536,7 @@ class ServerStats:
     connections_http: int
     connections_https: int
     handshakes_failed: int
-    waiting_requests: int  # complete, and no worker has them yet
+    waiting_requests: int  # complete, but not taken by a worker yet
     busy_workers: int
 
 
@@ -546,7 +557,7 @@ class HttpServer:
         context: ssl.SSLContext | None = None,
         spool_folder: Path | None = None,
     ) -> None:
-        """Open the first group, which may have no address. `trusted`: whether a peer speaks for many.
+        """Open the first group, which may have no address. `trusted`: whether a peer carries many clients.
 
         `spool_folder`: where large bodies are kept while in use; None for the system's temporary folder.
 
@@ -566,18 +577,18 @@ class HttpServer:
         )
         self._lock = threading.Lock()
         self._is_started = self._is_stopped = False
-        # The present groups, and the failed handshakes of closed ones, replaced together for readers.
+        # The current groups and the failed handshakes of closed ones, replaced together, so that readers need no lock.
         self._groups_and_failures: tuple[tuple[ListenerGroup, ...], int] = (), 0
         self._first_group = self.open(addresses, context)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses of the first group, in the requested order; `::1` is left out on a machine without it."""
+        """The addresses of the first group, in the requested order; `::1` is omitted on a machine without it."""
         return self._first_group.addresses
 
     @property
     def servers(self) -> tuple[HttpListener, ...]:
-        """Every listener, also those that only finish their requests."""
+        """Every listener, including those that only finish their requests."""
         return tuple(server for group in self._groups for server in group.servers)
 
     @property
@@ -585,7 +596,7 @@ class HttpServer:
         return self._groups_and_failures[0]
 
     def open(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> ListenerGroup:
-        """Listen at these addresses, too: over TLS with a context. Port 0 is a free port, the same for all of them.
+        """Open a further group at these addresses; with a context it uses TLS. Port 0 is a free port, the same for all.
 
         May be called before and after `start`. Raises CannotListen.
         """
@@ -612,7 +623,7 @@ class HttpServer:
                 group.start()
 
     def stats(self) -> ServerStats:
-        """The current state. It takes no lock that serving waits for."""
+        """Return the current state. It takes no lock that serving waits for."""
         groups, failed_before = self._groups_and_failures
         servers = [server for group in groups for server in group.servers]
         return ServerStats(
@@ -624,12 +635,12 @@ class HttpServer:
         )
 
     def is_busy(self) -> bool:
-        """Whether any request is being received or answered, or may be about to arrive on a new connection."""
+        """Whether any request is arriving or being answered, or may be about to arrive on a new connection."""
         channels = (channel for server in self.servers for channel in list(server.active_channels.values()))
         return any(channel.is_sending() or channel.owes() for channel in channels)
 
     def stop_listening(self) -> None:
-        """Take no new connection and close idle ones; requests that are being received go on."""
+        """Accept no new connection and close idle ones; requests that are arriving continue."""
         with self._lock:
             self._is_stopped = True
         if self._is_started:
@@ -637,15 +648,15 @@ class HttpServer:
                 server.stop_listening()
 
     def refuse_unfinished(self, problem: Problem) -> None:
-        """Answer 503 with this problem to requests that are still being received."""
+        """Answer 503 with this problem to requests that are still arriving."""
         if self._is_started:
             for server in self.servers:
                 server.refuse_unfinished(problem)
 
     def stop(self, timeout: float = 30) -> bool:
-        """Stop listening, answer what is in flight, send it, end all threads; False if something was cut off.
+        """Stop listening, answer requests in progress, end all threads; return False if any was cut off.
 
-        Incomplete requests are given up.
+        Incomplete requests are dropped.
         """
         deadline = time.monotonic() + timeout
         self.stop_listening()

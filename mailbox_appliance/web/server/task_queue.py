@@ -5,15 +5,15 @@ import threading
 from collections import deque
 from typing import Any
 
-#: Reading a body may mean analyzing what a hostile sender wrote.
+#: Reading a body can mean analyzing HTML of a hostile sender.
 _SLOW_PATHS = ("/body", "/body/")
 
 
 class TaskQueue:
-    """Replaces the deque of Waitress's dispatcher; the dispatcher's lock guards it.
+    """Replaces the deque of Waitress's dispatcher, whose lock guards it.
 
-    At most `most_slow` requests for bodies are with workers at once. Further ones wait here without a worker, and other
-    requests pass them, so that reading hostile mail holds up nothing else.
+    At most `most_slow` requests for bodies are with workers at once. Further ones wait here without a worker while
+    other requests pass them, so that reading hostile mail delays nothing else.
     """
 
     def __init__(self, most_slow: int, changed: threading.Condition) -> None:
@@ -24,7 +24,7 @@ class TaskQueue:
         self._slow: deque[tuple[int, Any]] = deque()
 
     def __len__(self) -> int:
-        """How many requests wait."""
+        """Return how many requests wait."""
         return len(self._quick) + len(self._slow)
 
     def __bool__(self) -> bool:
@@ -32,7 +32,7 @@ class TaskQueue:
         return bool(self._quick) or self._may_take_slow()
 
     def append(self, task: Any) -> None:
-        """Queue a request. A connection has one request in work at a time, so its first one decides the kind."""
+        """Queue a request. A connection has one request in progress at a time, so its first one decides the kind."""
         self._count += 1
         (self._slow if _is_slow(task) else self._quick).append((self._count, task))
 
@@ -44,13 +44,13 @@ class TaskQueue:
         return self._quick.popleft()[1]
 
     def end_slow(self) -> None:
-        """A slow request is answered: another worker may start the next one."""
+        """Record that a slow request was answered, so that a worker can start the next one."""
         with self._changed:
             self._slow_at_work -= 1
             self._changed.notify()
 
     def lift_limit(self) -> None:
-        """Let every request run: the workers end, and the remaining requests are canceled."""
+        """Let every request run, since the workers end and the remaining requests are canceled."""
         self._most_slow = sys.maxsize
 
     def _may_take_slow(self) -> bool:
@@ -64,14 +64,14 @@ class _SlowTask:
         self._queue, self._task = queue, task
 
     def service(self) -> None:
-        """Answer it."""
+        """Answer the request."""
         try:
             self._task.service()
         finally:
             self._queue.end_slow()
 
     def cancel(self) -> None:
-        """Forget it: no worker is left that could take another one."""
+        """Drop the request; no worker is left for another one."""
         self._task.cancel()
 
 
