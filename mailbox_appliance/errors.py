@@ -34,15 +34,22 @@ class Detail:
     message: str
 
 
+_NOTHING_CHANGED = "Nothing was changed."
+
+
 class Problem(Exception):
     """An internal error occurred."""
 
     code: ClassVar[str] = "internal_error"
+    #: Whether the failed request or command left everything as it was; the message then says so at its end.
+    changed_nothing: ClassVar[bool] = False
 
     def __init__(self, *, details: tuple[Detail, ...] = (), retry_after: int | None = None, **values: object) -> None:
         self.details = details
         self.retry_after = retry_after
-        self._text = " ".join((type(self).__doc__ or "").format(**values).split())
+        #: The message without the sentence that nothing was changed.
+        self.explanation = " ".join((type(self).__doc__ or "").format(**values).split())
+        self._text = f"{self.explanation} {_NOTHING_CHANGED}" if self.changed_nothing else self.explanation
         super().__init__(self._text)
 
     @property
@@ -287,10 +294,11 @@ class EmailTaken(Conflict):
 
 class NotEnoughRoom(Conflict):
     """The disk that holds {folder} does not have enough space: {needed} needed, {free} free. Free some space, then try
-    again. Nothing was changed.
+    again.
     """
 
     code = "conflict"
+    changed_nothing = True
 
 
 class BackupNotMade(Conflict):
@@ -490,9 +498,10 @@ class CertificateUnusable(StoreUnusable):
 
 
 class CertificateNotWritten(CertificateUnusable):
-    """The certificate could not be written to {folder}: {reason}. Nothing was changed."""
+    """The certificate could not be written to {folder}: {reason}."""
 
     code = "certificate_unusable"
+    changed_nothing = True
 
 
 class StoreInUse(StoreUnusable):
@@ -502,15 +511,17 @@ class StoreInUse(StoreUnusable):
 
 
 class StoreForeign(StoreUnusable):
-    """{file} is not a mailbox-appliance store. Nothing was changed. Move the file away or choose another --data-dir."""
+    """{file} is not a mailbox-appliance store. Move the file away or choose another --data-dir."""
 
     code = "store_foreign"
+    changed_nothing = True
 
 
 class StoreDamaged(StoreUnusable):
-    """{file} is damaged: {reason}. Nothing was changed. Restore a backup with `mailbox-appliance backup restore`."""
+    """{file} is damaged: {reason}. Restore a backup with `mailbox-appliance backup restore`."""
 
     code = "store_damaged"
+    changed_nothing = True
 
 
 class StoreNewer(StoreUnusable):
@@ -520,11 +531,12 @@ class StoreNewer(StoreUnusable):
 
 
 class StoreOlder(StoreUnusable):
-    """{file} has format {format}, which an older release wrote. Nothing was changed. `mailbox-appliance store migrate`
-    upgrades it, and so does `serve`.
+    """{file} has format {format}, which an older release wrote. `mailbox-appliance store migrate` upgrades it, and so
+    does `serve`.
     """
 
     code = "store_older_format"
+    changed_nothing = True
 
 
 class KeyUnusable(StoreUnusable):
@@ -541,25 +553,25 @@ class KeyMissing(KeyUnusable):
 
 class KeyElsewhere(KeyUnusable):
     """The key of {store} was last read from {place}, and {file} is missing. Put the key file back, or set
-    MAILBOX_APPLIANCE_KEY_FILE to its path. To start without this store, move mailbox.db and key-place away. Nothing was
-    changed.
+    MAILBOX_APPLIANCE_KEY_FILE to its path. To start without this store, move mailbox.db and key-place away.
     """
 
     code = "key_missing"
+    changed_nothing = True
 
 
 class KeyDamaged(KeyUnusable):
-    """The key file {file} is damaged: {reason}. Put back an intact copy. Nothing was changed."""
+    """The key file {file} is damaged: {reason}. Put back an intact copy."""
 
     code = "key_damaged"
+    changed_nothing = True
 
 
 class KeyWrong(KeyUnusable):
-    """The key in {file} does not open {store}: it belongs to another store. Nothing was changed. Put back the key file
-    of this store.
-    """
+    """The key in {file} does not open {store}: it belongs to another store. Put back the key file of this store."""
 
     code = "key_wrong"
+    changed_nothing = True
 
 
 class PassphraseNeeded(KeyUnusable):
@@ -571,23 +583,25 @@ class PassphraseNeeded(KeyUnusable):
 
 
 class PassphraseWrong(KeyUnusable):
-    """The passphrase for {file} is wrong. Nothing was changed."""
+    """The passphrase for {file} is wrong."""
 
     code = "passphrase_wrong"
+    changed_nothing = True
 
 
 class KeychainLocked(KeyUnusable):
     """The keychain of this computer did not return the key of {file}: {reason}. Unlock it and try again, or use the
-    recovery passphrase. Nothing was changed.
+    recovery passphrase.
     """
 
     code = "keychain_locked"
+    changed_nothing = True
 
 
 class KeychainUnusable(KeychainLocked):
     """The key of {file} cannot be stored in the keychain of this computer: {reason}. If there is a keychain, unlock it
-    and try again. Otherwise, `mailbox-appliance key add-passphrase --only` protects the key with a passphrase. Nothing
-    was changed.
+    and try again. Otherwise, `mailbox-appliance key add-passphrase --only` protects the key with a passphrase.
     """
 
     code = "keychain_locked"
+    changed_nothing = True

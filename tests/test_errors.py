@@ -126,3 +126,11 @@ def test_the_page_has_every_code_of_the_command_line() -> None:
             own |= set(re.findall(r'Failure\(\s*"([a-z]+_[a-z_]+)"', file.read_text("utf-8")))
     assert own - CODES - set(told) == set()
     assert set(told) - own == {"cannot_listen", "certificate_unknown"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Problem], ids=lambda kind: kind.__name__)
+def test_the_assurance_is_a_flag_and_not_part_of_a_text(kind: type[Problem]) -> None:
+    """Callers that must not repeat it take `explanation`; no caller searches a message for it."""
+    problem = kind(details=(), retry_after=None, **dict.fromkeys(fields(kind), "VALUE"))
+    assert "othing was changed" not in problem.explanation
+    assert ("Nothing was changed." in problem.message) is kind.changed_nothing

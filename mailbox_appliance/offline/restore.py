@@ -4,7 +4,6 @@ The output says what the backup contains and, as warnings, what happens to sends
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from mailbox_appliance.errors import (
     KeyWrong,
     PassphraseNeeded,
     PassphraseWrong,
-    Problem,
     StoreDamaged,
 )
 from mailbox_appliance.model.backups import Progress
@@ -297,18 +295,12 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
     except KeyMissing as error:
         return _PresentStore(
             None,
-            f"The store that is there does not open: {_reason(error)} {_KEY_MAY_BE_ELSEWHERE}",
+            f"The store that is there does not open: {error.explanation} {_KEY_MAY_BE_ELSEWHERE}",
             is_key_missing=True,
         )
     except _LOST as error:
-        return _PresentStore(None, f"The store that is there does not open: {_reason(error)}")
+        return _PresentStore(None, f"The store that is there does not open: {error.explanation}")
     return found
-
-
-def _reason(error: Problem) -> str:
-    """The error, without its words about a command that changes nothing."""
-    sentences = re.split(r"(?<=\.) ", error.message)
-    return " ".join(one for one in sentences if "nothing was changed" not in one.lower())
 
 
 def _verify_restored_opens(

@@ -39,9 +39,7 @@ def test_every_row_is_checked(walker: Walker) -> None:
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_role("list", name="Events").get_by_text(f"Member {walker.house.ada.id}").first).to_be_visible()
     page.get_by_role("button", name="Verify the log").press("Enter")
-    expect(page.get_by_role("region", name="Verify the log").get_by_role("status")).to_contain_text(
-        "The log is intact"
-    )
+    expect(page.get_by_role("region", name="Verify the log").get_by_role("status")).to_contain_text("The log is intact")
     expect(page.get_by_role("button", name="Verify the log")).to_be_focused()
 
 
