@@ -1,4 +1,4 @@
-"""Moments are written so that text order is time order, and read back without a loss."""
+"""Timestamps: text order is time order, and reading them back loses nothing."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

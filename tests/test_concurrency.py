@@ -1,4 +1,4 @@
-"""Few requests hold a worker while they wait: who waits for hashing, who is refused at once, and who gives way."""
+"""Few requests hold a worker while they wait: which wait for hashing, which are refused at once, and which give way."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ WAITS = 20.0
 
 
 class LogIns:
-    """Log-ins that come one after another, each in a thread of its own."""
+    """Sign-ins that arrive one after another, each in a thread of its own."""
 
     def __init__(self, places: WorkerLimits) -> None:
         self.places, self._pool = places, ThreadPoolExecutor(16)
@@ -24,7 +24,7 @@ class LogIns:
         self._come = 0
 
     def hash(self, count: int, *, is_local: bool = False) -> list[AbstractContextManager[bool]]:
-        """So many that are being hashed."""
+        """Return this many that are being hashed."""
         made: list[AbstractContextManager[bool]] = [
             self.places.slot_for_hashing(is_local=is_local) for _ in range(count)
         ]
@@ -34,7 +34,7 @@ class LogIns:
         return made
 
     def come(self, *, is_local: bool = False, until: threading.Event | None = None) -> "Future[bool]":
-        """One more, which waits: whether it got its place, which it gives back at once, or then."""
+        """Start one more that waits; return whether it got a slot, which it frees at once, or at `until`."""
         before = self._queued(is_local)
         future = self._pool.submit(self._try, self._come, is_local, until)
         self._come += 1
@@ -108,7 +108,7 @@ def test_whose_patience_ends_has_no_place() -> None:
 
 
 def test_a_local_log_in_gives_back_its_own_place_only(log_ins: LogIns) -> None:
-    """Else the one place that is left for this computer would be given away."""
+    """Otherwise the one slot that is reserved for this computer would be freed for others."""
     with log_ins.places.slot_for_hashing(is_local=True):
         pass
     log_ins.hash(2)
@@ -119,7 +119,9 @@ def test_a_local_log_in_gives_back_its_own_place_only(log_ins: LogIns) -> None:
 
 
 def test_who_gets_a_place_tells_the_next_one_of_another(log_ins: LogIns, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two come free together, and who is first looks last: the other one has looked before it was its turn."""
+    """Two slots become free together, and the first in the queue checks last: the second has checked before its
+    turn.
+    """
     log_ins.hash(2)
     held_now, changed = threading.Event(), log_ins.places._changed
     waiting = [log_ins.come(until=held_now) for _ in range(2)]
@@ -148,7 +150,7 @@ def test_nobody_waits_for_longer_than_a_second() -> None:
 
 
 def test_who_waits_for_servers_comes_first(log_ins: LogIns) -> None:
-    """So no more than 4 wait, and 3 hash, of 8."""
+    """So at most 4 of 8 workers wait, and 3 hash."""
     log_ins.hash(2)
     waiting = [log_ins.come() for _ in range(4)]
     with ExitStack() as asking:

@@ -1,4 +1,4 @@
-"""Every error has a family, a stable code of the contract, and a sentence that can be filled."""
+"""Every error has a family, a stable code of the contract, and a message whose values can be filled in."""
 
 import re
 import string
@@ -44,7 +44,7 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 
 
 def fields(kind: type[Problem]) -> set[str]:
-    """The values that the sentence of an error wants."""
+    """Return the names of the values in an error's message."""
     return {name for _, name, _, _ in string.Formatter().parse(kind.__doc__ or "") if name}
 
 

@@ -1,4 +1,4 @@
-"""Listeners hear what they asked for, in order, and cannot harm each other."""
+"""Listeners receive what they subscribed to, in order, and cannot affect each other."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Who may do what: what a key stores and its owner may, the mailboxes in its scope, and what only a session may."""
+"""Permissions: what a key and its owner allow, the mailboxes in its scope, and what requires a session."""
 
 from itertools import combinations, product
 
@@ -163,7 +163,7 @@ KINDS = ("a session", "a session of another member", "a key", "a key of another 
 
 
 def pairs(rights: KeyRights) -> set[tuple[str, str]]:
-    """What is allowed where: mail and settings in mailboxes (one that comes later stands for all of these)."""
+    """Return what is allowed where: mail and settings in mailboxes (a later one stands for all of these)."""
     everywhere = {"A", "B", "later"} if rights.account_ids is None else rights.account_ids
     bounded = rights.capabilities - {AUDIT}
     return {(one, "") for one in rights.capabilities} | set(product(bounded, everywhere))

@@ -1,4 +1,4 @@
-"""The daily backup, by a clock that the test moves, in a real data directory."""
+"""The daily backup, with a clock that the test moves, in a real data directory."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,7 +17,7 @@ HOUR, DAY = 3600, 86_400
 
 
 def opened(folder: Path, clock: FakeClock, **flags: Value) -> Appliance:
-    """An appliance that is set up; its workers rest."""
+    """Return an appliance that is set up, with its workers stopped."""
     made = Appliance(folder, settings.load(None, {}, {f"backup.{name}": value for name, value in flags.items()}), clock)
     if not made.store.members.has_any():
         with made.store.database.transaction():
@@ -33,7 +33,7 @@ def appliance(tmp_path: Path, clock: FakeClock) -> Iterator[Appliance]:
 
 
 def told(appliance: Appliance) -> list[Event]:
-    """What is told of backups from now on."""
+    """Return a list that collects the events about backups from now on."""
     heard: list[Event] = []
     appliance.events.subscribe(BackupFinished, heard.append)
     appliance.events.subscribe(BackupFailed, heard.append)

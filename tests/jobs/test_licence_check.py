@@ -1,4 +1,4 @@
-"""The daily confirmation of a licence, by a clock that the test moves, at a real HTTP server."""
+"""The daily confirmation of a license, with a clock that the test moves, at a real HTTP server."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def licensed(folder: Path, clock: FakeClock, issuer: Issuer, **payload: object) -> Appliance:
-    """An appliance with a licence that was never confirmed; its workers rest."""
+    """Return an appliance with a license that was never confirmed, with its workers stopped."""
     flags: dict[str, Value] = {
         "license.issuer_public_key": PUBLIC_KEY,
         "license.verify_url": issuer.url,

@@ -1,4 +1,4 @@
-"""Memory that large work needed goes back to the system."""
+"""Memory of large work is returned to the system."""
 
 import subprocess
 import sys

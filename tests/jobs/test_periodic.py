@@ -1,4 +1,4 @@
-"""Whatever comes of a look, there is another one; and none after the end."""
+"""A periodic task runs again after any outcome, and never after it was stopped."""
 
 import logging
 import threading

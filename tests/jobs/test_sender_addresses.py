@@ -1,4 +1,4 @@
-"""What mailboxes may send as: their provider is asked by a token of theirs, and its word is who mail may be from."""
+"""The sender addresses of mailboxes: the provider is asked with a token of the mailbox, and its answer is enforced."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ ALIAS = "ada.lovelace@example.test"
 
 @pytest.fixture
 def box(tmp_path: Path, clock: FakeClock) -> Iterator[Outlook]:
-    """A mailbox of Outlook with an alias, of which nobody has asked yet."""
+    """Yield an Outlook mailbox with an alias that has not been fetched yet."""
     with outlook(tmp_path, clock) as made:
         made.graph.aliases = {ADA: (ALIAS,)}
         made.connect()

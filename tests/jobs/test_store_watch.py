@@ -1,4 +1,4 @@
-"""Little room is told in the log once when it begins, and once when it ends."""
+"""Low disk space is logged once when it begins and once when it ends."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What the tests of changes at the mail server share."""
+"""Fixtures that the tests of changes at the mail server share."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ BARE = "\n".join(
 
 @pytest.fixture
 def rig(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
-    """A mailbox of one's own."""
+    """Yield a new mailbox."""
     made = Rig(tmp_path / "data", mail_server)
     yield made
     made.close()
@@ -40,7 +40,7 @@ def _bare_server() -> Iterator[MailServer]:
 
 @pytest.fixture
 def bare(tmp_path: Path, _bare_server: MailServer) -> Iterator[Rig]:
-    """A mailbox that has an inbox and nothing else; new folders must lie below it, with `.` between."""
+    """Yield a mailbox that has only an inbox; new folders must be below it, with `.` as the separator."""
     made = Rig(tmp_path / "data", _bare_server)
     yield made
     made.close()

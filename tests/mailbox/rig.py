@@ -1,4 +1,6 @@
-"""A mailbox at a real server behind a proxy, and its mirror, which only changes when a test says so: no sync runs."""
+"""A mailbox at a real server behind a proxy, and its mirror, which changes only when a test requests it: no sync
+runs.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -26,16 +28,16 @@ WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 def letter(subject: str, *, message_id: str | None = None) -> bytes:
-    """A message; its Message-ID is made of its subject unless one is given."""
+    """Return a message; its Message-ID is derived from its subject unless one is given."""
     name = (message_id or f"<{subject}@example.test>").encode()
     return b"From: bob@example.test\r\nMessage-ID: %s\r\nSubject: %s\r\n\r\nHello\r\n" % (name, subject.encode())
 
 
 class Rig:
-    """The mailbox. Subjects name messages; every subject is there once."""
+    """The mailbox. Subjects identify messages; every subject occurs once."""
 
     def __init__(self, folder: Path, server: MailServer, port: int | None = None, **settings: int) -> None:
-        """`port`: where the proxy leads to, if not to the server itself."""
+        """`port`: the target of the proxy, if not the server itself."""
         self.server, self.user = server, server.fresh_user()
         self.proxy = FaultProxy(port or server.imap_port).start()
         self.store = Store.open(folder)
@@ -51,7 +53,7 @@ class Rig:
             self.account_id = self.store.accounts.add(owner.id, None, Connection(self.user, self._endpoint, smtp))
 
     def close(self) -> None:
-        """End all."""
+        """Stop everything."""
         self.connections.stop()
         self.direct.close()
         self.store.close()
@@ -59,18 +61,18 @@ class Rig:
 
     @cached_property
     def direct(self) -> ImapMailbox:
-        """The connection of another mail program, past the proxy."""
+        """Return the connection of another mail program, without the proxy."""
         endpoint = Endpoint("127.0.0.1", self.server.imap_port, "none", self.user, PASSWORD)
         return ImapMailbox.open(endpoint, ca_file="", timeout=10)
 
     def deliver(self, *subjects: str, folder: str = "INBOX", flags: str = "") -> tuple[str, ...]:
-        """Put messages into a folder and mirror them; answers their ids."""
+        """Put messages into a folder and mirror them; return their IDs."""
         self.server.deliver(self.user, *map(letter, subjects), folder=folder, flags=flags)
         self.mirror()
         return tuple(self.id(subject) for subject in subjects)
 
     def mirror(self) -> None:
-        """Take in what is new at the server."""
+        """Mirror new messages of the server."""
         listed = self.direct.list_folders()
         for folder in self.store.folders.replace(self.account_id, listed, folder_roles.assign_roles(listed, {})):
             state = self.direct.examine(folder.path)
@@ -87,13 +89,13 @@ class Rig:
     def act(
         self, action: Action, ids: Iterable[str], *, folder: str | None = None, labels: str = ""
     ) -> MessageActionResult:
-        """A bulk action."""
+        """Run a bulk action."""
         target = None if folder is None else self.store.folders.find(self.account_id, folder)
         wanted = MessageAction(action, tuple(ids), target, tuple(labels.split()))
         return actions.perform(self.connections, self.store, self.events, self.account_id, wanted)
 
     def at_server(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
-        """Subject -> flags of what lies in a folder of the server."""
+        """Return the flags by subject of the messages in a folder of the server."""
         self.direct.examine(folder)
         flags = self.direct.fetch_flags()
         return {
@@ -102,7 +104,7 @@ class Rig:
         }
 
     def here(self, folder: str = "INBOX") -> dict[str, frozenset[str]]:
-        """The same of the mirror."""
+        """Return the flags by subject of the messages in a folder of the mirror."""
         found = self.store.folders.find(self.account_id, folder)
         if found is None:
             return {}
@@ -111,11 +113,11 @@ class Rig:
         return {subject: located[message_id].flags for message_id, subject in rows}
 
     def agrees(self, *folders: str) -> bool:
-        """Whether the mirror of these folders is what the server has."""
+        """Whether the mirror of these folders equals the server."""
         return all(self.here(folder) == self.at_server(folder) for folder in folders)
 
     def id(self, subject: str) -> str:
-        """The id of the message with this subject."""
+        """Return the ID of the message with this subject."""
         sql = "SELECT id FROM messages WHERE subject = ?"
         (row,) = self.store.database.rows(sql, (subject,))
         return str(row[0])

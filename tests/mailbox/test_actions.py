@@ -1,4 +1,4 @@
-"""Bulk actions at a real server: what the server has afterwards, what the mirror says, and what is told."""
+"""Bulk actions at a real server: the state of the server and of the mirror afterwards, and the reported outcome."""
 
 import pytest
 
@@ -283,7 +283,7 @@ def test_what_is_gone_is_not_found_and_the_rest_is_done(rig: Rig) -> None:
 
 
 def twins(rig: Rig) -> tuple[str, str]:
-    """Two messages that do not differ; the first is gone, as another program removed it."""
+    """Return two identical messages; the first was removed by another program."""
     rig.server.deliver(rig.user, letter("twin"), letter("twin"))
     rig.mirror()
     sql = "SELECT id, uid, folder FROM messages ORDER BY uid"

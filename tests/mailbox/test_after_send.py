@@ -1,4 +1,4 @@
-"""What a delivery brings with it at the server: done once, however often it is broken off, and given up at last."""
+"""Work at the server that follows a delivery: done once, however often it is interrupted, and finally given up."""
 
 import re
 import threading
@@ -27,7 +27,7 @@ DRAFT = frozenset({"\\Draft", "\\Seen"})
 
 
 class Office:
-    """A mailbox whose operations end as a test says, and who does what is left."""
+    """A mailbox whose operations end as a test requires, and the tasks that remain."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig, self.store = rig, rig.store
@@ -35,7 +35,7 @@ class Office:
         rig.mirror()
 
     def operation(self, key: str, *, send_at: datetime | None = None, kind: DeliveryKind = "send", **more: Any) -> str:
-        """An operation that is being sent, or waits for its time."""
+        """Return an operation that is being sent, or is scheduled."""
         box, eve = Address(email=self.rig.user), Address(email="eve@example.test")
         outgoing = OutgoingMessage(box, (Address(email="bob@example.test"),), bcc=(eve,), subject=key, text="t")
         message = compose(outgoing, message_id=f"<{key}@sent.test>", date=WHEN)
@@ -47,36 +47,36 @@ class Office:
         return self.store.deliveries.accept(new).delivery.operation_id
 
     def sent(self, key: str, **more: Any) -> str:
-        """One that has succeeded."""
+        """Return an operation that succeeded."""
         operation = self.operation(key, **more)
         self.store.deliveries.succeed(operation, None, reply_code=250)
         return operation
 
     def canceled(self, key: str, **more: Any) -> str:
-        """A scheduled one that was taken back."""
+        """Return a scheduled operation that was canceled."""
         operation = self.operation(key, send_at=SystemClock().now() + timedelta(days=3), **more)
         sql = "SELECT schedule_id FROM delivery_operations WHERE id = ?"
         self.store.deliveries.cancel(self.rig.account_id, self.store.database.value(sql, (operation,)))
         return operation
 
     def draft(self, subject: str) -> tuple[str, str]:
-        """A saved draft: its id and its version."""
+        """Save a draft; return its ID and its version."""
         version = DraftVersion(Content(letter(subject)), f"<{subject}@example.test>", WHEN)
         draft_id = self.drafts.create(self.rig.account_id, version, None)
         return draft_id, version_of(self.store.mailbox_writer.locate(self.rig.account_id, [draft_id])[draft_id])
 
     def by(self, clock: Clock) -> PostSendTasks:
-        """Who does what is left, by this clock."""
+        """Return the runner of the tasks with this clock."""
         return PostSendTasks(self.store, self.rig.connections, self.drafts, self.rig.events, clock)
 
     def work(self, ahead: timedelta = timedelta()) -> None:
-        """Do what is due so much later."""
+        """Run what is due after this much time."""
         clock = FakeClock(SystemClock().now() + ahead)
         for account_id in self.by(clock).due_accounts(clock.now()):
             self.by(clock).work(account_id, threading.Event())
 
     def left(self, operation: str) -> list[int]:
-        """How often each chore that is left was tried."""
+        """Return the number of attempts of each remaining task."""
         return [chore.attempts for chore in self.store.schedule.list_chores(operation)]
 
     def warnings(self, operation: str) -> tuple[str, ...]:
@@ -86,22 +86,22 @@ class Office:
         return found[0].result.warnings or ()
 
     def next_in(self) -> timedelta:
-        """How long until a chore is due; nothing where none is left."""
+        """Return the time until the next task is due; nothing if none is left."""
         millis = self.store.database.value("SELECT min(next_at) FROM delivery_chores")
         return timedelta() if millis is None else from_millis(millis) - SystemClock().now()
 
     def set_attempts(self, attempts: int) -> None:
-        """As if everything that is left had been tried so often."""
+        """Set the number of attempts of every remaining task."""
         with self.store.database.transaction():
             self.store.database.change("UPDATE delivery_chores SET attempts = ?", (attempts,))
 
     def sources(self) -> list[bytes]:
-        """What lies among the drafts at the server."""
+        """Return the raw messages in the drafts folder at the server."""
         self.rig.direct.examine("Drafts")
         return [message.source for message in self.rig.direct.fetch_messages(sorted(self.rig.direct.fetch_flags()))]
 
     def away(self) -> None:
-        """The server cannot be reached."""
+        """Make the server unreachable."""
         self.rig.proxy.is_shut = True
         self.rig.proxy.cut_all()
 
@@ -349,7 +349,7 @@ def test_it_is_kept_once_though_we_stop_before_that_is_recorded(office: Office) 
 
 
 class Killed(BaseException):
-    """As if the process had been ended."""
+    """Stands for the end of the process."""
 
 
 def test_a_draft_that_was_removed_before_the_next_start_does_not_come_back(office: Office) -> None:

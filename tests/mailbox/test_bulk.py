@@ -1,4 +1,4 @@
-"""What bulk actions mean, as tables."""
+"""The meaning of bulk actions, as tables."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""One connection a mailbox, lent to one at a time, kept while it is of use."""
+"""One connection for each mailbox, lent to one request at a time, and kept while it works."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ from tests.servers.mailboxes import wait_until
 
 @pytest.fixture
 def impatient(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
-    """Nobody waits longer than a second."""
+    """Yield a mailbox where nothing waits longer than a second."""
     made = Rig(tmp_path / "data", mail_server, remote__timeout=1)
     yield made
     made.close()

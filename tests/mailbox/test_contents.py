@@ -1,4 +1,4 @@
-"""Bodies and parts that are fetched because somebody wants them, from servers and of messages that are odd."""
+"""Bodies and parts that are fetched on request, from unusual servers and of unusual messages."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ BROKEN = b"Subject: big\r\nContent-Type: multipart/mixed; boundary=never\r\n\r\n
 
 
 class Mirrored:
-    """A mailbox of which only the headers are here."""
+    """A mailbox of which only the headers are mirrored."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -29,7 +29,7 @@ class Mirrored:
         self.bodies = BodyFetcher(rig.store, rig.connections, self.parts)
 
     def deliver(self, source: bytes) -> str:
-        """Put a message, of this subject alone, into the inbox; its id."""
+        """Put a message with a unique subject into the inbox; return its ID."""
         rig = self.rig
         rig.mirror()
         rig.server.deliver(rig.user, source)
@@ -43,12 +43,12 @@ class Mirrored:
         return rig.id(parse_message(source).subject)
 
     def fill(self, message_id: str) -> str | None:
-        """Fetch the body; its text."""
+        """Fetch the body; return its text."""
         self.bodies.ensure_body(self.rig.account_id, message_id)
         return self.rig.store.messages.get_body(self.rig.account_id, message_id).text
 
     def read(self, message_id: str) -> bytes:
-        """Fetch the source."""
+        """Fetch the raw message."""
         return b"".join(self.parts.fetch(self.parts.request_source(self.rig.account_id, message_id)).chunks)
 
 
@@ -66,7 +66,7 @@ def test_a_large_message_without_its_boundary_shows_what_there_is(mirrored: Mirr
 
 
 def odd(subject: str) -> bytes:
-    """A large message with two files whose ends do not tell how large they are."""
+    """Return a large message with two files whose ends do not reveal their sizes."""
     head = b"Subject: %b\r\nContent-Type: multipart/mixed; boundary=B\r\n\r\n--B\r\n\r\nText\r\n" % subject.encode()
     part = b"--B\r\nContent-Type: a/b\r\nContent-Disposition: attachment\r\nContent-Transfer-Encoding: %b\r\n\r\n%b\r\n"
     return head + part % (b"base64", b"QUJD\r\n" * 50_000) + part % (b"quoted-printable", b"=41" * 25) + b"--B--\r\n"
@@ -155,7 +155,7 @@ def test_no_part_is_taken_out_of_a_huge_source(mirrored: Mirrored, monkeypatch: 
 
 
 def set_size(mirrored: Mirrored, message_id: str, size: int) -> None:
-    """As the server had told it."""
+    """Set the size as if the server had reported it."""
     database = mirrored.rig.store.database
     with database.transaction():
         database.change("UPDATE messages SET size = ? WHERE id = ?", (size, message_id))

@@ -1,4 +1,4 @@
-"""Drafts at a real server: what lies there, what the mirror has, and that nothing is lost when a connection is."""
+"""Drafts at a real server: the state there and in the mirror, and that no draft is lost with a connection."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -281,7 +281,9 @@ def test_nothing_is_parsed_while_the_store_is_written(rig: Rig) -> None:
 
 @contextmanager
 def moments_of_parsing(store: Store) -> Iterator[list[bool]]:
-    """Whether a transaction was open whenever this thread parsed, or made the words of a message that had none."""
+    """Yield a list of whether a transaction was open, for each time this thread parsed a message or made its search
+    words.
+    """
     moments = list[bool]()
 
     def look(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Bulk actions at Gmail: what they do to labels, and that the mirror has it at once."""
+"""Bulk actions at Gmail: their effect on labels, and that the mirror has it at once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def _desk(gmail: Gmail, tmp_path_factory: pytest.TempPathFactory) -> Iterator[La
 
 @pytest.fixture
 def desk(_desk: LabeledDesk) -> LabeledDesk:
-    """An empty mailbox."""
+    """Return an empty mailbox."""
     _desk.gmail.forget()
     for number in list(_desk.box.letters):
         _desk.box.delete(number)

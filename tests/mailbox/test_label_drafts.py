@@ -1,4 +1,4 @@
-"""Drafts and what is sent at Gmail: each message is there once, under the id that was told first."""
+"""Drafts and sent messages at Gmail: each exists once, under the ID that was returned first."""
 
 from collections.abc import Iterator
 from pathlib import Path

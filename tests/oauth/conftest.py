@@ -1,4 +1,4 @@
-"""A provider of each kind, a store that knows it, and what gives tokens by both."""
+"""A provider of each kind, a store with their applications, and the objects that return tokens."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,7 +56,9 @@ Connect = Callable[..., str]
 
 @pytest.fixture
 def connect(store: Store) -> Connect:
-    """Keeps a mailbox of whoever signs in at a provider, or one that they share; answers its id."""
+    """Return a function that stores the mailbox of a person who signs in, or one shared with them, and returns
+    its ID.
+    """
 
     def connected(server: OAuthServer, email: str | None = None) -> str:
         login = OAuthLogin(server.provider, email or server.person, server.person, server.sign_up())

@@ -1,4 +1,6 @@
-"""OAuth applications from the environment: what counts, what wins, and what is refused without quoting a secret."""
+"""OAuth applications from the environment: which variables apply, which win, and which are rejected without quoting a
+secret.
+"""
 
 from pathlib import Path
 
@@ -14,7 +16,7 @@ APP = OAuthApp("google", "from-environment", "hush")
 
 
 def environment(folder: Path | None = None, **values: str) -> dict[str, str]:
-    """Variables by their names without the prefix; what ends in `_FILE` is the content of a file that they name."""
+    """Return variables by their names without the prefix; a name that ends in `_FILE` gets a file with this content."""
     found = {}
     for name, value in values.items():
         found[PREFIX + name] = value

@@ -1,4 +1,4 @@
-"""Signing in at a provider on a socket: what is asked for, who may finish, what counts as access to a mailbox."""
+"""Sign-ins at a provider on a socket: the requested scopes, who may finish, and what counts as access to a mailbox."""
 
 import threading
 from collections.abc import Callable
@@ -117,7 +117,7 @@ def test_what_is_asked_for(google: OAuthServer, outlook: OAuthServer, flows: Flo
 
 
 def test_a_code_is_redeemed_for_mail_alone(google: OAuthServer, outlook: OAuthServer, flows: Flows) -> None:
-    """At Microsoft it spans two resources, and one must be named; at Google nothing is narrowed."""
+    """At Microsoft a code covers two resources, and one must be named; at Google nothing is restricted."""
     for server in (google, outlook):
         end(flows, server, server.consent(flows.start(asked(server)).authorization_url))
     assert "scope" not in google.asked[-1].values
@@ -161,7 +161,7 @@ def test_two_that_finish_at_once_are_one(google: OAuthServer, flows: Flows) -> N
 
 @both
 def test_a_code_of_another_sign_in_is_refused(server: OAuthServer, flows: Flows) -> None:
-    """PKCE: whoever slips somebody a code of their own gets nowhere, nor does who has stolen one (RFC 9700 4.5.3)."""
+    """PKCE: neither an injected code of an attacker nor a stolen one works (RFC 9700 4.5.3)."""
     mine, theirs = flows.start(asked(server)), flows.start(asked(server, session_id="ses_2"))
     code = brought(server.consent(theirs.authorization_url))["code"]
     told = refused(lambda: flows.finish(server.provider, "ses_1", state=mine.state, code=code))
@@ -392,7 +392,7 @@ def test_a_device_waits_through_an_outage(outlook: OAuthServer, flows: Flows, cl
 
 
 def by_code(flows: Flows, outlook: OAuthServer, account_id: str | None = None) -> tuple[SignInResult, set[str]]:
-    """What comes of a sign-in by a code, and which resources it asked for."""
+    """Return the result of a sign-in by device code, and the resources that it requested."""
     outlook.answers.interval = 0
     begun = flows.start(asked(outlook, account_id=account_id), device=True)
     assert begun.device is not None
@@ -404,7 +404,7 @@ def by_code(flows: Flows, outlook: OAuthServer, account_id: str | None = None) -
 def test_a_code_is_for_mail_and_the_next_one_for_graph(
     outlook: OAuthServer, flows: Flows, logins: Logins, store: Store, connect: Connect
 ) -> None:
-    """At Microsoft a code is for one resource: the one that a mailbox still lacks is asked for by the next sign-in."""
+    """At Microsoft a code is for one resource: the next sign-in requests the one that a mailbox still lacks."""
     account = connect(outlook)
     outlook.revoke()
     for resource in ("outlook.office.com", "graph.microsoft.com", "outlook.office.com"):
@@ -421,7 +421,9 @@ def test_a_code_is_for_mail_and_the_next_one_for_graph(
 def test_what_came_by_a_code_is_asked_for_without_the_secret(
     outlook: OAuthServer, flows: Flows, logins: Logins, store: Store, connect: Connect, clock: FakeClock
 ) -> None:
-    """Microsoft refuses it there, and wants it where the same application signed somebody in by a browser."""
+    """Microsoft refuses the secret there, but demands it if the same application was used for a sign-in in a
+    browser.
+    """
     account = connect(outlook)
     logins.use_token(account, "mail", str)
     assert "client_secret" in outlook.asked[-1].values

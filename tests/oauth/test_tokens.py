@@ -1,4 +1,4 @@
-"""Access tokens against a provider on a socket: renewed early and once, through whatever becomes of the access."""
+"""Access tokens against a provider on a socket: renewed early and once, whatever happens to the access."""
 
 import signal
 import subprocess
@@ -41,7 +41,7 @@ def stored(store: Store, account: str) -> str:
 
 
 def at_once(count: int, act: Callable[[], object]) -> list[object]:
-    """What so many threads get that begin in the same moment."""
+    """Return the results of this many threads that start at the same moment."""
     barrier = threading.Barrier(count)
 
     def run(_: int) -> object:
@@ -282,7 +282,7 @@ def test_the_present_login_may_be_tried_again_at_once(google: OAuthServer, login
 def test_who_tries_again_while_a_token_is_renewed_asks_nothing_beside_it(
     outlook: OAuthServer, logins: Logins, connect: Connect, store: Store
 ) -> None:
-    """Where the provider takes each refresh token once, the access would be lost."""
+    """If the provider accepts each refresh token once, a second request would lose the access."""
     outlook.rotation = "strict"
     account = connect(outlook)
     has_come, may_answer = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What a licence token says, which are refused, and how long one holds that cannot be confirmed."""
+"""License tokens: their terms, which ones are rejected, and how long an unconfirmed one stays valid."""
 
 import base64
 import re
@@ -33,7 +33,7 @@ def token(header: object = HEADER, **payload: Any) -> str:
 
 
 def _signed(header: str, payload: str) -> str:
-    """A token of parts that are written as they are."""
+    """Return a signed token with these parts unchanged."""
     return f"{header}.{payload}.{part(KEY.sign(f'{header}.{payload}'.encode()))}"
 
 

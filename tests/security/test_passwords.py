@@ -1,4 +1,4 @@
-"""Passwords are hashed with Argon2id, compared in like time, and hashed anew when the parameters rise."""
+"""Passwords are hashed with Argon2id, compared in equal time, and rehashed when the parameters rise."""
 
 import base64
 import hashlib
@@ -49,7 +49,7 @@ def test_a_hash_that_cannot_be_read_lets_nobody_in(stored: str) -> None:
 
 
 def legacy(password: str = PASSWORD, *, n: int = 16384, r: int = 8, p: int = 1, salt: int = 16, size: int = 32) -> str:
-    """A hash as release 0.10 made it."""
+    """Return a hash as release 0.10 made it."""
     salted = b"s" * salt
     made = hashlib.scrypt(password.encode(), salt=salted, n=n, r=r, p=p, dklen=size, maxmem=1 << 28)
     return f"scrypt${n}${r}${p}$" + "$".join(base64.b64encode(part).decode() for part in (salted, made))

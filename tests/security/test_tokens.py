@@ -1,4 +1,4 @@
-"""Tokens are recognisable, carry a checksum, and are stored as a hash."""
+"""Tokens are recognizable, carry a checksum, and are stored as a hash."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ TOKEN = "mbxs_" + "0" * 43
 
 
 def checked(body: str) -> str:
-    """The body with its checksum, reckoned another way than the appliance does."""
+    """Return the body with its checksum, computed in another way than the appliance does."""
     number = zlib.crc32(body.encode())
     return body + "".join(BASE62[number // 62**place % 62] for place in (5, 4, 3, 2, 1, 0))
 

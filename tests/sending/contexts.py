@@ -10,6 +10,6 @@ from mailbox_appliance.store.store import Store
 
 
 def context_of(store: Store, clock: Clock, settings: Settings | None = None) -> SendingContext:
-    """A context with events that nobody hears, and the default settings where none are given."""
+    """Return a context whose events have no listeners, with the default settings if none are given."""
     settings = settings or settings_table.load(environment={})
     return SendingContext(store, Logins(store, settings, clock), settings, Events(), clock)

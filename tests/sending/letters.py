@@ -1,4 +1,4 @@
-"""Letters that must arrive at most once, and the clients that insist on an answer, whatever dies meanwhile."""
+"""Messages that must arrive at most once, and clients that repeat their requests however often the appliance dies."""
 
 import http.client
 import time
@@ -15,7 +15,7 @@ _OVER = ("succeeded", "failed", "uncertain")
 
 @dataclass
 class Attempt:
-    """One client with one key: it asks until it has an answer, and then until the operation is over."""
+    """One client with one key: it repeats its request until it is answered, and then until the operation is over."""
 
     account: str
     key: str
@@ -27,7 +27,7 @@ class Attempt:
     problem: str | None = None
 
     def insist(self, appliance: RunningAppliance, patience: float) -> None:
-        """Ask until the operation is over, is refused for good, or waits for another try; notes what it saw."""
+        """Ask until the operation is over, is refused permanently, or waits for a retry; record the answers."""
         until = time.monotonic() + patience
         waits_since = until
         try:
@@ -63,14 +63,14 @@ class Attempt:
         return seen in _OVER
 
     def _try(self, appliance: RunningAppliance, method: str, path: str, body: object = None) -> Answer | None:
-        """The answer, or None where the appliance is away."""
+        """Return the answer, or None if the appliance does not run."""
         try:
             return appliance.ask(method, f"/accounts/{self.account}/{path}", body, Idempotency_Key=self.key)
         except (OSError, http.client.HTTPException, ValueError):
             return None
 
     def take_back_if_waiting(self, appliance: RunningAppliance) -> None:
-        """A scheduled one that met trouble is tried again after a minute: it is canceled, which must be true too."""
+        """Cancel a scheduled message that waits for a retry in a minute, and check that the answer is true."""
         assert self.problem is None, self.problem
         if self.status not in ("queued", "sending"):
             return
@@ -80,7 +80,7 @@ class Attempt:
         assert self.status in _OVER, f"{self} does not end"
 
     def check_unchanged(self, appliance: RunningAppliance) -> None:
-        """The key still gives the operation that it gave, as it was."""
+        """Check that the key still returns the same operation."""
         if self.operation_id is None:
             return
         answer = appliance.ask("POST", f"/accounts/{self.account}/send", self.body, Idempotency_Key=self.key)
@@ -90,14 +90,14 @@ class Attempt:
 
 @dataclass
 class Letter:
-    """One message, told by its subject, and all who try to send it."""
+    """One message, identified by its subject, and all attempts to send it."""
 
     subject: str
     account: str
     attempts: list[Attempt] = field(default_factory=list)
 
     def settle(self, appliance: RunningAppliance, outcome: str) -> None:
-        """Say what became of what is uncertain, as the person who sent it."""
+        """Resolve its uncertain operations, as the member who sent it."""
         for operation_id in {each.operation_id for each in self.attempts if each.status == "uncertain"}:
             path = f"/accounts/{self.account}/delivery-operations/{operation_id}/resolve"
             answer = appliance.ask("POST", path, {"outcome": outcome})
@@ -107,9 +107,9 @@ class Letter:
             attempt.status = outcome if attempt.status == "uncertain" else attempt.status
 
     def keys(self) -> set[str]:
-        """The keys that were used for it."""
+        """Return the keys that were used for it."""
         return {attempt.key for attempt in self.attempts}
 
     def statuses(self) -> dict[str, str]:
-        """What became of each key, as far as it was accepted."""
+        """Return the status of each key that was accepted."""
         return {attempt.key: attempt.status for attempt in self.attempts if attempt.status is not None}

@@ -1,4 +1,4 @@
-"""A mailbox of Outlook that sends by Microsoft Graph: its provider, Graph and SMTP as doubles, at a desk of its own."""
+"""An Outlook mailbox that sends by Microsoft Graph: its provider, Graph and SMTP as test doubles, in an appliance."""
 
 import threading
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SMTP_IS_OFF = "535 5.7.139 Authentication unsuccessful, SmtpClientAuthentication
 
 
 class TokenSmtp(ScriptedSmtp):
-    """SMTP with XOAUTH2, where any token is taken."""
+    """An SMTP server with XOAUTH2 that accepts any token."""
 
     mechanisms = ("XOAUTH2",)
 
@@ -31,7 +31,7 @@ class TokenSmtp(ScriptedSmtp):
 
 
 def graph_server(provider: OAuthServer, certificates: Path) -> GraphServer:
-    """Graph that takes the provider's tokens, where they are for it."""
+    """Return a Graph double that accepts the provider's tokens for Graph."""
 
     def user_of(token: str) -> str | None:
         return provider.user_of(token, "Mail.Send", "Mail.Send.Shared")
@@ -41,7 +41,7 @@ def graph_server(provider: OAuthServer, certificates: Path) -> GraphServer:
 
 @dataclass
 class Outlook:
-    """The desk, and all that its mailbox talks to."""
+    """The appliance, and all servers that its mailbox talks to."""
 
     desk: Desk
     provider: OAuthServer
@@ -50,7 +50,7 @@ class Outlook:
     account: str = ""
 
     def connect(self, via: SendsVia = "graph", email: str = ADA) -> str:
-        """A mailbox as it is after somebody has signed in."""
+        """Return a mailbox as it is after a sign-in."""
         store = self.desk.appliance.store
         owner = str(store.database.value("SELECT id FROM members"))
         scopes = {*OUTLOOK.mail_scopes, *OUTLOOK.graph_scopes, *(OUTLOOK.shared_scopes if email != ADA else ())}
@@ -64,14 +64,16 @@ class Outlook:
         return self.desk.send(self.account, body or a_message(), key)
 
     def begin_anew(self) -> None:
-        """Forget whatever was; what was in doubt stays so."""
+        """Reset the servers; uncertain operations stay uncertain."""
         self.graph.forget()
         self.graph.at("look", Says(503))
         self.provider.in_order()
         self.desk.appliance.logins.forget_tokens(self.account)
 
     def look(self, operation: str) -> str:
-        """Look for what became of what is due; answers the status. Stop the timer before, so that nobody is faster."""
+        """Search for the message of a due operation; return the status. Stop the timer before, so that it does not
+        search too.
+        """
         self.desk.appliance.reconciler.work(self.account, threading.Event())
         return str(self.desk.delivery(self.account, operation).data["status"])
 
@@ -89,7 +91,7 @@ class Outlook:
 
 @contextmanager
 def outlook(folder: Path, clock: Clock | None = None, **given: Any) -> Iterator[Outlook]:
-    """A new desk. Nothing answers by IMAP."""
+    """Yield a new appliance with such a mailbox. Nothing answers by IMAP."""
     provider = OAuthServer(folder / "certificates", "outlook")
     smtp = TokenSmtp().start()
     with provider, graph_server(provider, folder / "certificates") as graph:

@@ -1,13 +1,13 @@
-"""Proves that each idempotency key hands over at most once, and that no status is wrong, while everything dies.
+"""Proves that each idempotency key sends at most one message, and that no status is wrong, while processes are killed.
 
-In every round clients send with keys against servers that delay, refuse or drop at any step, the appliance is killed
-with -9 at a random moment and started again, and every request is repeated until it has an answer. Then, for each key:
+In every round clients send with keys against servers that delay, refuse or drop at any step. The appliance is killed
+with -9 at a random moment and started again, and every request is repeated until it is answered. Then, for each key:
 
     the server has accepted at most one copy          succeeded: it has one         failed: it has none
-    uncertain: the dot may have gone out, and no reply that settles it can have been recorded
-    whatever a client was told stays true, and after all rounds every succeeded message lies in Sent exactly once
+    uncertain: the dot may have gone out, and no reply that decides can have been recorded
+    an answer to a client stays true, and after all rounds every succeeded message is in Sent exactly once
 
-`scripts/prove-delivery` runs many rounds, the test suite a few. A round depends on the seed and its number alone.
+`scripts/prove-delivery` runs many rounds, the test suite a few. A round depends only on the seed and its number.
 """
 
 import argparse
@@ -72,7 +72,7 @@ TROUBLE: dict[Step, tuple[Action, ...]] = {
 
 @dataclass
 class Stage:
-    """The appliance, its mailboxes and their servers; what is known of every letter so far."""
+    """The appliance, its mailboxes and their servers, and the state of every message so far."""
 
     appliance: RunningAppliance
     mail: MailServer
@@ -89,7 +89,7 @@ class Stage:
         self.accounts.append(self.appliance.connect(user, imap_port=self.mail.imap_port, smtp_port=server.port))
 
     def clear(self) -> None:
-        """End what still runs."""
+        """Stop everything that still runs."""
         process = self.appliance.process
         if process is not None and process.poll() is None:
             self.appliance.kill()
@@ -97,11 +97,11 @@ class Stage:
             server.stop()
 
     def copies(self) -> Counter[str]:
-        """How many copies of each letter the servers have accepted."""
+        """Return how many copies of each message the servers have accepted."""
         return Counter(_subject(message.source) for server in self.servers for message in server.messages)
 
     def handed(self, subject: str) -> list[Handed]:
-        """Each time that the final dot of a letter came."""
+        """Return every arrival of the final dot of a message."""
         return [one for server in self.servers for one in server.handed if _subject(one.source) == subject]
 
 
@@ -112,7 +112,7 @@ def _subject(source: bytes) -> str:
 
 @contextmanager
 def staged(mail: MailServer, folder: Path) -> Iterator[Stage]:
-    """An appliance with a few mailboxes, each with a server that does what it is told."""
+    """Yield an appliance with a few mailboxes, each with a scripted server."""
     stage = Stage(RunningAppliance(folder, ENVIRONMENT).start(), mail)
     try:
         stage.appliance.set_up()
@@ -128,7 +128,7 @@ def staged(mail: MailServer, folder: Path) -> Iterator[Stage]:
 
 
 def play(stage: Stage, seed: int, number: int) -> Counter[str]:
-    """One round; answers how often each status came out. Raises AssertionError where something is not as it must be."""
+    """Play one round; return how often each status occurred. Raises AssertionError if a rule is broken."""
     chance = random.Random(f"{seed}/{number}")
     letters = [_letter(stage, chance, f"r{number}-{index}-{seed}") for index in range(chance.randint(4, 8))]
     stage.letters += letters
@@ -158,7 +158,7 @@ def play(stage: Stage, seed: int, number: int) -> Counter[str]:
 
 
 def _settle_some(stage: Stage, letters: Sequence[Letter], chance: random.Random) -> None:
-    """A person who knows what arrived decides some of what is uncertain; from then on it is as any other."""
+    """Resolve some uncertain operations as a person who knows what arrived; from then on they follow the same rules."""
     copies = stage.copies()
     for letter in letters:
         if "uncertain" in letter.statuses().values() and chance.random() < 0.5:
@@ -177,7 +177,7 @@ def _script(server: ScriptedSmtp, chance: random.Random) -> None:
 
 
 def calm(server: ScriptedSmtp) -> None:
-    """From now on it does what a server usually does; who is held stays so."""
+    """Make the server behave normally from now on; connections that it holds stay held."""
     for step in TROUBLE:
         server.at(step, [])
 
@@ -207,7 +207,7 @@ def _letter(stage: Stage, chance: random.Random, subject: str) -> Letter:
 
 
 def judge(stage: Stage, letters: Sequence[Letter]) -> None:
-    """Hold what became of each letter against what the servers have. Raises AssertionError."""
+    """Compare the outcome of each message with the servers. Raises AssertionError."""
     copies = stage.copies()
     for letter in letters:
         _judge_letter(stage, letter, copies[letter.subject])
@@ -232,14 +232,16 @@ def _judge_letter(stage: Stage, letter: Letter, copies: int) -> None:
 
 
 def _may_doubt(stage: Stage, handed: Handed) -> bool:
-    """Whether nobody can know better: no reply that settles it came, or the appliance was killed before its record."""
+    """Whether uncertain is right: no reply that decides came, or the appliance was killed before its record."""
     if not handed.is_decided:
         return True
     return any(handed.at - _SLOWEST < killed < handed.said_at + _SLOWEST for killed in stage.kills)
 
 
 def check_all(stage: Stage) -> None:
-    """After a last kill: every answer is as it was, and Sent holds each succeeded message once and no other."""
+    """After a last kill, check that every answer is unchanged, and that Sent has each succeeded message once and no
+    other.
+    """
     stage.appliance.kill()
     stage.appliance.start()
     copies = stage.copies()
@@ -269,7 +271,7 @@ def _check_sent(stage: Stage, user: str, account: str) -> None:
 
 
 def prove(mail: MailServer, folder: Path, numbers: Sequence[int], seed: int) -> Counter[str]:
-    """Play these rounds and check everything at the end; answers how often each status came out."""
+    """Play these rounds and check everything at the end; return how often each status occurred."""
     outcomes: Counter[str] = Counter()
     with staged(mail, folder) as stage:
         for done, number in enumerate(numbers, 1):
@@ -284,7 +286,7 @@ def prove(mail: MailServer, folder: Path, numbers: Sequence[int], seed: int) -> 
 
 
 def main() -> int:
-    """The command line of `scripts/prove-delivery`."""
+    """Run the command line of `scripts/prove-delivery`."""
     parser = argparse.ArgumentParser(prog="scripts/prove-delivery", description="Prove at most once, with kill -9.")
     parser.add_argument("--rounds", type=int, default=500, help="how many rounds (default 500)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="repeat this one")

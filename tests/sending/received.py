@@ -24,7 +24,7 @@ DATE_FIELD = "Date: Mon, 5 Jan 2026 10:00:00 -0500"
 
 @dataclass(frozen=True)
 class File:
-    """A file as it must arrive."""
+    """An attachment as it must arrive."""
 
     name: str
     mime_type: str
@@ -35,7 +35,7 @@ class File:
 
 @dataclass(frozen=True)
 class Mail:
-    """What must arrive. Addresses are `name|email`, without a name `email`; HTML may be given by some of it."""
+    """A message as it must arrive. Addresses are `name|email`, without a name `email`; HTML may be given in part."""
 
     sender: str = "Alice|alice@example.com"
     to: tuple[str, ...] = ("Bob|bob@example.org",)
@@ -52,7 +52,7 @@ class Mail:
 
 @dataclass(frozen=True)
 class Letter:
-    """A composed message, to whom it goes, and what must arrive."""
+    """A composed message, its recipients, and what must arrive."""
 
     name: str
     composed: ComposedMessage
@@ -61,17 +61,17 @@ class Letter:
 
 
 def message_id(name: str) -> str:
-    """A Message-ID that tells which letter it is."""
+    """Return a Message-ID that contains the name of the message."""
     return f"<{name.replace(' ', '-').replace(',', '')}@example.com>".encode("ascii", "replace").decode()
 
 
 def source(*fields: str, body: str = "Hello\r\n") -> bytes:
-    """A message with these header fields."""
+    """Return a message with these header fields."""
     return ("\r\n".join(fields) + "\r\n\r\n" + body).encode()
 
 
 def answer(parent: bytes, **given: object) -> OutgoingMessage:
-    """The reply `Yes` to a message, as Alice sends it."""
+    """Return the reply `Yes` to a message, as Alice sends it."""
     message, headers = as_stored(parent)
     people = reply_recipients(message, headers, ("alice@example.com",), **given)  # type: ignore[arg-type]
     ties = reply_threading(headers)
@@ -87,7 +87,7 @@ def answer(parent: bytes, **given: object) -> OutgoingMessage:
 
 
 def passed_on(original: bytes, comment: str | None, *, with_attachments: bool = True) -> OutgoingMessage:
-    """A message forwarded to Bob, as Alice sends it."""
+    """Return a message forwarded to Bob, as Alice sends it."""
     made = forward_message(parse_message(original), comment, with_attachments=with_attachments, reader=BoundedReader())
     return OutgoingMessage(
         sender=ALICE,

@@ -1,4 +1,6 @@
-"""Our copy in Sent: there exactly once, whatever happens to us or to the IMAP server, and never a failed delivery."""
+"""The copy in Sent: there exactly once, whatever fails here or at the IMAP server, and never a cause of a failed
+delivery.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -77,19 +79,19 @@ def test_killed_between_the_copy_and_its_record(tmp_path: Path, mail_server: Mai
 
 
 def file_due(desk: Desk) -> None:
-    """File every copy whose time has come, now and here."""
+    """File every due copy now, in this thread."""
     for account_id in desk.appliance.sent_mail.due_accounts(desk.appliance.clock.now()):
         desk.appliance.sent_mail.work(account_id, threading.Event())
 
 
 def pending(store: Store) -> list[int]:
-    """When each copy is to be filed that is not in Sent yet, in milliseconds; the oldest operation first."""
+    """Return when each copy that is not in Sent yet is due, in milliseconds; the oldest operation first."""
     sql = "SELECT copy_next_at FROM delivery_operations WHERE copy = 'pending' ORDER BY number"
     return [int(row[0]) for row in store.database.rows(sql)]
 
 
 def mirrored(appliance: RunningAppliance, account: str) -> int:
-    """How many messages are known in Sent."""
+    """Return how many messages the mirror has in Sent."""
     folders = appliance.ask("GET", f"/accounts/{account}/folders").data
     return sum(folder["totalCount"] for folder in folders if folder.get("role") == "sent")
 
@@ -200,7 +202,7 @@ def test_waits_between_tries_grow_to_half_an_hour(
 
 
 def wait_of(desk: Desk, clock: FakeClock) -> int:
-    """Seconds until the next try, as soon as there was one."""
+    """Return the seconds until the next attempt, as soon as there was one."""
     store, now = desk.appliance.store, to_millis(clock.now())
     wait_until(lambda: pending(store)[0] > now, lambda: "not tried", 10)
     return (pending(store)[0] - now) // 1000
@@ -226,13 +228,13 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
 
 @pytest.fixture
 def provider(faults: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
-    """The IMAP server, as one of those that put what is sent into Sent."""
+    """Return the IMAP server as one that files sent mail in Sent itself."""
     monkeypatch.setattr(sent_copies, "_SMTP_HOSTS", {"127.0.0.1"})
     return faults
 
 
 def sent_by(desk: Desk, account: str, smtp: ScriptedSmtp) -> tuple[str, str, bytes]:
-    """A message that was sent: its operation, the id of our copy, its bytes; and the first look is through."""
+    """Send a message; return its operation, the ID of our copy, and its bytes, after the first check for the copy."""
     answer = desk.send(account, a_message())
     assert answer.data["status"] == "succeeded", answer
     accepted_at = to_millis(desk.appliance.clock.now())

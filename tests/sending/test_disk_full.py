@@ -1,7 +1,7 @@
-"""A disk that is really full, at any moment of a send: nothing is sent unrecorded, and nothing is forgotten.
+"""A full disk at any moment of a send: nothing is sent unrecorded, and nothing is lost.
 
-The store lies on a small file system of its own (tmpfs, which takes root), filled up to the last block while the server
-holds the message at a step. Where each single statement fails is in `test_worker`.
+The store is on a small file system of its own (tmpfs, which needs root), filled up to the last block while the server
+holds the message at a step. Failures of each single statement are in `test_worker`.
 """
 
 import os
@@ -31,7 +31,7 @@ class SmallDisk:
     folder: Path
 
     def fill(self) -> None:
-        """No block is left."""
+        """Use up every block."""
         with (self.folder / "ballast").open("wb", buffering=0) as file:
             size = 1 << 20
             while size >= 512:
@@ -42,7 +42,7 @@ class SmallDisk:
                     size //= 2
 
     def free(self) -> None:
-        """There is room again."""
+        """Free the space again."""
         (self.folder / "ballast").unlink()
 
 

@@ -1,4 +1,6 @@
-"""Sending by Microsoft Graph: once at most, whatever it answers, and no draft is left of what surely did not go."""
+"""Sending by Microsoft Graph: at most once, whatever it answers, and no draft is left of a message that was not
+sent.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
 
 @pytest.fixture
 def box(shared: Outlook) -> Outlook:
-    """The one mailbox, which sends by Graph; whatever was, is forgotten."""
+    """Return the one mailbox, which sends by Graph, after a reset."""
     shared.begin_anew()
     return shared
 
@@ -83,7 +85,7 @@ def test_the_draft_that_is_sent_is_known_before(box: Outlook) -> None:
 
 @dataclass(frozen=True)
 class Odd:
-    """What Graph does at a step; what the client is told; how many went out, and drafts stay."""
+    """What Graph does at a step; the answer to the client; how many messages were sent, and how many drafts stay."""
 
     step: Step
     does: Action
@@ -200,7 +202,7 @@ def test_a_token_that_is_taken_back_before_the_last_step_is_renewed_for_the_next
 
 
 def later(clock: Any) -> Any:
-    """A clock by which a minute has passed: a token that was given a moment ago is not renewed again."""
+    """Return a clock that is a minute ahead, since a token that was issued a moment ago is not renewed."""
     return lambda: clock() + 60
 
 
@@ -310,7 +312,7 @@ def test_a_mailbox_that_is_shared_no_more_is_told_of(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Doubt:
-    """How it came that nothing is known; what Graph says of the draft then; what the operation is."""
+    """How the outcome became unknown; the state of the draft that Graph reports then; the status of the operation."""
 
     step: Step
     is_quick: bool = True

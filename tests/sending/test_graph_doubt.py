@@ -1,4 +1,4 @@
-"""Doubt about what went by Microsoft Graph: it stays where nobody knows, whatever has become of a draft."""
+"""Uncertain sends by Microsoft Graph: they stay uncertain if nothing can be known, whatever happened to a draft."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -25,13 +25,13 @@ from tests.store.labeled import ALL, listed
 
 
 def planned(box: Outlook, clock: FakeClock) -> str:
-    """A send that is to go in a minute; answers its operation."""
+    """Schedule a message for the next minute; return its operation."""
     send_at = (clock.now() + timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return str(box.send(a_message(sendAt=send_at)).data["operationId"])
 
 
 def attempt(box: Outlook, clock: FakeClock, operation: str, number: int) -> str:
-    """Let time pass until that attempt is over; answers the status."""
+    """Let time pass until that attempt is over; return the status."""
     clock.advance(1900)
     box.desk.appliance.scheduler.wake()
     sql = "SELECT attempts FROM delivery_operations WHERE id = ?"
@@ -46,14 +46,14 @@ def status(box: Outlook, operation: str) -> str:
 
 
 def look(box: Outlook, clock: FakeClock, operation: str) -> str:
-    """Let the time of the next look come, and look; answers the status."""
+    """Let time pass until the next search, and search; return the status."""
     box.desk.appliance.scheduler.stop(10)
     clock.advance(600)
     return box.look(operation)
 
 
 def refused_once(box: Outlook, clock: FakeClock) -> str:
-    """A scheduled send whose draft was refused for now, and is removed; answers its operation."""
+    """Schedule a message whose draft is temporarily refused, and removed; return its operation."""
     box.graph.at("send", [Says(429)])
     operation = planned(box, clock)
     assert attempt(box, clock, operation, 1) == "queued"

@@ -1,4 +1,6 @@
-"""Large mail by Microsoft Graph: it arrives whole, and once at most whatever happens while its files are added."""
+"""Large mail by Microsoft Graph: it arrives complete, and at most once, whatever happens while its files are
+attached.
+"""
 
 import base64
 import logging
@@ -40,7 +42,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outlook]:
 
 @pytest.fixture
 def box(shared: Outlook) -> Outlook:
-    """The one mailbox, which sends by Graph; whatever was, is forgotten."""
+    """Return the one mailbox, which sends by Graph, after a reset."""
     shared.begin_anew()
     shared.graph.uploads.least = 3 * MB
     return shared
@@ -68,7 +70,7 @@ def small(box: Outlook, monkeypatch: pytest.MonkeyPatch) -> Outlook:
 
 
 def got(box: Outlook) -> dict[str, tuple[str, bytes | None]]:
-    """What those who got the one message find attached, by name."""
+    """Return the attachments of the one message that was sent, by name."""
     (sent,) = box.graph.messages
     read = parse_message(sent.source)
     return {each.filename: (each.mime_type, attachment_bytes(sent.source, each.part)) for each in read.attachments}
@@ -165,7 +167,7 @@ def test_nothing_is_added_that_could_be_sent_before_its_draft_is_known(small: Ou
 
 @dataclass(frozen=True)
 class Odd:
-    """What is done at a step; what the client is told, and whether the same key sends it then."""
+    """What is done at a step; the answer to the client, and whether the same key then sends the message."""
 
     step: Step
     does: Action
@@ -376,7 +378,7 @@ def test_a_scheduled_one_leaves_one_draft_at_most_and_goes_once(
 
 
 def test_one_that_is_withdrawn_while_files_are_added_is_not_sent(small: Outlook) -> None:
-    """Its mailbox is removed."""
+    """The mailbox is removed while files are attached."""
     account = small.account
     small.graph.at("upload", [Stall()])
     sending = small.desk.begin(account, a_message(attachments=FILES))

@@ -1,4 +1,4 @@
-"""A hand-over by Microsoft Graph, step by step: the token it is sent with, how long Bcc may be, what is told of it."""
+"""Submission by Microsoft Graph, step by step: its token, the length of Bcc, and what is reported."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,7 +17,7 @@ RANGES = 3  # in which the last of FILES is uploaded
 
 @pytest.fixture(scope="module")
 def passing() -> FakeClock:
-    """The clock of the desk."""
+    """Return the clock of the appliance."""
     return FakeClock()
 
 
@@ -29,7 +29,7 @@ def desk_of_all(tmp_path_factory: pytest.TempPathFactory, passing: FakeClock) ->
 
 @pytest.fixture
 def box(desk_of_all: Outlook, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outlook]:
-    """A mailbox that sends by Graph, where what is small is large."""
+    """Yield a mailbox that sends by Graph, with limits so low that small files count as large."""
     scaled(monkeypatch, desk_of_all)
     desk_of_all.connect()
     yield desk_of_all
@@ -56,7 +56,7 @@ def test_a_token_that_ends_with_the_last_file_costs_none_of_them(box: Outlook, p
 
 
 def test_there_is_room_for_many_bcc_in_what_is_just_small_enough(box: Outlook) -> None:
-    """Bcc goes in the MIME: what would fit without it gives up a file."""
+    """Bcc is part of the MIME, so a message that would fit without it uploads one file separately."""
     files = [file("nearly all", SCALED * 65 // 100)]
     hidden = [f"hidden-{number}@example.test" for number in range(100)]
     body = a_message(attachments=files, bcc=[{"email": each} for each in hidden])

@@ -1,8 +1,8 @@
-"""kill -9 between any two phases of a send, and at every step of the server: never two messages, never a wrong word.
+"""kill -9 between any two phases of a send, and at every step of the server: never two messages, never a wrong status.
 
 succeeded: the server has accepted exactly one message        failed: it has accepted none
-uncertain: the dot may have gone out and no reply stands in the journal
-503 or no answer: nobody got it, and the same key sends it    an operation once shown is there for good
+uncertain: the dot may have gone out and the journal has no reply
+503 or no answer: nobody received it, and the same key sends it    an operation that a client has seen stays
 """
 
 import base64
@@ -39,7 +39,7 @@ MANY = NONE_KEPT | {"MAILBOX_APPLIANCE_SERVER_WORKERS": "32", "MAILBOX_APPLIANCE
 
 @dataclass
 class Send:
-    """One request with one key, asked until it has an answer."""
+    """One request with one key, repeated until it is answered."""
 
     account: str
     body: dict[str, Any] = field(default_factory=a_message)
@@ -57,7 +57,7 @@ class Send:
 
     @property
     def shown(self) -> str | None:
-        """The operation that the client was shown before the appliance died, or None where it got no answer."""
+        """Return the operation that the client saw before the appliance died, or None if it got no answer."""
         if self.first.exception(LONG) is not None:
             return None
         answer = self.first.result()
@@ -65,12 +65,14 @@ class Send:
         return str(answer.data["operationId"])
 
     def outcome_of_first(self, appliance: RunningAppliance) -> str:
-        """Send, with nobody dying."""
+        """Send without a kill; return the status."""
         self.first.set_result(self.ask(appliance))
         return self.outcome(appliance)
 
     def outcome(self, appliance: RunningAppliance) -> str:
-        """Ask again with the same key, like any client, until the operation is over; answers its last status."""
+        """Repeat the request with the same key, like any client, until the operation is over; return its last
+        status.
+        """
         if self.shown is not None:
             assert self.look(appliance, self.shown).status == 200
         last = self.ask(appliance)
@@ -88,7 +90,7 @@ class Send:
         return str(self.look(appliance, operation_id).data["status"])
 
     def copies(self, smtp: ScriptedSmtp) -> int:
-        """How many messages with this key the server has accepted."""
+        """Return how many messages with this key the server has accepted."""
         return sum(f"Subject: {self.key}".encode() in message.source for message in smtp.messages)
 
 
@@ -100,7 +102,7 @@ def callers() -> Iterator[ThreadPoolExecutor]:
 
 @contextmanager
 def ended(appliance: RunningAppliance) -> Iterator[RunningAppliance]:
-    """Whatever happens, no process is left; where all went well it is asked to end, and does."""
+    """Leave no process behind; if all went well, check that the appliance ends when asked to."""
     try:
         yield appliance
         assert appliance.stop() == 0
@@ -114,7 +116,7 @@ def ended(appliance: RunningAppliance) -> Iterator[RunningAppliance]:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where the appliance kills itself; what the server does; what comes of it."""
+    """The phase at which the appliance kills itself; what the server does; the expected outcome."""
 
     at: str
     outcome: str = "succeeded"
@@ -147,7 +149,7 @@ SEEN = [
 
 @dataclass
 class Target:
-    """An appliance that dies when it is told to, with one mailbox."""
+    """An appliance with one mailbox that kills itself at a given moment."""
 
     appliance: RunningAppliance
     account: str
@@ -161,7 +163,7 @@ class Target:
         wait_until(lambda: self.smtp.connected == 0, lambda: "the connection does not end", LONG)
 
     def order(self, moment: Moment) -> None:
-        """It is to die at this moment, while the server does this."""
+        """Order it to die at this moment, while the server does this."""
         self.smtp.forget()
         if moment.script is not None:
             self.smtp.at(*moment.script)
@@ -207,7 +209,7 @@ def test_killed_between_two_phases_on_a_kept_connection(
 
 
 def check_unseen(target: Target, callers: ThreadPoolExecutor, moment: Moment, connections: int | None = None) -> None:
-    """Nobody was shown the operation when the appliance dies at this moment."""
+    """Check a kill at this moment before any client has seen the operation."""
     target.order(moment)
     send = Send(target.account)
     send.first = callers.submit(send.ask, target.appliance)
@@ -246,7 +248,7 @@ LARGE = {
 
 @dataclass(frozen=True)
 class Held:
-    """Where the server holds the appliance when it is killed; what comes of it."""
+    """The step at which the server holds the appliance when it is killed; the expected outcome."""
 
     step: Step
     action: Action
@@ -277,7 +279,7 @@ HELD = [
 
 @dataclass
 class Case:
-    """What happens to one mailbox."""
+    """The case of one mailbox."""
 
     held: Held
     smtp: ScriptedSmtp
@@ -288,7 +290,7 @@ class Case:
 def crowd(
     tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer
 ) -> Iterator[tuple[RunningAppliance, list[Case]]]:
-    """A mailbox for each case, so that one kill can meet all of them."""
+    """Yield a mailbox for each case, so that one kill covers all of them."""
     appliance = RunningAppliance(tmp_path_factory.mktemp("held") / "data", MANY).start()
     appliance.set_up()
     cases = []
@@ -320,7 +322,7 @@ def test_killed_while_the_server_holds_it(
 
 
 def begin(appliance: RunningAppliance, cases: list[Case], callers: ThreadPoolExecutor, *, is_shown: bool) -> None:
-    """Send from every mailbox, and come to where its server holds the appliance."""
+    """Send from every mailbox, up to the step at which its server holds the appliance."""
     for case in cases:
         case.smtp.forget()
         case.smtp.at(case.held.step, [case.held.action])
@@ -333,7 +335,7 @@ def begin(appliance: RunningAppliance, cases: list[Case], callers: ThreadPoolExe
 
 
 def kill(appliance: RunningAppliance, cases: list[Case]) -> None:
-    """Stop the appliance, let some servers answer it, end it, and let the servers do what is left to do."""
+    """Stop the appliance, let some servers answer it, kill it, and let the servers finish."""
     assert appliance.process is not None
     os.kill(appliance.process.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, appliance.process.pid, os.WSTOPPED)  # every thread of it

@@ -1,4 +1,4 @@
-"""kill -9 between any two phases of a send by Microsoft Graph, and at every step: as `test_kill` has it for SMTP."""
+"""kill -9 between any two phases of a send by Microsoft Graph, and at every step, like `test_kill` for SMTP."""
 
 import base64
 import os
@@ -31,14 +31,14 @@ DYING = (sys.executable, str(Path(dying.__file__)))
 
 @dataclass
 class Target:
-    """An appliance that dies when it is told to, with one mailbox that sends by Graph."""
+    """An appliance with one mailbox that sends by Graph and kills itself at a given moment."""
 
     appliance: RunningAppliance
     account: str
     graph: GraphServer
 
     def order(self, at: str, step: Step | None, does: Action) -> Send:
-        """It is to die at this moment, while Graph does this."""
+        """Order it to die at this moment, while Graph does this."""
         if self.appliance.process is None or self.appliance.process.poll() is not None:
             self.appliance.start()  # after a test that failed
         self.graph.forget()
@@ -57,7 +57,7 @@ class Target:
         wait_until(lambda: self.graph.connections == 0, lambda: "the connection does not end", LONG)
 
     def found(self, send: Send) -> tuple[str, int]:
-        """Start anew: what the same key comes to, and how many messages went out."""
+        """Start again; return the outcome of the same key, and how many messages were sent."""
         self.appliance.start()
         outcome = send.outcome(self.appliance)
         return outcome, sum(f"Subject: {send.key}".encode() in each.source for each in self.graph.messages)
@@ -113,7 +113,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where the appliance kills itself; what Graph does; what comes of it."""
+    """The phase at which the appliance kills itself; what Graph does; the expected outcome."""
 
     at: str
     step: Step | None = None
@@ -177,7 +177,7 @@ def attached(size: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Held:
-    """Where Graph holds the appliance when it is killed; what comes of it."""
+    """The step at which Graph holds the appliance when it is killed; the expected outcome."""
 
     step: Step
     outcome: str

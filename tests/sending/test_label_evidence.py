@@ -1,4 +1,4 @@
-"""What became of a message is seen at Gmail among all mail: by its label, which a draft of it does not have."""
+"""At Gmail an uncertain message is found in All Mail by its label, which a draft of it does not have."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def desk(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def _look(desk: LabeledDesk, clock: FakeClock, operation: str) -> str:
-    """Let time pass until somebody has looked; answers the status."""
+    """Let time pass until a search was made; return the status."""
     store = desk.desk.appliance.store
 
     def looks() -> tuple[int, str]:

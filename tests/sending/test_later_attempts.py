@@ -1,4 +1,4 @@
-"""Scheduled sends on their way: what meets a passing fault is tried again for a day, what may have gone never is."""
+"""Scheduled messages: temporary faults are retried for a day, and a message that may have been sent never is."""
 
 import email
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tests.servers.smtp_script import DROP, Action, Keep, Stall, Step
 
 @dataclass
 class Later:
-    """A mailbox at a desk whose clock the test moves."""
+    """A mailbox in an appliance whose clock the test moves."""
 
     desk: Desk
     clock: FakeClock
@@ -29,26 +29,26 @@ class Later:
     smtp: ScriptedSmtp
 
     def schedule(self, **fields: Any) -> str:
-        """A message that is to go in an hour; answers its operation."""
+        """Schedule a message for the next hour; return its operation."""
         at = to_timestamp(self.clock.now() + timedelta(hours=1))
         answer = self.desk.send(self.account, a_message(sendAt=at, **fields), a_key())
         assert answer.status == 202, answer
         return str(answer.data["operationId"])
 
     def pass_time(self, seconds: float) -> None:
-        """What is due after so many seconds is begun."""
+        """Let time pass, and start what is due."""
         self.clock.advance(seconds)
         self.desk.appliance.scheduler.wake()
 
     def end(self, operation: str, status: str) -> Any:
-        """The operation, once it has this status."""
+        """Return the operation once it has this status."""
         return self.desk.wait_for(self.account, operation, status)
 
     def status(self, operation: str) -> str:
         return str(self.desk.delivery(self.account, operation).data["status"])
 
     def wait_of(self, operation: str, step: Step, tries: int) -> int:
-        """Seconds until the next try, once there were so many."""
+        """Return the seconds until the next attempt, once there were this many."""
         self.smtp.reached(step, tries)
         sql = "SELECT next_attempt_at FROM delivery_operations WHERE id = ? AND status = 'queued'"
         database, now = self.desk.appliance.store.database, to_millis(self.clock.now())

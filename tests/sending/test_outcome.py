@@ -1,4 +1,4 @@
-"""A scheduled send whose turn has come, and a wall clock that jumps: nothing ends because of a moment's error."""
+"""A scheduled message that is due while the wall clock jumps: a temporary error ends nothing."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -75,7 +75,7 @@ def test_each_jump_has_its_two_minutes(clock: FakeClock) -> None:
 
 @dataclass
 class Desk:
-    """A scheduled send that is to go in an hour."""
+    """A message that is scheduled for the next hour."""
 
     store: Store
     clock: FakeClock
@@ -87,13 +87,13 @@ class Desk:
         return self.recorder.begin(self.store.deliveries.get_work(self.operation))
 
     def end(self, cause: Cause) -> None:
-        """An attempt of which nobody got anything."""
+        """Record an attempt after which nobody received anything."""
         self.store.deliveries.enter_phases(self.operation, Phase.CONNECTING)
         self.recorder.record(self.store.deliveries.get_work(self.operation), TemporaryFailure(cause))
 
     @property
     def status(self) -> str:
-        """With the code of the error."""
+        """Return the status with the error code."""
         found = self.store.deliveries.find(self.operation)
         assert found is not None
         return found[0].status + (f": {found[0].error.code}" if found[0].error else "")
@@ -118,7 +118,7 @@ def mailbox(store: Store) -> Mailbox:
 
 
 def call_it(store: Store, email: str) -> None:
-    """Another address of the only mailbox."""
+    """Give the only mailbox another address."""
     with store.database.transaction():
         store.database.change("UPDATE accounts SET email = ?", (email,))
 
@@ -240,7 +240,7 @@ def test_why_the_tries_of_a_whole_day_failed_is_told(desk: Desk) -> None:
 
 
 def told(warnings: tuple[str, ...], word: str | None) -> bool:
-    """Whether there is one warning, with this word; none where no word is given."""
+    """Whether there is one warning with this word; without a word, whether there is none."""
     return warnings == () if word is None else len(warnings) == 1 and word in warnings[0]
 
 

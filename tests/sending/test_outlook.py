@@ -1,4 +1,6 @@
-"""A mailbox of Outlook whose organisation has SMTP off, from its sign-in on: it sends by Graph, once, as Sent shows."""
+"""An Outlook mailbox whose organization has disabled SMTP, from its sign-in on: it sends by Graph, once, as Sent
+shows.
+"""
 
 import base64
 import random
@@ -37,7 +39,7 @@ def house(tmp_path: Path, mail_server: MailServer, smtp: TokenSmtp) -> Iterator[
 
 @pytest.fixture
 def graph(house: SignedIn) -> Iterator[GraphServer]:
-    """Graph, whose Sent Items is the folder of the real server."""
+    """Yield a Graph double whose Sent Items is the folder of the real server."""
     with graph_server(house.oauth, house.server.folder / "tls") as server:
         lead_to(house, server)
         server.filed = lambda _, mime: house.server.deliver(house.user, mime, folder="Sent", flags="\\Seen")
@@ -45,7 +47,7 @@ def graph(house: SignedIn) -> Iterator[GraphServer]:
 
 
 def lead_to(house: SignedIn, graph: GraphServer) -> None:
-    """Graph is there from now on, as the operator says."""
+    """Configure this address of Graph as the operator does."""
     rows = house.file.read_text()
     house.file.write_text(rows.replace(f'api_url = "{house.oauth.url}"\n', f'api_url = "{graph.url}"\n{graph.row}'))
 

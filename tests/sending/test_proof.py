@@ -1,4 +1,4 @@
-"""The proof of `scripts/prove-delivery` in short."""
+"""A short run of `scripts/prove-delivery`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who fills the Sent folder: the provider, or we."""
+"""Whether the provider or the appliance files copies in the Sent folder."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who is next: bounds for each mailbox and server, and a look that costs no more where more waits."""
+"""The order of the queue: limits for each mailbox and server, at a cost that does not grow with the queue."""
 
 import time
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mailbox_appliance.sending.worker import Line, Queue
 
 @dataclass(frozen=True)
 class One:
-    """Something that waits."""
+    """An item that waits."""
 
     line: Line
     number: int = 0
@@ -36,7 +36,7 @@ def fill(waiting: Queue[One], *ones: One) -> None:
 
 
 def take_all(waiting: Queue[One], now: float = 0) -> list[One]:
-    """All that may begin together."""
+    """Return all that may start together."""
     taken = []
     while (one := waiting.take(now)) is not None:
         taken.append(one)
@@ -56,7 +56,7 @@ def test_mailboxes_take_turns_and_each_keeps_its_order(waiting: Queue[One]) -> N
 
 
 def many(make: object, count: int, *, mailboxes: int, servers: int = 1) -> list[One]:
-    """So many, of mailboxes and servers in turn."""
+    """Return this many items, of mailboxes and servers in turn."""
     assert callable(make)
     return [make(f"m{n % mailboxes}", n, f"s{n % mailboxes % servers}:25") for n in range(count)]
 

@@ -1,4 +1,4 @@
-"""What arrives, byte for byte and field by field, as two readers see it that share no code with the writer."""
+"""Messages as they arrive, byte for byte and field by field, read by two parsers that share no code with the writer."""
 
 import email
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ NAMES = [letter.name for letter in LETTERS]
 
 
 def submit(port: int, user: str, mails: Sequence[tuple[bytes, tuple[str, ...]]]) -> None:
-    """Hand these messages over, one after the other, over one connection."""
+    """Submit these messages in order over one connection."""
     submission = SmtpConnection.open(Endpoint("127.0.0.1", port, "none", user, PASSWORD), ca_file="", timeout=10)
     for wire, recipients in mails:
         assert all(reply.code == 250 for reply in submission.send_envelope(user, recipients, size=len(wire)))
@@ -34,7 +34,7 @@ def submit(port: int, user: str, mails: Sequence[tuple[bytes, tuple[str, ...]]])
 
 @pytest.fixture(scope="module")
 def handed() -> dict[str, tuple[bytes, tuple[str, ...]]]:
-    """What a server got of each letter: the bytes, and whom they were for."""
+    """Return what a server received of each message: the bytes, and its recipients."""
     server = ScriptedSmtp().start()
     try:
         submit(
@@ -50,7 +50,7 @@ def handed() -> dict[str, tuple[bytes, tuple[str, ...]]]:
 
 @pytest.fixture(scope="module")
 def delivered(mail_server: MailServer) -> str:
-    """A mailbox where every letter has come to through Postfix."""
+    """Return a mailbox to which Postfix has delivered every message."""
     user = mail_server.fresh_user()
     submit(mail_server.submission_port, user, [(each.composed.wire.read(), (user,)) for each in LETTERS])
     mail_server.wait_for_messages(user, len(LETTERS), timeout=30)
@@ -100,7 +100,7 @@ def check_body(read: Message, mail: Mail) -> None:
 
 
 def parts(read: Message) -> Iterator[Message]:
-    """The parts that hold something; an attached message is one."""
+    """Yield the parts that have content; an attached message is one."""
     if read.get_content_maintype() != "multipart":
         yield read
         return
@@ -205,7 +205,7 @@ DATE_LINE = "Date: Mon, 05 Jan 2026 12:00:00 +0000"
 
 
 def grouped(mail_server: MailServer, user: str, algorithm: str) -> list[list[str]]:
-    """The threads of the inbox (RFC 5256 4), by the names of the letters."""
+    """Return the threads of the inbox (RFC 5256 4), by the names of the messages."""
     with IMAPClient(mail_server.host, port=mail_server.imap_port, ssl=False) as client:
         client.login(user, PASSWORD)
         client.select_folder("INBOX", readonly=True)

@@ -1,4 +1,4 @@
-"""Evidence: what was accepted without a word is found where only others can have put it, and nowhere else."""
+"""Confirmation of uncertain messages: one is found only in places where only others can have put it."""
 
 import re
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_a_clock_that_was_ten_years_ahead_keeps_nobody_looking_for_ten_years(is_
 
 
 class Doubt:
-    """A mailbox whose SMTP server takes messages and hangs up without a word."""
+    """A mailbox whose SMTP server accepts messages and disconnects without a reply."""
 
     def __init__(self, folder: Path, clock: FakeClock, server: MailServer, smtp: ScriptedSmtp) -> None:
         self.folder, self.clock, self.server, self.smtp = folder, clock, server, smtp
@@ -93,18 +93,18 @@ class Doubt:
         self.proxy.stop()
 
     def send(self, to: str = "bob@example.test", **more: Any) -> str:
-        """Send a message; answers the operation, which is uncertain."""
+        """Send a message; return the operation, which is uncertain."""
         answer = self.desk.send(self.account, a_message(to, **more))
         assert answer.data["status"] == "uncertain", answer
         return str(answer.data["operationId"])
 
     @property
     def sent(self) -> bytes:
-        """The message that the server took."""
+        """Return the message that the server received."""
         return self.smtp.messages[-1].source
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, and have the timer know."""
+        """Let time pass, and wake the timer."""
         self.clock.advance(seconds)
         self.desk.appliance.scheduler.wake()
 
@@ -113,24 +113,24 @@ class Doubt:
         return int(self.desk.appliance.store.database.value(sql, (operation_id,)))
 
     def look(self, operation_id: str, seconds: float) -> str:
-        """Let time pass until a look that finds nothing is through; answers the status."""
+        """Let time pass until a search that finds nothing is over; return the status."""
         before = self.looks(operation_id)
         self.wait(seconds)
         wait_until(lambda: self.looks(operation_id) > before, lambda: "nobody looked", 10)
         return str(self.desk.delivery(self.account, operation_id).data["status"])
 
     def found(self, operation_id: str, seconds: float) -> Any:
-        """Let time pass until it is found; answers the result."""
+        """Let time pass until the message is found; return the result."""
         self.wait(seconds)
         return self.desk.wait_for(self.account, operation_id, "succeeded")["result"]
 
     def next_in(self) -> float | None:
-        """Seconds until something is due."""
+        """Return the seconds until something is due."""
         found = self.desk.appliance.store.schedule.find_next_due(self.clock.now())
         return None if found is None else (found - self.clock.now()).total_seconds()
 
     def listed(self, folder: str) -> list[str]:
-        """The ids of what the mirror has there."""
+        """Return the IDs of the mirrored messages in a folder."""
         items = self.desk.ask("GET", f"/accounts/{self.account}/messages?folder={folder}").data["items"]
         return [item["id"] for item in items]
 
@@ -165,7 +165,7 @@ def test_what_the_provider_put_into_sent_was_taken(doubt: Doubt, is_mirrored: bo
 
 
 def check_that_it_is_over(doubt: Doubt, operation: str) -> None:
-    """One delivery, one copy, one row in the audit log by the system."""
+    """Check one delivery, one copy, and one row by the system in the audit log."""
     store = doubt.desk.appliance.store
     sql = "SELECT actor_kind, target_kind, target_id FROM audit_events WHERE action = 'delivery.confirm'"
     assert store.database.rows(sql) == [("system", "delivery", operation)]

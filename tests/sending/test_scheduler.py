@@ -1,4 +1,4 @@
-"""The timer: begins what is due by the wall clock, whatever that does, and rests while there is nothing to do."""
+"""The timer: starts what is due by the wall clock, even if the clock jumps, and sleeps while there is nothing to do."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ from tests.store.test_schedule import accept
 
 
 class HeldTask:
-    """A timed task whose mailboxes a test names; it is done when the test lets it."""
+    """A timed task for mailboxes that a test names; it ends when the test allows it."""
 
     def __init__(self, *account_ids: str, name: str = "task") -> None:
         self.name = name
@@ -38,7 +38,7 @@ class HeldTask:
         return list(self.due)
 
     def was_asked(self, times: int, within: float = 5) -> bool:
-        """Whether the timer has looked so often, or does within so many seconds."""
+        """Whether the timer has checked this often, or does within this many seconds."""
         with self._looked:
             return self._looked.wait_for(lambda: self.looks >= times, within)
 
@@ -52,7 +52,7 @@ class HeldTask:
 
 
 class Bench:
-    """A timer, and what it began: `begin` takes scheduled sends on, as the worker does."""
+    """A timer and what it started: `begin` accepts scheduled operations as the worker does."""
 
     def __init__(self, store: Store, clock: Clock, *tasks: HeldTask) -> None:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
@@ -74,12 +74,12 @@ class Bench:
         return True
 
     def start(self) -> None:
-        """Start it, and wait until it has looked."""
+        """Start the timer, and wait until it has checked."""
         self.due.start()
         assert self._last.was_asked(1)
 
     def look(self) -> None:
-        """Have it look, and wait until it has: twice, since a look may have been under way."""
+        """Wake the timer, and wait for two checks, since one may have been in progress."""
         for _ in range(2):
             looks = self._last.looks
             self.due.wake()

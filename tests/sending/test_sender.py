@@ -1,4 +1,4 @@
-"""The worker in need: no more threads, a disk that is full when it starts, thousands that fall due together."""
+"""The worker under stress: no more threads, a full disk at the start, thousands of operations due together."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def mailbox(desk: Desk, port: int, name: str = "ada") -> str:
-    """A mailbox with this SMTP server, and an IMAP server that cannot be reached."""
+    """Return a mailbox with this SMTP server, and an IMAP server that cannot be reached."""
     store = desk.appliance.store
     owner = str(store.database.value("SELECT id FROM members"))
     imap, smtp = (Endpoint("127.0.0.1", number, "none", "", "-") for number in (1, port))
@@ -50,7 +50,7 @@ def mailbox(desk: Desk, port: int, name: str = "ada") -> str:
 
 
 def accept(desk: Desk, account: str, send_at: datetime | None = None) -> str:
-    """An operation that stands in the journal and has not been begun."""
+    """Return an operation that is in the journal but not started."""
     store = desk.appliance.store
     sender, recipient = Address(email=desk.account(account)["email"]), Address(email="bob@example.test")
     key, kind = a_key(), "send" if send_at is None else "scheduled"
@@ -63,7 +63,7 @@ def accept(desk: Desk, account: str, send_at: datetime | None = None) -> str:
 
 
 def status(desk: Desk, operation: str) -> str | None:
-    """None where it was withdrawn."""
+    """Return the status, or None if the operation was withdrawn."""
     found = desk.appliance.store.deliveries.find(operation)
     return None if found is None else found[0].status
 
@@ -76,7 +76,7 @@ def wait_for(desk: Desk, operation: str, expected: str | None) -> None:
 
 
 class NoThreads:
-    """No thread of this name can be started, as at the bound of a container, until there is `room`."""
+    """Lets no thread of this name start, as at the limit of a container, until there is `room`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         start = threading.Thread.start
@@ -133,7 +133,7 @@ def test_a_thread_that_was_not_to_be_had_comes_with_the_next_occasion(
 def restarted(
     folder: Path, smtp: ScriptedSmtp, fault: str, clock: FakeClock | None = None
 ) -> Iterator[tuple[Desk, str]]:
-    """An appliance that finds an interrupted operation, scheduled by `clock`, and cannot write what becomes of it."""
+    """Yield an appliance that finds an interrupted operation, scheduled by `clock`, and cannot record its outcome."""
     before = Desk(folder, clock)
     operation = accept(before, mailbox(before, smtp.port), None if clock is None else clock.now())
     if clock is not None:

@@ -1,4 +1,4 @@
-"""Where a copy of what was sent goes: into the folder that is there, or into one that is made, and no other goes."""
+"""The folder for copies of sent messages: an existing one or a new one; no other folder disappears."""
 
 import threading
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def rig(tmp_path: Path, mail_server: MailServer) -> Iterator[Rig]:
 
 
 def sent(rig: Rig, subject: str, send_at: datetime | None = None) -> tuple[str, str]:
-    """A message that was handed over while no folder for sent mail was known; its operation, and its id."""
+    """Send a message while no folder for sent mail is known; return its operation and its ID."""
     box = Address(email="box@example.org")
     message = OutgoingMessage(sender=box, to=(box,), subject=subject, text="t")
     composed = compose(message, message_id=f"<{subject}@example.org>", date=AT)

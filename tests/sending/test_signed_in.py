@@ -1,4 +1,4 @@
-"""Mailboxes of a provider's sign-in send by token; where their access ended, what is scheduled waits for another."""
+"""Mailboxes with a provider sign-in send with tokens; without access, scheduled messages wait for a new sign-in."""
 
 import base64
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ WANTS_ANOTHER = base64.b64encode(b'{"status":"401","schemes":"bearer","scope":"h
 
 
 class TokenSmtp(ScriptedSmtp):
-    """Takes any token."""
+    """An SMTP server that accepts any token."""
 
     mechanisms = ("PLAIN", "XOAUTH2")
 

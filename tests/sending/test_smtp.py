@@ -1,4 +1,4 @@
-"""Connections that are kept for the next message: a gain where all is well, and never a second copy where it is not."""
+"""Connections that are kept for the next message: faster in the normal case, and never a second copy after a fault."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ from tests.servers.smtp_script import CLOSE, DROP, Action, Delay, Keep, Lose, St
 
 @dataclass
 class Box:
-    """A mailbox at a desk that keeps connections, with one of them kept."""
+    """A mailbox in an appliance that keeps connections, with one of them kept."""
 
     desk: Desk
     clock: FakeClock
@@ -33,7 +33,7 @@ class Box:
     smtp: ScriptedSmtp
 
     def send(self) -> str:
-        """What becomes of a message: a status, or the code of an error."""
+        """Send a message; return its status, or the code of an error."""
         answer = self.desk.send(self.account, a_message())
         return str(answer.data["status"] if answer.status == 200 else answer.code)
 
@@ -50,7 +50,7 @@ def _box(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> I
 
 @pytest.fixture
 def box(_box: Box) -> Iterator[Box]:
-    """Nothing has been counted yet, and one connection is kept."""
+    """Yield the mailbox with counters at 0 and one kept connection."""
     _box.smtp.forget()
     assert _box.send() == "succeeded"
     wait_until(lambda: _box.smtp.connected == 1, lambda: f"{_box.smtp.connected} connections", 10)
@@ -128,7 +128,7 @@ def test_one_that_has_answered_may_take_its_time(box: Box, monkeypatch: pytest.M
 
 
 def refuse_closer(monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
-    """No thread is to be had that closes what is kept."""
+    """Let no thread start that closes unused connections."""
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
@@ -214,7 +214,7 @@ def test_one_of_a_mailbox_that_is_removed_is_told_goodbye(box: Box, mail_server:
 
 @dataclass
 class Shelf:
-    """What keeps connections, beside a server."""
+    """A connection pool and a server."""
 
     kept: SmtpConnectionPool
     endpoint: Endpoint
@@ -222,7 +222,7 @@ class Shelf:
     smtp: ScriptedSmtp
 
     def used(self) -> SmtpConnection:
-        """A connection that has served once."""
+        """Return a connection that has sent one message."""
         session = self.kept.open(self.endpoint)
         list(session.send_envelope("a@example.test", ["b@example.test"], size=3))
         session.start_data()
@@ -231,7 +231,7 @@ class Shelf:
         return session
 
     def put(self, account_id: str = "acc") -> bool:
-        """Keep one that was used."""
+        """Keep a used connection."""
         session = self.used()
         if self.kept.keep(account_id, self.endpoint, session):
             return True

@@ -1,4 +1,4 @@
-"""A provider that says how long to wait is believed, where it is longer than what we would have waited."""
+"""The appliance honors a provider's `Retry-After` if it is longer than its own waiting time."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_scheduled_one_waits(tmp_path: Path, clock: FakeClock, said: str, seco
 
 
 def next_attempt(box: Outlook, operation: str) -> tuple[object, object]:
-    """How often it was tried, and when that is done again; nothing while it is under way."""
+    """Return the number of attempts and the time of the next one; nothing while one is in progress."""
     sql = "SELECT attempts, next_attempt_at FROM delivery_operations WHERE id = ? AND status = 'queued'"
     rows = box.desk.appliance.store.database.rows(sql, (operation,))
     return (rows[0][0], rows[0][1]) if rows else (0, None)

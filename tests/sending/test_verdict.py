@@ -1,4 +1,4 @@
-"""What every reply and every fault means, at every step: one line a case."""
+"""The verdict for every reply and every fault, at every step: one line a case."""
 
 from typing import get_args
 

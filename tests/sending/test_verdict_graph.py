@@ -1,4 +1,4 @@
-"""What Microsoft Graph's answers mean: a definite no only where nothing can have been sent, doubt everywhere else."""
+"""The verdicts for Microsoft Graph's responses: a failure only if nothing can have been sent, otherwise uncertain."""
 
 import pytest
 

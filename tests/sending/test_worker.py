@@ -1,4 +1,4 @@
-"""The worker where things go wrong on our side: a journal that cannot be written, a stop, an impatient client."""
+"""The worker when the appliance itself has problems: a journal that cannot be written, a stop, an impatient client."""
 
 import threading
 import weakref
@@ -25,7 +25,7 @@ from tests.servers.smtp_script import Keep, Stall
 
 @dataclass
 class Office:
-    """A desk with one mailbox."""
+    """An appliance with one mailbox."""
 
     desk: Desk
     account: str
@@ -46,20 +46,20 @@ def office(
 
 @pytest.fixture
 def patient(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> Iterator[Office]:
-    """Requests wait for their outcome, and no connection is kept."""
+    """Yield an appliance in which requests wait for their outcome, and no connection is kept."""
     with office(tmp_path / "data", mail_server, scripted_smtp, 20, keep=0) as made:
         yield made
 
 
 @pytest.fixture
 def hasty(tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp) -> Iterator[Office]:
-    """Requests are answered at once, whatever comes of them."""
+    """Yield an appliance in which requests are answered at once, whatever the outcome."""
     with office(tmp_path / "data", mail_server, scripted_smtp, 0) as made:
         yield made
 
 
 class Fault:
-    """A store that fails at one statement, as it does on a full disk, until it is mended."""
+    """A store that fails at one statement, as on a full disk, until it is repaired."""
 
     def __init__(self, desk: Desk, when: str) -> None:
         self._database = desk.appliance.store.database
@@ -224,7 +224,7 @@ def test_two_mailboxes_at_once_do_not_wait_for_each_other(patient: Office, mail_
 
 
 def accepted(desk: Desk, account: str) -> str:
-    """An operation that stands in the journal and has not been begun."""
+    """Return an operation that is in the journal but not started."""
     sender, recipient = Address(email=desk.account(account)["email"]), Address(email="bob@example.test")
     message = compose(
         OutgoingMessage(sender, (recipient,)), message_id=new_message_id(sender.email), date=desk.appliance.clock.now()
@@ -238,7 +238,7 @@ def accepted(desk: Desk, account: str) -> str:
 
 @pytest.fixture
 def crowd(tmp_path: Path, mail_server: MailServer) -> Iterator[tuple[Desk, list[str], str, ScriptedSmtp]]:
-    """Twenty mailboxes of one server that stalls, and one of another server."""
+    """Yield twenty mailboxes of one server that stalls, and one of another server."""
     stalling = ScriptedSmtp(user="").start()
     desk = Desk(tmp_path / "data", sending__answer_within=0, sending__keep_connection=0)
     mailboxes = desk.appliance.store.accounts
@@ -351,7 +351,7 @@ def test_a_thread_that_is_idle_keeps_nothing_of_the_message_it_sent(
 
 
 def test_of_many_that_wait_few_keep_the_row_of_their_copy(patient: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that stalls lets thousands wait; their rows would fill the memory."""
+    """A stalled server can let thousands wait; their rows would fill the memory."""
     monkeypatch.setattr(worker, "MOST_ROWS", 2)
     sender, tickets = patient.desk.appliance.sender, list[worker.Ticket]()
     submit = sender.submit

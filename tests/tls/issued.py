@@ -1,4 +1,4 @@
-"""Certificates and keys of every kind, as an operator may have them. What is not said is as it should be."""
+"""Certificates and keys of every kind that an operator may have. Unspecified properties are valid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,17 +45,19 @@ class Issued:
         return self.key_as(PrivateFormat.PKCS8)
 
     def key_as(self, form: PrivateFormat, encoding: Encoding = Encoding.PEM) -> bytes:
-        """The key in another form."""
+        """Return the key in another format."""
         return self.private.private_bytes(encoding, form, NoEncryption())
 
     def locked_key(self, form: PrivateFormat = PrivateFormat.PKCS8) -> bytes:
-        """The key as PEM, locked by a passphrase."""
+        """Return the key as PEM, protected by a passphrase."""
         return self.private.private_bytes(Encoding.PEM, form, BestAvailableEncryption(b"sesame"))
 
 
 @cache
 def key_of(kind: str) -> CertificateIssuerPrivateKeyTypes:
-    """A key: `p256`, `p384`, `p521`, `k1`, `ed25519`, or RSA by its bits. Each kind with a number behind `/` is one."""
+    """Return a key: `p256`, `p384`, `p521`, `k1`, `ed25519`, or RSA by its bits. The same kind and `/` number is the
+    same key.
+    """
     name = kind.partition("/")[0]
     curves = {"p256": ec.SECP256R1(), "p384": ec.SECP384R1(), "p521": ec.SECP521R1(), "k1": ec.SECP256K1()}
     if name in curves:
@@ -76,7 +78,7 @@ def issued(
     uses: Sequence[x509.ObjectIdentifier] = SERVER,
     signs: bool = True,
 ) -> Issued:
-    """A certificate, issued by another one or signed by itself. `signs`: its key may sign handshakes."""
+    """Return a certificate, issued by another one or self-signed. `signs`: its key usage allows signing handshakes."""
     private = key_of(key)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{key} {ca}")])
     builder = (
@@ -105,13 +107,13 @@ def _usage(signs: bool, ca: bool) -> x509.KeyUsage:
 
 @cache
 def authority() -> Issued:
-    """A certificate authority, valid by the clock of `NOW` and by that of this computer."""
+    """Return a CA, valid by the clock of `NOW` and by that of this computer."""
     return issued(key="p256/authority", ca=True, names=(), since=datetime(2020, 1, 1, tzinfo=UTC), until=FAR)
 
 
 @cache
 def between() -> Issued:
-    """An authority that the other one issued."""
+    """Return an intermediate CA."""
     return issued(authority(), key="p256/between", ca=True, names=(), since=datetime(2020, 1, 1, tzinfo=UTC), until=FAR)
 
 

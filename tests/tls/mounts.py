@@ -1,4 +1,4 @@
-"""File systems and files that are mounted for a test, which takes root."""
+"""File systems and files that are mounted for a test, which needs root."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 @contextmanager
 def mounted(*what: str) -> Iterator[None]:
-    """What `mount` is told, the place last; it is unmounted afterwards. Skips the test where it cannot be done."""
+    """Mount with these arguments, the target last; unmount afterwards. Skips the test if that is not possible."""
     if os.geteuid() != 0 or subprocess.run(["mount", *what], check=False, capture_output=True).returncode:
         pytest.skip("nothing can be mounted here")
     try:

@@ -1,4 +1,4 @@
-"""The two files: read as one pair, and replaced so that there is the old pair or the new one, whatever happens."""
+"""The two files: read as one pair, and replaced so that either the old or the new pair exists, whatever happens."""
 
 import os
 import re
@@ -28,13 +28,13 @@ NAMES = ("localhost",)
 
 @pytest.fixture(scope="module")
 def pairs() -> tuple[Pair, Pair]:
-    """An old pair and a new one."""
+    """Return an old pair and a new one."""
     return generate_certificate(NAMES, NOW), generate_certificate(NAMES, NOW)
 
 
 @pytest.fixture
 def files(tmp_path: Path, pairs: tuple[Pair, Pair]) -> CertificateFiles:
-    """The old pair in a data directory."""
+    """Return a data directory with the old pair."""
     return laid_out(tmp_path / "data", pairs[0])
 
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_read_is_told_and_left_alone(
 
 
 def test_where_a_link_leads_is_for_the_log_only(files: CertificateFiles) -> None:
-    """Members are told that the certificate does not fit, and nothing of this computer's other folders."""
+    """Members learn that the certificate is not usable, but nothing about other folders of this computer."""
     as_link_to_nowhere(files.key)
     with pytest.raises(CertificateUnusable) as caught:
         files.load()
@@ -140,7 +140,7 @@ def test_where_a_link_leads_is_for_the_log_only(files: CertificateFiles) -> None
 
 
 def test_a_link_is_followed_and_replaced_itself(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:
-    """As certbot keeps them."""
+    """Links as certbot keeps them."""
     theirs = files.folder.parent / "live"
     shutil.copytree(files.folder, theirs)
     for name in ("cert.pem", "key.pem"):
@@ -261,7 +261,7 @@ CertificateFiles(root / "data").replace((root / "new.cert").read_bytes(), (root 
 
 
 def test_each_step_is_on_the_disk_before_the_next(tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:
-    """Else a power cut could leave what comes later without what comes before it: the new key without its pair."""
+    """Otherwise a power failure could keep a later step without an earlier one: the new key without its certificate."""
     files, record = laid_out(tmp_path / "data", pairs[0]), tmp_path / "record"
     (tmp_path / "new.cert").write_bytes(pairs[1][0])
     (tmp_path / "new.key").write_bytes(pairs[1][1])
@@ -292,7 +292,7 @@ def test_each_step_is_on_the_disk_before_the_next(tmp_path: Path, pairs: tuple[P
 
 
 def step_of(line: str, folder: Path) -> str:
-    """A system call of the certificate's folder, as strace tells it: what it does, and to which name there."""
+    """Return the step of a line of strace in the certificate's folder: the system call and the name there."""
     call = line.partition("(")[0]
     names = re.findall(rf"{re.escape(str(folder))}/?([^\">]*)", line)
     what = {"fsync": "sync", "rmdir": "remove", "unlinkat": "remove"}.get(call, "rename")
@@ -355,7 +355,7 @@ def test_a_directory_in_the_way_is_told(files: CertificateFiles, pairs: tuple[Pa
 
 
 def test_a_disk_that_fills_up_at_any_step(tmp_path: Path, pairs: tuple[Pair, Pair]) -> None:
-    """Of eight pages, so many are left; and of so many files and folders."""
+    """With every number of free pages up to eight, and the same for files and folders."""
     outcomes = []
     for option in ("size=32k,nr_inodes=64", "size=1m,nr_inodes=12"):
         with mounted("-t", "tmpfs", "-o", f"{option},mode=700", "tmpfs", str(tmp_path)):
@@ -379,7 +379,7 @@ def test_a_disk_that_fills_up_at_any_step(tmp_path: Path, pairs: tuple[Pair, Pai
 
 
 def leave(disk: Path, left: int) -> None:
-    """Fill a disk so that so many pages or files are left."""
+    """Fill a disk so that this many pages or files are left."""
     ballast = disk / "ballast"
     ballast.mkdir()
     number = 0
@@ -393,7 +393,7 @@ def clear(disk: Path) -> None:
 
 
 def test_a_file_that_is_a_mount_stays_and_its_pair_counts(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:
-    """As in a container that is given the key."""
+    """The key is mounted, as in a container."""
     given = files.folder.parent / "given"
     shutil.copy(files.key, given)
     with mounted("--bind", str(given), str(files.key)):
@@ -413,7 +413,7 @@ def test_a_disk_that_may_only_be_read(files: CertificateFiles, pairs: tuple[Pair
 
 
 def test_who_keeps_both_has_a_pair_whenever_they_look(files: CertificateFiles, pairs: tuple[Pair, Pair]) -> None:
-    """As a backup does, which knows nothing of TLS."""
+    """The reader copies both files, as a backup does, and knows nothing of TLS."""
     is_over = threading.Event()
 
     def replace() -> None:
@@ -471,7 +471,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_a_long_text_of_nonsense_takes_no_time(tmp_path: Path, name: str) -> None:
-    """Nobody else is served meanwhile."""
+    """No other request is served during the check, so it must be fast."""
     own, text = issued(), LONG[name] * ((1 << 20) // len(LONG[name]) - 200)
     files = CertificateFiles(tmp_path)
     files.replace(own.pem, own.key)

@@ -1,4 +1,4 @@
-"""A certificate of one's own: what it says, and for which names."""
+"""The self-signed certificate: its content, and its names."""
 
 import socket
 from datetime import timedelta

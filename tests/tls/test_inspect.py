@@ -1,4 +1,4 @@
-"""What a certificate says, and what an operator should see to."""
+"""The facts of a certificate, and the warnings for operators."""
 
 import ssl
 import subprocess
@@ -88,7 +88,7 @@ def test_what_an_operator_should_see_to(tmp_path: Path, at: object, told: str) -
 
 
 def trusted_form(own: Issued) -> bytes:
-    """OpenSSL's own form, with what it is trusted for behind the certificate."""
+    """Return OpenSSL's trusted format, with the trusted uses after the certificate."""
     argv = ("openssl", "x509", "-trustout", "-addtrust", "serverAuth")
     return subprocess.run(argv, input=own.pem, capture_output=True, check=True).stdout
 
@@ -97,7 +97,7 @@ def trusted_form(own: Issued) -> bytes:
     "write", [lambda own: own.pem.replace(b"CERTIFICATE", b"X509 CERTIFICATE"), trusted_form, lambda own: own.pem]
 )
 def test_what_is_served_is_what_is_read(tmp_path: Path, write: Callable[[Issued], bytes]) -> None:
-    """Whatever stands in the file under names of which OpenSSL knows more than others."""
+    """Even for PEM labels that OpenSSL knows and others do not."""
     files, own = CertificateFiles(tmp_path), issued()
     files.replace(own.pem, own.key)
     files.certificate.write_bytes(write(own) + between().pem)
@@ -108,7 +108,7 @@ def test_what_is_served_is_what_is_read(tmp_path: Path, write: Callable[[Issued]
 
 
 def of_another_version(own: Issued) -> bytes:
-    """OpenSSL takes it."""
+    """Return a certificate of an unknown version, which OpenSSL accepts."""
     version = bytes.fromhex("a003020102")
     assert own.der.count(version) == 1
     return ssl.DER_cert_to_PEM_cert(own.der.replace(version, bytes.fromhex("a003020107"))).encode()

@@ -1,4 +1,4 @@
-"""What TLS is offered with, and whether this computer trusts the certificate."""
+"""The parameters of TLS, and whether this computer trusts the certificate."""
 
 import ssl
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def files(tmp_path: Path) -> CertificateFiles:
-    """A certificate of the authority between, with its chain, valid now."""
+    """Return a certificate of the intermediate CA, with its chain, valid now."""
     found, own = CertificateFiles(tmp_path / "data"), served()
     found.replace(own.pem + between().pem, own.key)
     return found
@@ -27,7 +27,7 @@ def served() -> Issued:
 
 
 def shaken_hands(context: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
-    """The client's side after a handshake in memory. Raises SSLError of either side."""
+    """Return the client side after a handshake in memory. Raises SSLError of either side."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [client.wrap_bio(to_client, to_server), context.wrap_bio(to_server, to_client, server_side=True)]
     waiting = list(sides)
@@ -71,7 +71,7 @@ def test_versions_ciphers_and_protocol(files: CertificateFiles) -> None:
 
 
 def test_who_is_trusted(files: CertificateFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL takes the authorities of this computer from where the environment says."""
+    """OpenSSL reads the trusted CAs of this computer from the place that the environment names."""
     assert not is_trusted(server_context(files))
     (tmp_path / "authorities.pem").write_bytes(authority().pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authorities.pem"))
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_told(
 
 
 def test_an_expired_one_is_taken(files: CertificateFiles) -> None:
-    """Clients that pinned it do not mind, and the rest of the appliance goes on."""
+    """Clients that pinned it do not check the date, and the rest of the appliance keeps working."""
     expired = issued(since=PAST, until=datetime(2021, 1, 1, tzinfo=UTC))
     files.replace(expired.pem, expired.key)
     shaken_hands(server_context(files), asking())

@@ -1,4 +1,4 @@
-"""Everything that an operator may hand over as a certificate: what is taken, and what is said of the rest."""
+"""Everything that an operator may import as a certificate: what is accepted, and the message for the rest."""
 
 import time
 from collections.abc import Callable
@@ -30,12 +30,12 @@ Files = tuple[bytes, bytes]
 
 @pytest.fixture(scope="module")
 def own() -> Issued:
-    """A server's certificate, issued by the authority between."""
+    """Return a server's certificate, issued by the intermediate CA."""
     return issued(between())
 
 
 def pair(**kind: object) -> Callable[[Issued], Files]:
-    """A self-signed one of another kind."""
+    """Return a function that makes a self-signed pair with these properties."""
 
     def make(_own: Issued) -> Files:
         made = issued(**kind)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def request(own: Issued) -> bytes:
 
 
 def rsa_key(one: int, other: int, wrong: int = 0) -> bytes:
-    """An RSA key of these primes; `wrong`: added to what it signs with."""
+    """Return an RSA key of these primes; `wrong`: added to its private exponent."""
     n, totient = one * other, (one - 1) * (other - 1)
     e = next(e for e in range(65537, 1 << 20, 2) if gcd(e, totient) == 1)
     d = pow(e, -1, totient)
@@ -224,7 +224,7 @@ def test_what_keys_and_certificates_of_others_are_not_written(own: Issued) -> No
 
 
 def test_a_key_of_any_size_is_looked_at_in_no_time(own: Issued) -> None:
-    """Whether its numbers are primes would take a quarter of a minute, in which nobody is served."""
+    """A check for primes would take fifteen seconds, during which no request is served."""
     huge = rsa_key(2**4253 - 1, 2**4423 - 1)
     began = time.process_time()
     with pytest.raises(Invalid, match="belongs to another certificate"):

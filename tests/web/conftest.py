@@ -1,4 +1,4 @@
-"""What the tests of the wire share."""
+"""Fixtures that the tests of the wire share."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.web.wire import Usual
 
 @pytest.fixture(params=["http", "https"])
 def scheme(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Has a test done over both."""
+    """Run a test over HTTP and over HTTPS."""
     Usual.scheme = request.param
     yield request.param
     Usual.scheme = "http"

@@ -1,4 +1,4 @@
-"""An application asked as WSGI does, for `/metrics`: the text, what it says, and an appliance with something in it."""
+"""An application called by WSGI for `/metrics`: the text, its values, and an appliance with some content."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,13 @@ TOLD = {
 
 
 class Scraper:
-    """Asks an application as WSGI does, whatever the method and the headers are."""
+    """Calls an application by WSGI, with any method and headers."""
 
     def __init__(self, app: App) -> None:
         self.app = app
 
     def ask(self, method: str, path: str, peer: str = "127.0.0.1", **fields: str) -> tuple[int, Mapping[str, str], str]:
-        """Status, headers and body. `X_Forwarded_For=...` becomes a header field."""
+        """Return status, headers and body. `X_Forwarded_For=...` becomes a header field."""
         environ: dict[str, Any] = {"REQUEST_METHOD": method, "SCRIPT_NAME": "", "QUERY_STRING": f"{MARK}={MARK}"}
         environ |= {"PATH_INFO": path, "SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": peer}
         environ |= {"wsgi.url_scheme": "http", "HTTP_HOST": "127.0.0.1:8025"}
@@ -42,13 +42,13 @@ class Scraper:
         return int(status[:3]), dict(headers), body.decode()
 
     def text(self) -> str:
-        """The page."""
+        """Return the page."""
         status, headers, text = self.ask("GET", "/metrics")
         assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
         return text
 
     def families(self) -> dict[str, "Metric"]:
-        """The metrics by the names that the table has."""
+        """Return the metrics by their names in the table."""
         from prometheus_client.parser import (
             text_string_to_metric_families,
         )  # the library is not there before it is used
@@ -60,7 +60,7 @@ class Scraper:
         return found
 
     def value(self, name: str, **labels: str) -> float | None:
-        """One value; None where there is none."""
+        """Return one value; None if it does not exist."""
         for sample in (sample for metric in self.families().values() for sample in metric.samples):
             if sample.name == METRIC_PREFIX + name and sample.labels == labels:
                 return float(sample.value)
@@ -68,7 +68,7 @@ class Scraper:
 
 
 def fill(appliance: Appliance) -> None:
-    """Put something of everything into it, with MARK wherever somebody else says what stands there."""
+    """Store one of every kind of object, with MARK in every text that comes from outside."""
     ada = CheckedClient(appliance).set_up()
     mailbox = FilledMailbox(appliance, ada.member["id"], f"{MARK}@example.org")
     mailbox.deliver(letter(MARK, MARK), folder="Projects/Ärger & Co")

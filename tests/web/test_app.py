@@ -1,4 +1,4 @@
-"""The application as a whole: paths and methods, request ids, pages, and what is written to the log."""
+"""The application as a whole: paths and methods, request IDs, pages, and the log."""
 
 import json
 import re
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def anybody(appliance: Appliance) -> CheckedClient:
-    """A client without a credential, of an appliance that is not set up."""
+    """Return a client without a credential, for an appliance that is not set up."""
     return CheckedClient(appliance)
 
 

@@ -1,4 +1,4 @@
-"""Who is of this computer, which token a request carries, and which hosts and origins the listener answers to."""
+"""Which requests are local, which token a request carries, and which hosts and origins the listener accepts."""
 
 import http.client
 import json
@@ -316,7 +316,7 @@ def test_over_the_wire_an_absolute_target_names_the_host(running: RunningApplian
 def asked(
     running: RunningAppliance, method: str, target: str, sign: tuple[str, ...], body: object = None, host: str = ""
 ) -> tuple[int, str | None]:
-    """Status and code of the answer to a request that is written by hand: its version, then fields."""
+    """Return status and code of the response to a hand-written request: its version, then fields."""
     address = urlsplit(running.url)
     content = b"" if body is None else json.dumps(body).encode()
     fields = [f"Host: {host or address.netloc}", f"Authorization: Bearer {running.token}", *sign[1:]]

@@ -1,4 +1,4 @@
-"""What is told first of a request that is wrong in every way."""
+"""The first error that is reported for a request that is wrong in every way."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The console's own files: what they weigh, how they are sent, and that those of others are what it says of them."""
+"""The console's own files: their size, how they are sent, and that vendored files are what the console declares."""
 
 import gzip
 import hashlib
@@ -36,7 +36,7 @@ POLICY = {
 
 @pytest.fixture
 def anybody(appliance: Appliance) -> CheckedClient:
-    """A browser in which nobody is signed in."""
+    """Return a browser in which nobody is signed in."""
     return CheckedClient(appliance)
 
 

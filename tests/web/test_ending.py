@@ -1,4 +1,4 @@
-"""Listeners that end: whoever came before is answered, also who was not accepted or not read yet; over real sockets."""
+"""Listeners that end: earlier clients are answered, even those not yet accepted or read; over real sockets."""
 
 import math
 import threading
@@ -25,19 +25,19 @@ ENDS: dict[str, Callable[[HttpServer], None]] = {
 
 
 class Stopping(Unavailable):
-    """This service is about to end."""
+    """The problem of an appliance that is stopping."""
 
 
 @pytest.fixture(params=list(ENDS.values()), ids=list(ENDS))
 def end(request: pytest.FixtureRequest) -> Callable[[HttpServer], None]:
-    """A way for a listener to end."""
+    """Return a way for a listener to end."""
     found: Callable[[HttpServer], None] = request.param
     return found
 
 
 @contextmanager
 def held(listeners: HttpServer, end: Callable[[HttpServer], None]) -> Iterator[None]:
-    """The loops do nothing meanwhile; then the listeners end."""
+    """Stop the loops during the context; then the listeners end."""
     goes_on = Event()
     for server in listeners.servers:
         server.pull_trigger(lambda: bool(goes_on.wait(PATIENCE)))  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def test_a_handshake_that_has_begun_is_waited_for(end: Callable[[HttpServer], No
 
 
 def expected(listeners: HttpServer) -> list[float]:
-    """Until when each connection is waited for."""
+    """Return until when each connection is waited for."""
     return [one.expected_until for server in listeners.servers for one in list(server.active_channels.values())]
 
 

@@ -1,4 +1,4 @@
-"""The error contract as tables: what is wrong with a request, and how that is told."""
+"""The error contract as tables: what is wrong with a request, and the reported error."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedClient]:
-    """One appliance for all these questions: none of them changes anything."""
+    """Yield one appliance for all these requests, since none of them changes anything."""
     appliance = Appliance(tmp_path_factory.mktemp("errors"))
     yield CheckedClient(appliance).set_up()
     appliance.stop()

@@ -1,5 +1,7 @@
-"""Asked over an address of this computer that is not loopback, by real connections: administration, log-in and whatever
-else lets somebody in want HTTPS, and set-up stays here; over HTTPS at the same address all of it works.
+"""Remote requests, by real connections to an address that is not loopback.
+
+Administration, sign-in and all other ways to get access require HTTPS, and setup stays local; over HTTPS at the same
+address all of it works.
 """
 
 import http.client
@@ -35,7 +37,7 @@ OFFERED = [right for right in RIGHTS if right.call not in NOT_YET]
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A service that listens at an address of this computer's, by HTTP and by HTTPS, and is asked over it."""
+    """An appliance that listens at a non-loopback address by HTTP and by HTTPS, and is reached there."""
 
     process: RunningAppliance
     address: str
@@ -58,7 +60,7 @@ class Elsewhere:
         token: str = "",
         fields: Mapping[str, str] | None = None,
     ) -> Answer:
-        """What it answers over the address."""
+        """Return its answer at that address."""
         headers = dict(fields or {})
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         headers |= {"Content-Type": "application/json"} if body is not None else {}
@@ -70,7 +72,7 @@ class Elsewhere:
 
 
 def connections_to(process: RunningAppliance) -> dict[bool, http.client.HTTPConnection]:
-    """Over its address, by HTTP and by HTTPS; the certificate is for the address."""
+    """Return connections to its address, by HTTP and by HTTPS; the certificate is for the address."""
     assert process.https is not None
     context = ssl.create_default_context(cafile=process.folder / "tls" / "cert.pem")
     secure = http.client.HTTPSConnection(urlsplit(process.https).netloc, timeout=30, context=context)
@@ -95,7 +97,7 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def set_up(unready: Elsewhere) -> Elsewhere:
-    """Make the first administrator, which is refused from elsewhere, and does not use up the code."""
+    """Create the first administrator; a remote attempt is refused and does not use up the code."""
     process, request = unready.process, LOGIN | {"name": "Ada", "setupCode": unready.code}
     for secure in (False, True):
         assert verdict_of(unready.ask("POST", "/setup", request, secure=secure)) == LOCAL_ONLY
@@ -115,7 +117,7 @@ def set_up(unready: Elsewhere) -> Elsewhere:
 
 
 def aim_of(right: Right) -> Aim:
-    """What is not there, under the names that the path has."""
+    """Return a request for objects that do not exist, under the names in the path."""
     values = dict.fromkeys(re.findall(r"{(\w+)}", right.path), "unknown")
     return Aim("unknown", values, is_there=False, is_in_a_mailbox="accountId" in values)
 
@@ -208,7 +210,7 @@ def test_it_answers_to_its_own_name_only(elsewhere: Elsewhere) -> None:
 if not ADDRESSES:
 
     def test_all_of_it_in_a_network_of_its_own(tmp_path: Path) -> None:
-        """Where the computer has none but loopback."""
+        """For a computer that has no other address than loopback."""
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'own'}"]
         environment = {**os.environ, IS_MADE: "1"}
         run = subprocess.run(in_a_namespace([*command, __file__]), env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What a request without memory for its body is answered, and when: after who asks and what may be reached."""
+"""The response to a request for whose body no memory is left, after the checks of caller and access."""
 
 import pytest
 from webtest import TestApp

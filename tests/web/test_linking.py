@@ -1,4 +1,6 @@
-"""The console's modules as one: what is linked does what the modules do, and what cannot be linked is told."""
+"""The console's modules linked into one: it does what the modules do, and modules that cannot be linked are
+reported.
+"""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`/metrics` and `/healthz`: who gets them, what they say, and what they never say."""
+"""`/metrics` and `/healthz`: who may read them, their content, and what they never contain."""
 
 import json
 import re
@@ -39,13 +39,13 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture
 def scraper(timed: Appliance) -> Scraper:
-    """Of an appliance whose workers rest."""
+    """Return a scraper of an appliance whose workers are stopped."""
     return Scraper(App(timed))
 
 
 @pytest.fixture
 def busy(timed: Appliance, scraper: Scraper) -> Scraper:
-    """The same, with something of everything."""
+    """Return a scraper of an appliance with one of every kind of object."""
     fill(timed)
     scraper.app.server_figures = lambda: TOLD
     scraper.ask("GET", "/healthz")
@@ -161,7 +161,7 @@ def settled(scraper: Scraper, outcome: str) -> float:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """An appliance whose workers work."""
+    """Yield an appliance whose workers run."""
     made = Desk(tmp_path_factory.mktemp("desk") / "data", sending__answer_within=20, sending__dot_timeout=2)
     yield made
     made.close()
@@ -171,7 +171,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 def test_nothing_that_somebody_said_is_in_it(busy: Scraper, timed: Appliance) -> None:
-    """Whatever a client, an administrator or a mail server says; and however much of it, the page stays as long."""
+    """No text of a client, an administrator or a mail server occurs, and the size of the page does not depend on such
+    texts.
+    """
     (mailbox,) = timed.store.accounts.list_ids()
 
     def say(number: int) -> None:

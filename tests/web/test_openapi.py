@@ -1,4 +1,4 @@
-"""The description is valid, complete, and true: every answer of the other tests is validated against it as well."""
+"""The description is valid, complete and true: every response of the other tests is validated against it as well."""
 
 import inspect
 import re

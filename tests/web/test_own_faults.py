@@ -1,4 +1,4 @@
-"""A fault of ours leaves as an error object that tells nothing, and is found in the log."""
+"""An internal error becomes an error object without details, which are in the log."""
 
 import pytest
 

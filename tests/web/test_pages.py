@@ -1,4 +1,4 @@
-"""The page that a provider's sign-in comes back to: it hands three values to the console, and nothing else."""
+"""The page to which a provider's sign-in returns: it passes three values to the console, and nothing else."""
 
 import re
 from html import unescape

@@ -1,4 +1,4 @@
-"""Which paths name something: with and without one final slash, and no other way of writing slashes."""
+"""Which paths exist: with and without one final slash, and with no other way of writing slashes."""
 
 from collections.abc import Iterator
 
@@ -53,7 +53,7 @@ TARGETS: tuple[tuple[str, int], ...] = (
 
 @pytest.fixture(scope="module")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    """A connection to an appliance that is not set up."""
+    """Yield a connection to an appliance that is not set up."""
     appliance = Appliance(tmp_path_factory.mktemp("data"))
     appliance.start()
     with listening(App(appliance)) as listeners, Wire(listeners.addresses[0]) as connection:

@@ -1,4 +1,4 @@
-"""What trusted proxies say of a client, and what a client cannot make them say."""
+"""What trusted proxies report about a client, and what a client cannot make them report."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Each family of problems becomes its status, and only a status that the endpoint lists ever leaves."""
+"""Each family of problems becomes its status, and only statuses that the endpoint lists are sent."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ EVERY = frozenset(range(400, 600))
 
 
 def problems() -> Iterator[type[Problem]]:
-    """Every problem but those of a store that does not open: no request meets them."""
+    """Yield every problem except those of a store that does not open, which no request meets."""
     for found in vars(errors).values():
         if isinstance(found, type) and issubclass(found, Problem) and not issubclass(found, StoreUnusable):
             yield found

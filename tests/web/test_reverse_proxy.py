@@ -1,5 +1,6 @@
-"""Behind a real nginx and a real Caddy, with the settings that the documents show, nobody is local who is not; and
-where the proxy is trusted, those who come by its HTTPS log in and administrate, each as who they are.
+"""A real nginx and a real Caddy with the documented settings: remote clients are never treated as local.
+
+If the proxy is trusted, its HTTPS clients sign in and administrate, each with their own address.
 """
 
 import json
@@ -46,7 +47,7 @@ GUARDED: tuple[tuple[str, str, object, str], ...] = (
 
 @contextmanager
 def served(tmp_path_factory: pytest.TempPathFactory, **settings: object) -> Iterator[RunningAppliance]:
-    """The appliance, set up, with these settings of `[server]`."""
+    """Yield an appliance that is set up, with these settings of `[server]`."""
     folder = tmp_path_factory.mktemp("behind") / "data"
     folder.mkdir(mode=0o700)
     lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
@@ -61,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, **settings: object) -> Iter
 
 @contextmanager
 def fronts(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """Proxies with the settings of the documents, each started when it is asked for."""
+    """Yield proxies with the documented settings, each started on first use."""
     made: dict[str, Front] = {}
 
     def started(which: str) -> Front:
@@ -81,21 +82,21 @@ def fronts(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppliance]:
-    """It answers to the proxy's name, and trusts nobody."""
+    """Yield an appliance that accepts the proxy's name and trusts no proxy."""
     with served(tmp_path_factory, allowed_hosts=[HOST]) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
 def untrusted(running: RunningAppliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """In front of `running`."""
+    """Yield the proxies in front of `running`."""
     with fronts(running.url, tmp_path_factory) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppliance]:
-    """With the settings that the documents show for a proxy that is trusted."""
+    """Yield an appliance with the documented settings for a trusted proxy."""
     (shown,) = (block for block in blocks("toml") if "trusted_proxies" in block)
     settings = tomllib.loads(shown)["server"]
     with served(tmp_path_factory, **settings) as process:
@@ -104,7 +105,7 @@ def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApplia
 
 @pytest.fixture(scope="module")
 def trusted(trusting: RunningAppliance, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """In front of `trusting`."""
+    """Yield the proxies in front of `trusting`."""
     with fronts(trusting.url, tmp_path_factory) as started:
         yield started
 
@@ -112,7 +113,7 @@ def trusted(trusting: RunningAppliance, tmp_path_factory: pytest.TempPathFactory
 def written(
     method: str, path: str, body: object, token: str | None, fields: tuple[str, ...] = (), version: str = "1.1"
 ) -> bytes:
-    """A request as it goes over the wire."""
+    """Return a request as it is sent over the wire."""
     content = b"" if body is None else json.dumps(body).encode()
     lines = [f"{method} /api/v1{path} HTTP/{version}", f"Host: {HOST}", "Connection: close"]
     lines += [f"Authorization: Bearer {token}"] * (token is not None)
@@ -121,7 +122,7 @@ def written(
 
 
 def outcome(answer: bytes) -> tuple[int, Any]:
-    """Status and body of the answer."""
+    """Return status and body of the response."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"chunked" not in head.lower(), head
     return int(head.split()[1]), json.loads(body)
@@ -227,7 +228,7 @@ OLD = "proxy_http_version 1.0;"
 def answers_behind(
     running: RunningAppliance, folder: Path, removed: str, added: str = ""
 ) -> Iterator[tuple[int, str | None]]:
-    """Status and code of the guarded requests, and of /metrics, behind an nginx with a changed block."""
+    """Yield status and code of the guarded requests, and of /metrics, behind an nginx with a changed block."""
     block = re.sub(removed, "", documented("nginx")).replace("proxy_read_timeout", f"{added}\n proxy_read_timeout")
     assert "X-Forwarded" not in block
     front = Nginx(folder, block, backend=running.url).start()
@@ -271,7 +272,7 @@ def test_a_trusted_nginx_that_speaks_http_1_0_works(trusting: RunningAppliance, 
 
 
 def test_a_proxy_that_marks_nothing_makes_everybody_local(running: RunningAppliance, tmp_path: Path) -> None:
-    """As the documents warn: HTTP/1.1 without a header field of a proxy looks like a request of this computer."""
+    """As documented: HTTP/1.1 without a header field of a proxy looks like a local request."""
     answers = list(answers_behind(running, tmp_path, UNMARKED))
     # It is set up already: without its code nobody could have done it.
     assert [status for status, _ in answers] == [409, 200, 200, 200]

@@ -1,4 +1,4 @@
-"""The route table against the contract: what is offered, with which statuses, to whom."""
+"""The route table against the contract: the operations, their statuses, and who may call them."""
 
 from mailbox_appliance.operations.operation import Access
 from mailbox_appliance.web.routes import ROUTES, Route

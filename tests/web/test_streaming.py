@@ -1,4 +1,4 @@
-"""A streamed answer: written as the client reads, without holding a worker up, and always let go of; over sockets."""
+"""A streamed response: written as the client reads, without occupying a worker, and always released; over sockets."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ LAST = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Streams:
-    """An application that streams so many pieces at /kept and /last; it counts what was made and let go of."""
+    """An application that streams many pieces at /kept and /last; it counts those that were produced and released."""
 
     def __init__(self, pieces: int, fails_after: int | None = None, *, size: bool = True) -> None:
         self.pieces, self.fails_after, self.size = pieces, fails_after, size
@@ -47,7 +47,7 @@ class Streams:
 
 
 def paused(listeners: HttpServer) -> int:
-    """How many connections wait for their clients to read."""
+    """Return how many connections wait for their clients to read."""
     channels = [channel for server in listeners.servers for channel in server.active_channels.values()]
     return sum(channel.paused for channel in channels)
 

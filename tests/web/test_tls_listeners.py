@@ -1,4 +1,6 @@
-"""Groups of listeners: opened, given another certificate and closed while others serve; crowds; over real sockets."""
+"""Groups of listeners: opened, given another certificate and closed while others serve; many clients; over real
+sockets.
+"""
 
 import ast
 import hashlib
@@ -39,7 +41,7 @@ _LARGE = bytes(range(256)) * (LARGE // 256)
 
 @pytest.fixture
 def opened() -> Iterable[Callable[..., ListenerGroup]]:
-    """Opens another group over TLS, to which `Wire` speaks TLS."""
+    """Return a function that opens another group over TLS, to which `Wire` connects with TLS."""
     addresses: set[tuple[str, int]] = set()
 
     def open_group(listeners: HttpServer, where: Iterable[tuple[str, int]] = ANYWHERE) -> ListenerGroup:
@@ -53,7 +55,7 @@ def opened() -> Iterable[Callable[..., ListenerGroup]]:
 
 
 def fingerprint(address: tuple[str, int]) -> str:
-    """Of the certificate that a new connection gets."""
+    """Return the fingerprint of the certificate that a new connection gets."""
     with socket.create_connection(address, PATIENCE) as plain, any_certificate().wrap_socket(plain) as client:
         return hashlib.sha256(client.getpeercert(binary_form=True) or b"").hexdigest()
 
@@ -122,7 +124,7 @@ def test_who_speaks_for_many(host: str, many: bool) -> None:
 
 
 def slow_stream(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """/large is 25 MB; whatever is posted is answered with its hash."""
+    """Answer /large with 25 MB, and POST with the hash of the body."""
     body = _LARGE if environ["PATH_INFO"] == "/large" else _digest(environ["wsgi.input"].read())
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
@@ -300,7 +302,7 @@ def test_nothing_in_the_package_listens_but_these_listeners() -> None:
 
 
 def _names(tree: ast.AST) -> Iterable[str]:
-    """What is imported from Waitress or http.server, and what is asked of these modules."""
+    """Yield the names that are imported from Waitress or http.server, or used from these modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("waitress", "http"):
             yield from (alias.name for alias in node.names)
@@ -320,7 +322,7 @@ def test_every_listening_socket_belongs_to_a_listener(opened: Callable[..., List
 
 
 def _listening_here() -> set[tuple[str, int]]:
-    """Where this process listens, as the system tells it."""
+    """Return the addresses where this process listens, as the system reports them."""
     inodes = set()
     for name in os.listdir("/proc/self/fd"):
         try:

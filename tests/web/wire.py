@@ -1,4 +1,4 @@
-"""A client that says exactly what a test wants to say, and the listeners it says it to."""
+"""A client that sends exactly what a test wants to send, and the listeners for it."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 @dataclass(frozen=True)
 class Answer:
-    """A response as it came over the wire; header names are in lower case."""
+    """A response from the wire; header names are in lower case."""
 
     version: str
     status: int
@@ -42,7 +42,7 @@ class Wire:
     """One connection to a listener."""
 
     def __init__(self, address: tuple[str, int], source: str | None = None, *, plain: bool = False) -> None:
-        """To a listener that `listening` opened over TLS it speaks TLS; where the handshake fails, it has `ended`."""
+        """Connect; with TLS to a listener that `listening` opened over TLS. If the handshake fails, it has `ended`."""
         self.rest = b""
         self.socket = socket.create_connection(address, PATIENCE, (source, 0) if source else None)
         if address in OVER_TLS and not plain:
@@ -70,7 +70,7 @@ class Wire:
         return self
 
     def answer(self) -> Answer:
-        """The next response; raises EOFError when the connection ends before it is complete."""
+        """Return the next response; raises EOFError if the connection ends before it is complete."""
         head = self._until(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         version, status, _ = first.split(" ", 2)
@@ -78,7 +78,7 @@ class Wire:
         return Answer(version, int(status), headers, self._take(int(headers.get("content-length", "0"))))
 
     def ended(self) -> bool:
-        """Whether the server has closed the connection without another byte; waits for one or the other."""
+        """Whether the server closed the connection without another byte; waits for one or the other."""
         if self.socket.fileno() < 0:
             return True
         try:
@@ -113,7 +113,7 @@ class Wire:
 
 
 def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answers with what a request looks like to an application."""
+    """Answer with the request as an application sees it."""
     body = environ["wsgi.input"].read()
     seen = {
         key: value for key, value in environ.items() if isinstance(value, str | int | None) and key != "wsgi.errors"
@@ -125,7 +125,7 @@ def echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterabl
 
 @cache
 def certificate(name: str = "first") -> ssl.SSLContext:
-    """What a listener is opened with; another name is another certificate."""
+    """Return a context with a certificate for a listener; another name is another certificate."""
     with TemporaryDirectory() as folder:
         files = CertificateFiles(Path(folder))
         files.ensure(("localhost", f"{name}.localhost"), datetime.now(UTC))
@@ -134,7 +134,7 @@ def certificate(name: str = "first") -> ssl.SSLContext:
 
 @cache
 def any_certificate() -> ssl.SSLContext:
-    """A client that takes any certificate."""
+    """Return a client context that accepts any certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -145,14 +145,14 @@ OVER_TLS: set[tuple[str, int]] = set()
 
 
 class Usual:
-    """What `listening` listens over where it is told nothing else; the fixture `scheme` has a test done over both."""
+    """The scheme that `listening` uses by default; the fixture `scheme` runs a test over both."""
 
     scheme = "http"
 
 
 @contextmanager
 def listening(app: Any = echo, hosts: Iterable[str] = ("127.0.0.1",), **numbers: Any) -> Iterator[HttpServer]:
-    """Listeners that answer; afterwards they must stop at once and leave no thread."""
+    """Yield listeners that serve; afterwards they must stop at once and leave no thread."""
     before = set(threading.enumerate())
     numbers.setdefault("context", certificate() if Usual.scheme == "https" else None)
     listeners = HttpServer(app, [(host, 0) for host in hosts], **numbers)
@@ -169,7 +169,7 @@ def listening(app: Any = echo, hosts: Iterable[str] = ("127.0.0.1",), **numbers:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether the condition comes true before patience ends."""
+    """Whether the condition becomes true before a timeout."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
@@ -179,7 +179,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 class Gate:
-    """An application whose requests to /wait stay in flight until the gate is opened."""
+    """An application whose requests to /wait stay in progress until the gate is opened."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -198,7 +198,7 @@ class Gate:
 
 
 def is_served(address: tuple[str, int]) -> bool:
-    """Whether a new connection gets an answer."""
+    """Whether a new connection gets a response."""
     try:
         with Wire(address) as wire:
             return is_answered(wire)
@@ -207,7 +207,7 @@ def is_served(address: tuple[str, int]) -> bool:
 
 
 def is_answered(wire: Wire) -> bool:
-    """Whether a request over this connection gets an answer."""
+    """Whether a request over this connection gets a response."""
     try:
         return wire.send(GET).answer().status == 200
     except (OSError, EOFError):

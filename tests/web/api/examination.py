@@ -1,10 +1,10 @@
-"""Holds the HTTP interface against its description: for each operation, requests that fit it and requests that do not.
+"""Compares the HTTP interface with its description: for each operation, valid and invalid requests.
 
-No answer may be a fault of ours (500), have a status or a header that the operation does not list, or be outside its
-schema. What does not fit the description of a request is refused; a method that a path does not have is 405 and says
-which it has. And everything that tests/checked_client.py asks of every answer holds here as well.
+No response may be an internal error (500), have a status or a header that the operation does not list, or violate its
+schema. Requests that do not match their description are refused; an unsupported method is 405 and lists the supported
+ones. All checks of tests/checked_client.py apply here as well.
 
-`scripts/check-api` asks much, the test suite little. Which requests are made depends on the seed alone.
+`scripts/check-api` makes many requests, the test suite few. They depend only on the seed.
 """
 
 import argparse
@@ -61,7 +61,7 @@ _ASKING = ("admin",) * 14 + ("key",) * 4 + ("member", "nobody")
 
 @cache
 def operations() -> dict[str, Operation]:
-    """What the description describes, by operation id."""
+    """Return the described operations by operation ID."""
     schema = schemathesis.openapi.from_dict(json.loads(describe()))
     # Else half of what is wrong on purpose would be a missing token; who may ask is another test's subject.
     schema.config.generation.with_security_parameters = False
@@ -73,9 +73,10 @@ def operations() -> dict[str, Operation]:
 
 
 def examine(operation_id: str, household: Household, examples: int, seed: int | None = None) -> Counter[int]:
-    """Ask for one operation in many ways; answers how often there was each status. AssertionError tells what is wrong.
+    """Request one operation in many ways; return how often each status occurred. Raises AssertionError with what is
+    wrong.
 
-    Without a seed it is the same requests each time.
+    Without a seed the requests are the same each time.
     """
     operation = operations()[operation_id]
     seen: Counter[int] = Counter()
@@ -87,7 +88,7 @@ def examine(operation_id: str, household: Household, examples: int, seed: int | 
 
 
 def _at_the_bounds(operation: Operation) -> Iterator[Request]:
-    """Every value at a bound of its schema and just beyond it, one by one; and methods that are not there."""
+    """Yield every value at a limit of its schema and just beyond it, one by one; and unsupported methods."""
     config = operation.schema.config.generation_for(operation=operation, phase="coverage")
     yield from CoverageGenerator(
         operation=operation,
@@ -101,10 +102,10 @@ def _at_the_bounds(operation: Operation) -> Iterator[Request]:
 
 
 def _generated(operation: Operation, examples: int, seed: int | None) -> list[Request]:
-    """Chosen at random, half of them valid.
+    """Return random requests, half of them valid.
 
-    They are only collected here: what an answer is depends on the requests before, so that Hypothesis would find
-    nothing by asking again for less.
+    They are only collected here: a response depends on the requests before it, so Hypothesis could not reduce a failure
+    by repeating one.
     """
     found: list[Request] = []
     bounds = hypothesis.settings(
@@ -141,14 +142,14 @@ def _ask(case: Request, household: Household, filling: Filling) -> int:
 
 
 def _faults(fault: AssertionError | FailureGroup) -> str:
-    """What is wrong; a bare assertion is told as it stands in the source."""
+    """Return what is wrong; for a bare assertion, its source."""
     if isinstance(fault, FailureGroup):
         return "\n".join(map(str, fault.exceptions))
     return str(fault) or str(traceback.extract_tb(fault.__traceback__)[-1].line)
 
 
 def _check_strictness(case: Request, sent: Iterable[str], answer: Answer) -> None:
-    """What is asked for with names that are not described is refused, and a 405 says what there is instead."""
+    """Check that unknown names are refused, and that a 405 lists the supported methods."""
     described = {parameter.name for parameter in case.operation.query}
     is_open = case.operation.definition.raw["operationId"] in _OPEN
     unknown = set() if is_open else set(sent) - described
@@ -174,14 +175,14 @@ def _next_page(answer: Answer) -> str | None:
 
 
 def _told(response: Response) -> str:
-    """The request and its answer, for a person."""
+    """Return the request and its response as text for people."""
     request = response.request
     asked = f"{request.method} {request.url}\n{dict(request.headers)}\n{request.body!r}"
     return f"{asked}\n\n{response.status_code} {_answer(response).headers}\n{response.content[:2000]!r}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Examine all operations, or one, and tell what was found; answers the exit status."""
+    """Examine all operations, or one, and print the findings; return the exit status."""
     parser = argparse.ArgumentParser(prog="check-api", description="Holds the HTTP API against its description.")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help="generated requests for each operation")
     parser.add_argument("--seed", type=int, help="makes the same requests as an earlier run")
@@ -206,7 +207,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _examine_apart(operation_id: str, examples: int, seed: int) -> Counter[int]:
-    """In a household of its own, so that what other operations changed plays no part."""
+    """Examine an operation with an appliance of its own, so that changes by other operations play no part."""
     with tempfile.TemporaryDirectory(prefix="check-api-") as name:
         household = Household(Path(name) / "data")
         try:

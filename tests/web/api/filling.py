@@ -1,6 +1,6 @@
-"""Generated requests that mean something: in place of random texts they name what is there.
+"""Makes generated requests meaningful: replaces random texts by names of existing objects.
 
-Only what is valid is replaced, by something that is valid as well; what was made wrong on purpose stays as it is.
+Only valid values are replaced, by other valid ones; values that are wrong on purpose stay.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ class Filling:
         self.cursor = ""
 
     def fill(self, case: Case[Any]) -> None:
-        """Name what is there: in most places."""
+        """Put names of existing objects into most places."""
         if not _is_wrong(case, ParameterLocation.PATH):
             given = case.path_parameters or {}
             case.path_parameters = {
@@ -67,7 +67,7 @@ class Filling:
             case.body = self._maybe("", {name: value for name, value in case.body.items() if name not in dropped})
 
     def _maybe(self, name: str, value: Any) -> Any:
-        """A value with real ones in most of its places."""
+        """Return a value with real ones in most of its places."""
         if name in _WHOLE and isinstance(value, type(_WHOLE[name])) and self.random.random() < _SHARE_OF_WHOLES:
             return _WHOLE[name]
         if isinstance(value, dict):
@@ -83,7 +83,7 @@ class Filling:
         return self._value(name, value) if isinstance(value, str) else value
 
     def _value(self, name: str, text: str) -> str:
-        """Something real in place of a text; the text itself where there is nothing of the kind."""
+        """Return a real value for a text; the text itself if there is none of its kind."""
         house, random = self._household, self.random
         if name in _TEXTS:
             return random.choice(_TEXTS[name])
@@ -103,7 +103,7 @@ class Filling:
 
 
 def _belonging(name: str, beside: Mapping[str, Any]) -> str:
-    """Which of its kind something in a path is to be, so that it belongs to what stands before it."""
+    """Return the kind of object for a path parameter, so that it belongs to the one before it."""
     if name == "sessionId" and "memberId" in beside:
         return "sessionOfMember"
     if name == "messageId" and "attachmentId" in beside:

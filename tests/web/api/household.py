@@ -1,7 +1,7 @@
-"""An appliance in process with members, keys and a filled mailbox, of which anything may be taken away at any time.
+"""An appliance in this process with members, keys and a filled mailbox, any of which a request may remove at any time.
 
-Each request that goes to it may change a password, end a session, remove a mailbox or suspend a member. What the next
-one needs is looked for, and made anew where it is gone.
+A request may change a password, end a session, remove a mailbox or suspend a member. Whatever the next request needs is
+looked up, and created again if it is missing.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ PASSPHRASE = "a passphrase of some words"
 
 
 class Household:
-    """The appliance, and who and what is there. Its workers rest; its clock goes on a minute with each request."""
+    """The appliance and its objects. Its workers are stopped; its clock advances a minute with each request."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
@@ -83,7 +83,7 @@ class Household:
         self._names.__exit__()
 
     def token(self, kind: str) -> str:
-        """The token of a credential that is good at this moment: `admin`, `member` or `key`."""
+        """Return the token of a credential that is valid now: `admin`, `member` or `key`."""
         self.clock.advance(_BETWEEN_REQUESTS)
         token = self._tokens.get(kind, "")
         if self.store.credentials.find(hash_token(token)) is None:
@@ -92,7 +92,7 @@ class Household:
         return token
 
     def real(self, name: str, random: Random) -> str | None:
-        """Something that is there, for a parameter or field of this name; None where there is nothing of the kind."""
+        """Return an existing value for a parameter or field of this name; None if there is none of its kind."""
         makers: dict[str, Callable[[Random], str]] = {
             "accountId": lambda _: self.box.id,
             "messageId": lambda r: r.choice((self.box.with_file, *self.box.messages)),
@@ -118,24 +118,26 @@ class Household:
 
     @property
     def admin(self) -> str:
-        """An administrator who can log in; there is always one, and the password is the usual one again."""
+        """Return an administrator who can sign in; one is created if necessary, and the password is reset to the usual
+        one.
+        """
         found = self._first("admin")
         assert found is not None, "the last administrator is gone"
         return found
 
     @property
     def email(self) -> str:
-        """The administrator's address."""
+        """Return the administrator's address."""
         return self.store.members.get(self.admin).email
 
     @property
     def member(self) -> str:
-        """A member who is no administrator and can log in."""
+        """Return a member who is not an administrator and can sign in."""
         return self._first("member") or self._new_member(_HASHED)
 
     @property
     def box(self) -> "_Box":
-        """A mailbox of the administrator's, with mail."""
+        """Return a mailbox of the administrator, with mail."""
         admin = self.admin
         box = self._boxes.get(admin)
         if box is None or self.store.accounts.find_reachable(box.id, admin) is None:
@@ -181,7 +183,7 @@ class Household:
             return self.store.members.add(name="Bob", email=email, role="member", password_hash=hashed).id
 
     def _first(self, role: Role) -> str | None:
-        """The first who can log in, by the usual password from now on."""
+        """Return the first member with this role who can sign in, with the usual password from now on."""
         row = self.store.database.row(_ABLE, (role,))
         if row is None:
             return None
@@ -198,13 +200,13 @@ class Household:
         return token
 
     def _provider(self, name: OAuthProvider) -> str:
-        """Google or Outlook, for which an application is saved."""
+        """Return this provider, with a saved application."""
         with self.store.database.transaction(durable=True):
             self.store.oauth_apps.put(OAuthApp(name, "client", "secret", None, public_client=False))
         return name
 
     def _backup(self, passphrase: str | None) -> str:
-        """A backup that needs this passphrase, or none."""
+        """Return a backup with this passphrase, or without one."""
         is_sealed = passphrase is not None
         there = (one for one in self.store.backups.list() if one.passphrase_protected == is_sealed)
         found = next(there, None) or self.store.backups.create("manual", passphrase)
@@ -220,7 +222,7 @@ class Household:
         return str(delivery[0].schedule_id)
 
     def _delivery(self, status: DeliveryStatus) -> str:
-        """An operation in the journal; one that is queued is to be sent in some days."""
+        """Return an operation in the journal; a queued one is scheduled in some days."""
         sender = Address(email=self.box.email)
         outgoing = OutgoingMessage(sender=sender, to=(sender,), cc=(), bcc=(), subject="Later", text="Hello", html=None)
         at = self.clock.now() + timedelta(days=3)
@@ -244,12 +246,12 @@ class Household:
         return operation_id
 
     def soon(self) -> str:
-        """A time within the year to come."""
+        """Return a time within the next year."""
         return to_timestamp(self.clock.now() + timedelta(days=5))
 
 
 class _Box(FilledMailbox):
-    """A mailbox with a conversation, a file, drafts, and something in every folder."""
+    """A mailbox with a conversation, a file, drafts, and a message in every folder."""
 
     def __init__(self, appliance: Appliance, owner_id: str, email: str) -> None:
         super().__init__(appliance, owner_id, email)
@@ -272,6 +274,6 @@ class _Box(FilledMailbox):
         )
 
     def _cache(self, message_id: str, part: str, content: bytes) -> None:
-        """As if it had been fetched from the server before."""
+        """Store a part as if it had been fetched from the server before."""
         number = self.store.mailbox_writer.locate(self.id, [message_id])[message_id].number
         self.store.part_cache.put(number, part, [content], limit=1 << 20).close()

@@ -1,4 +1,4 @@
-"""A computer without a network, as the code in this process sees it: no name is known, every connection is refused."""
+"""A computer without a network, for the code in this process: names do not resolve, connections are refused."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _STANDING: list[None] = []
 
 @contextmanager
 def no_network() -> Iterator[None]:
-    """Whatever is asked for inside, no packet leaves this process."""
+    """Let no packet leave this process in this context."""
     _watch()
     _STANDING.append(None)
     try:
@@ -26,7 +26,7 @@ def no_network() -> Iterator[None]:
 
 @cache
 def _watch() -> None:
-    """Have Python tell us what it is about to do (PEP 578); this cannot be taken back, so it happens once."""
+    """Add an audit hook for Python's network calls (PEP 578), once, since it cannot be removed."""
     sys.addaudithook(_refuse)
 
 
@@ -40,7 +40,7 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _is_address(host: object) -> bool:
-    """Whether nobody has to be asked: an address written out."""
+    """Whether a host is a literal address, which needs no lookup."""
     try:
         socket.inet_pton(socket.AF_INET6 if ":" in str(host) else socket.AF_INET, str(host))
     except (OSError, ValueError):

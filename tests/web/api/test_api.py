@@ -1,4 +1,6 @@
-"""No answer is at odds with the OpenAPI description, whatever is asked. `scripts/check-api` asks much more."""
+"""No response conflicts with the OpenAPI description, whatever the request. `scripts/check-api` makes many more
+requests.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

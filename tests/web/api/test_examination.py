@@ -1,4 +1,4 @@
-"""The examination finds what is wrong, and no packet leaves while it runs."""
+"""The examination finds errors, and no packet leaves while it runs."""
 
 import socket
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ Wsgi = Callable[..., Iterable[bytes]]
 
 
 def altered(app: Wsgi, status: str, body: bytes, **headers: str) -> Wsgi:
-    """The same application, whose successes have another status, body or headers."""
+    """Return the application with another status, body or headers in its successes."""
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         given: list[Any] = []

@@ -1,4 +1,4 @@
-"""Deadlines, keep-alive and how a connection ends; over real sockets."""
+"""Deadlines, keep-alive and the end of a connection; over real sockets."""
 
 import logging
 import socket
@@ -103,7 +103,7 @@ def test_a_client_that_only_sends_is_closed() -> None:
 
 
 def _fill(wire: Wire) -> None:
-    """Send requests and read no answer, until the server takes no more."""
+    """Send requests and read no response, until the server accepts no more."""
     wire.socket.settimeout(0.1)
     try:
         while True:

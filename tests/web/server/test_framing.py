@@ -1,4 +1,4 @@
-"""What is read as a request, what is refused, and bodies over the bound; over real sockets."""
+"""What is read as a request, what is refused, and bodies over the limit; over real sockets."""
 
 import re
 

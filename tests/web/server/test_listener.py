@@ -1,4 +1,4 @@
-"""Who gets a connection when there are many, and what a crowd does to the others; over real sockets."""
+"""Which clients get a connection when there are many, and the effect of many on the others; over real sockets."""
 
 import errno
 import os

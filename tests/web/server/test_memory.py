@@ -1,4 +1,4 @@
-"""Bodies and answers are held in memory only, within one bound for all connections; over real sockets."""
+"""Bodies and responses in memory stay within one limit for all connections; over real sockets."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def chunked(*sizes: int, ends: bool = True) -> bytes:
 
 @contextmanager
 def held(listeners: HttpServer, size: int, taken: int) -> Iterator[Wire]:
-    """A client that has announced a body of this size and sends no more of it."""
+    """Yield a client that has announced a body of this size and sends no more of it."""
     with Wire(listeners.addresses[-1]) as holder:
         holder.send(post(size, sent=size - 1))
         assert eventually(lambda: listeners.memory.taken == taken)
@@ -179,7 +179,7 @@ def close(wire: Wire) -> None:
 
 
 def wait(_: Wire) -> None:
-    """Send nothing more: the deadline passes."""
+    """Send nothing more, so that the deadline passes."""
 
 
 def send(data: bytes) -> Callable[[Wire], None]:
@@ -267,7 +267,7 @@ def test_stopping_gives_all_memory_back() -> None:
 
 
 class Answers:
-    """An application whose answers are as large as their path says, from one piece of memory."""
+    """An application whose responses have the size in their path, from one piece of memory."""
 
     def __init__(self) -> None:
         self.data, self.asked = b"a" * LARGE, 0
@@ -287,7 +287,7 @@ TIGHT = ServerBounds(memory=LARGE + MEBIBYTE)
 
 
 def unread(listeners: HttpServer, wire: Wire) -> None:
-    """Ask for a large answer and leave most of it with the server."""
+    """Request a large response and leave most of it unread."""
     wire.send(ask(LARGE))
     assert eventually(lambda: LARGE // 4 < listeners.memory.taken < LARGE)
 
@@ -348,7 +348,7 @@ def test_requests_that_wait_are_forgotten_with_their_connection() -> None:
 
 
 def files() -> set[str]:
-    """The regular files that this process has open."""
+    """Return the regular files that this process has open."""
     opened = set()
     for name in os.listdir("/proc/self/fd"):
         try:

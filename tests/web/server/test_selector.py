@@ -1,4 +1,4 @@
-"""The turns of a loop: who is asked what it waits for, and who is told that it may read or write; over real sockets."""
+"""The turns of a loop: which connections are asked for their events, and which may read or write; over real sockets."""
 
 import socket
 import time
@@ -14,7 +14,7 @@ from tests.web.wire import GET, Wire, echo, eventually, listening
 
 
 class Party:
-    """One end of a connection in the loop; counts how often it was asked, and what it was told."""
+    """One end of a connection in the loop; counts how often it was asked, and its events."""
 
     accepting, connected, is_with_worker = False, True, False
 
@@ -164,7 +164,7 @@ def test_one_that_leaves_in_a_turn_is_told_nothing_more_in_it(turns: SocketSelec
 
 @contextmanager
 def rarely() -> Iterator[HttpListener]:
-    """A listener that looks at deadlines once a minute."""
+    """Yield a listener that checks deadlines once a minute."""
     listeners = HttpServer(echo, [("127.0.0.1", 0)], request_timeout=0.05)
     (server,) = listeners.servers
     server.adj.cleanup_interval = 60

@@ -1,4 +1,4 @@
-"""TLS on one connection: what is offered, what is refused, and how bytes go in and out; over real sockets."""
+"""TLS on one connection: parameters, refusals, and the transfer of bytes; over real sockets."""
 
 import hashlib
 import logging
@@ -47,7 +47,7 @@ def listeners() -> Iterator[HttpServer]:
 
 
 def s_client(listeners: HttpServer, *options: str, typed: Iterable[str] = ()) -> str:
-    """What `openssl s_client` says, with these lines typed; it ends with its input."""
+    """Return the output of `openssl s_client` with these lines as input; it ends with its input."""
     host, port = listeners.addresses[0]
     command = ("openssl", "s_client", "-connect", f"{host}:{port}", "-crlf", *options)
     told = subprocess.run(
@@ -57,7 +57,7 @@ def s_client(listeners: HttpServer, *options: str, typed: Iterable[str] = ()) ->
 
 
 def client_hello() -> bytes:
-    """The first bytes of a handshake."""
+    """Return the first bytes of a handshake."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     with pytest.raises(ssl.SSLWantReadError):
         any_certificate().wrap_bio(to_client, to_server).do_handshake()
@@ -153,7 +153,7 @@ def test_what_is_no_handshake_is_closed_at_once(
 
 
 def ends(client: socket.socket) -> bool:
-    """Whether a connection ends before its timeout, whatever is said before."""
+    """Whether a connection ends before its timeout, whatever it receives before."""
     with suppress(ConnectionError):
         _read_on(client)
     return True
@@ -199,7 +199,7 @@ def test_a_client_that_resets_in_the_middle_of_a_handshake_is_forgotten(
 
 
 class Counting(TlsConnection):
-    """Counts how often the loop asks what it waits for."""
+    """Counts how often the loop asks for its events."""
 
     asked = 0
 
@@ -280,7 +280,7 @@ def test_an_application_sees_https_and_the_real_client(listeners: HttpServer) ->
 
 
 def test_the_largest_record_is_taken_whole(listeners: HttpServer) -> None:
-    """Nothing of it is left to OpenSSL, which nobody would ask for it."""
+    """No part of it stays in OpenSSL's buffer, from which nothing would read it."""
     head = POST + b"Content-Length: 16000\r\nName: "
     request = head + b"a" * (16384 - len(head) - 4 - 16000) + b"\r\n\r\n" + b"b" * 16000
     assert len(request) == 16384
@@ -318,7 +318,7 @@ def test_records_that_come_in_pieces_are_put_together(listeners: HttpServer) -> 
 
 
 def hashing(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answers with the hash of what was sent; /large with 25 MB."""
+    """Answer with the hash of the request body; /large with 25 MB."""
     if environ["PATH_INFO"] == "/large":
         start_response("200 OK", [("Content-Length", str(LARGE))])
         return [_LARGE]
@@ -427,7 +427,7 @@ def test_the_goodbye_waits_until_the_socket_takes_it() -> None:
 
 
 def fill(sending: socket.socket) -> None:
-    """Send until the socket takes nothing more."""
+    """Send until the socket accepts nothing more."""
     with suppress(BlockingIOError):
         while True:
             socket.socket.send(sending, b"x" * 65536)
@@ -453,10 +453,10 @@ def test_a_client_that_sends_no_more_gets_its_answer(listeners: HttpServer, says
 
 
 class Bio:
-    """A TLS client whose bytes go to the wire as the test likes."""
+    """A TLS client whose bytes go to the wire as the test requires."""
 
     def __init__(self, address: tuple[str, int], receive: int | None = None) -> None:
-        """`receive` is the size of the socket's buffer."""
+        """`receive`: the size of the socket's buffer."""
         self.socket = socket.socket()
         self.socket.settimeout(PATIENCE)
         if receive is not None:
@@ -466,14 +466,14 @@ class Bio:
         self.tls = any_certificate().wrap_bio(self._in, self._out)
 
     def flush(self, piece: int = 1 << 16) -> None:
-        """Send what is to be sent, in pieces of so many bytes."""
+        """Send pending data, in pieces of this many bytes."""
         data = self._out.read()
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for start in range(0, len(data), piece):
             self.socket.sendall(data[start : start + piece])
 
     def begin(self, size: int) -> bytes:
-        """Send so many bytes of a handshake; gives those that are to follow."""
+        """Send this many bytes of a handshake; return the rest of them."""
         with pytest.raises(ssl.SSLWantReadError):
             self.tls.do_handshake()
         hello = self._out.read()
@@ -492,7 +492,7 @@ class Bio:
                 self._in.write(self.socket.recv(65536))
 
     def read_until(self, mark: bytes) -> bytes:
-        """What was sent, up to this mark."""
+        """Return the received data, up to this mark."""
         read = b""
         while mark not in read:
             try:
