@@ -50,7 +50,7 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option("server.host", "", "IP address for HTTP; empty or localhost means 127.0.0.1 and ::1.", address=True),
     Option("server.port", 8025, "Port for HTTP; 0 picks a free one.", maximum=65535),
-    Option("server.allowed_hosts", (), "Host names, besides loopback, accepted over HTTP in Host and Origin."),
+    Option("server.allowed_hosts", (), "Host names accepted over HTTP in Host and Origin, in addition to loopback."),
     Option("server.public_url", "", "URL at which other computers reach the appliance, e.g. https://mail.example.org."),
     Option("server.https", False, "Whether HTTPS is on, which allows remote access.", runtime=True),
     Option("server.https_port", 8443, "Port for HTTPS; 0 picks a free one.", maximum=65535, runtime=True),
@@ -83,7 +83,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "metrics.allowed",
         (),
-        "Addresses or networks, besides this computer, that can read /metrics.",
+        "Addresses or networks that can read /metrics, in addition to this computer.",
         runtime=True,
         networks=True,
     ),

@@ -140,7 +140,7 @@ def _require_writable(output: str, *, force: bool) -> None:
         return
     folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
     if not _is_folder(folder or "."):
-        raise wrong_usage(f"There is no folder {folder} to save into.", _OUTPUT)
+        raise wrong_usage(f"The folder {folder} does not exist.", _OUTPUT)
     if not force and os.path.lexists(output) and not _is_special(output):
         raise _file_exists(Path(output))
 
@@ -257,5 +257,5 @@ def _rename_into_place(written: Path, target: Path) -> None:
 
 
 def _file_exists(file: Path) -> Failure:
-    message = f"{file} is there already. Choose another name with --output, or replace it with --force."
-    return Failure("file_exists", message, INPUT, details=((_OUTPUT, "There is such a file."),))
+    message = f"{file} already exists. Choose another name with --output, or overwrite it with --force."
+    return Failure("file_exists", message, INPUT, details=((_OUTPUT, "The file already exists."),))

@@ -15,8 +15,8 @@ _PAGE = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Signed in</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <style>body { font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 3rem auto; padding: 0 1rem }</style>
-</head><body><main><h1>Go back to the terminal</h1>
-<p>It goes on there, and says how this ended. You can close this tab.</p></main></body></html>
+</head><body><main><h1>Return to the terminal</h1>
+<p>The terminal shows the result of the sign-in. You can close this tab.</p></main></body></html>
 """
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"

@@ -51,7 +51,7 @@ def finish_sign_in(invocation: Invocation, provider: str) -> Any:
     """Finish with the given input, the address where a browser ended or a state; return the response."""
     terminal = invocation.terminal
     if terminal.stdin.isatty():
-        terminal.write_error("Address of the page where the sign-in ended, or the state of one by a code:")
+        terminal.write_error("Address of the page where the sign-in ended, or the state of a sign-in by code:")
     brought = terminal.secret_line("address")
     return _call_finish(
         invocation, invocation.client(), provider, {"redirectUrl" if "?" in brought else "state": brought}
@@ -72,7 +72,7 @@ def _call_begin(client: "ApiClient", provider: str, body: Mapping[str, Any]) -> 
 
 
 def _call_finish(invocation: Invocation, client: "ApiClient", provider: str, brought: Mapping[str, str]) -> Any:
-    with invocation.terminal.waiting("Trying the mailbox…"):
+    with invocation.terminal.waiting("Connecting the mailbox…"):
         return _call_provider(client, FINISH_SIGN_IN, provider, brought, _PATIENCE)
 
 
@@ -87,15 +87,16 @@ def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body
             return _by_paste(invocation, client, provider, begun)
         loopback.accept_only(str(begun["state"]))
         is_shown = invocation.service("show_in_browser")(url, invocation.terminal.environment)
-        said = "has opened" if is_shown else "could not be opened"
+        name = PROVIDER_NAMES[provider]
+        result = f"The sign-in page of {name} has opened" if is_shown else f"Could not open the sign-in page of {name}"
         invocation.terminal.write_error(
-            f"The page of {PROVIDER_NAMES[provider]} {said} in a browser. Where it has not, open this one on this "
-            f"computer; on another one use --paste.\n\n{url}\n"
+            f"{result} in a browser. If you do not see it, open this address on this computer. To sign in on another "
+            f"computer, use --paste.\n\n{url}\n"
         )
         with invocation.terminal.waiting("Waiting for the sign-in in the browser…"):
             address = loopback.wait(_LONGEST)
     if address is None:
-        raise Failure("sign_in_expired", "Nobody signed in within 10 minutes. Begin anew.", NETWORK)
+        raise Failure("sign_in_expired", "The sign-in expired after 10 minutes. Start again.", NETWORK)
     return _call_finish(invocation, client, provider, {"redirectUrl": address})
 
 
@@ -113,19 +114,19 @@ def _redirects_to(url: str, port: int) -> bool:
 def _by_paste(invocation: Invocation, client: "ApiClient", provider: str, begun: Mapping[str, Any]) -> Any:
     terminal = invocation.terminal
     terminal.write_error(
-        f"Open this page of {PROVIDER_NAMES[provider]} in a browser, and sign in:\n\n{begun['authorizationUrl']}\n\n"
-        "It ends at a page of the appliance, or at one that cannot be reached. Copy the whole address of that page."
+        f"Open this page of {PROVIDER_NAMES[provider]} in a browser and sign in:\n\n{begun['authorizationUrl']}\n\n"
+        "The sign-in ends at a page of the appliance, or at one that does not load. Copy that page's whole address."
     )
-    address = terminal.line("Address of the page where you ended", "address")
+    address = terminal.line("Address of the page where the sign-in ended", "address")
     return _call_finish(invocation, client, provider, {"redirectUrl": address})
 
 
 def _by_code(invocation: Invocation, client: "ApiClient", provider: str, body: Mapping[str, Any]) -> Any:
     begun = _call_begin(client, provider, {**body, "device": True})
     terminal = invocation.terminal
-    terminal.write_error(f"Open {begun['verificationUri']} on any device, and type this code: {begun['userCode']}")
+    terminal.write_error(f"Open {begun['verificationUri']} on any device and enter this code: {begun['userCode']}")
     until = monotonic() + _LONGEST
-    with terminal.waiting("Waiting until somebody has agreed…"):
+    with terminal.waiting("Waiting for the sign-in…"):
         while monotonic() < until:
             sleep(max(_LEAST_INTERVAL, int(begun.get("interval", 5))))
             try:
@@ -133,7 +134,7 @@ def _by_code(invocation: Invocation, client: "ApiClient", provider: str, body: M
             except Failure as failure:
                 if failure.code not in ("conflict", "provider_rate_limited"):
                     raise
-    raise Failure("sign_in_expired", "Nobody agreed within 10 minutes. Begin anew.", NETWORK)
+    raise Failure("sign_in_expired", "The sign-in expired after 10 minutes. Start again.", NETWORK)
 
 
 def _has_browser(invocation: Invocation) -> bool:

@@ -103,7 +103,7 @@ def render_table(items: Sequence[Any], columns: Sequence[str], width: int | None
     pad all the other rows.
     """
     if not items:
-        return "Nothing.\n"
+        return "No results.\n"
     head = [_heading(column) for column in columns]
     rows = [head, *([field_text(column, look_up(item, column)) for column in columns] for item in items)]
     may_shrink = [not column.lower().endswith(("id", "fingerprint")) for column in columns]
@@ -228,7 +228,7 @@ def render_body_page(value: Any) -> str:
     """A page of a body, unchanged, and how to continue."""
     content, more = plain_text(value["content"]), value.get("nextOffset")
     end = "" if content.endswith("\n") else "\n"
-    go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; go on with --offset {more}]\n"
+    go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; continue with --offset {more}]\n"
     return f"{content}{end}{go_on}"
 
 
@@ -239,7 +239,7 @@ def render_message(value: Any) -> str:
     body = value.get("body") or {}
     text = body.get("text")
     if text is None:
-        text = "(only HTML: see --body-format markdown)" if body.get("html") else value.get("snippet") or ""
+        text = "(HTML only: use --body-format markdown)" if body.get("html") else value.get("snippet") or ""
     files = [
         f"Attachment: {cell_text(one['filename'])} "
         f"({cell_text(one['mimeType'])}, {one['sizeBytes']} bytes, {cell_text(one['id'])})\n"
@@ -343,7 +343,7 @@ def _show_table(invocation: Invocation, answer: Any, columns: Sequence[str], vie
     for warning in answer.get("warnings", ()):
         terminal.write_error(f"Warning: {one_line(str(warning))}")
     if cursor := (page_of(answer) or {}).get("nextCursor"):
-        terminal.write_error(f"There is more: --cursor {one_line(str(cursor))}")
+        terminal.write_error(f"More results: --cursor {one_line(str(cursor))}")
 
 
 # --- The status of deliveries: an exit code for scripts, and plain sentences for people ---
@@ -376,9 +376,11 @@ def _remark_on_one(operation: dict[str, Any]) -> str:
     name = f"{cell_text(operation['operationId'])}{_account_option(operation)}"
     look, decide = (f"{_PROGRAM} emails {verb} {name}" for verb in _VERBS)
     said = {
-        "queued": f"It waits for its time or its next attempt. What becomes of it:\n  {look}{_cancel_hint(operation)}",
-        "sending": f"It is still on its way. Look again, or repeat the command with the same key:\n  {look}",
-        "failed": "It was not delivered, and its key keeps this outcome: to send it after all, use another key.",
+        "queued": (
+            f"The message waits for its time or its next attempt. To check it:\n  {look}{_cancel_hint(operation)}"
+        ),
+        "sending": f"Sending is in progress. Check again, or repeat the command with the same key:\n  {look}",
+        "failed": "The message was not delivered. To send it after all, use another idempotency key.",
         "uncertain": _uncertain_text("This message", look, decide),
     }.get(str(operation.get("status")))
     return f"\n{said}\n" if said else ""
@@ -388,7 +390,7 @@ def _cancel_hint(operation: dict[str, Any]) -> str:
     if not operation.get("scheduleId"):
         return ""
     cancel = f"{_PROGRAM} scheduled cancel {cell_text(operation['scheduleId'])}{_account_option(operation)}"
-    return f"\nUntil then it can be called back:\n  {cancel}"
+    return f"\nTo cancel it before then:\n  {cancel}"
 
 
 def _remark_on_list(operations: list[Any]) -> str:
@@ -396,7 +398,8 @@ def _remark_on_list(operations: list[Any]) -> str:
         return ""
     names = [cell_text(look_up(one, "operationId")) for one in operations]
     beyond = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    who = f"What was sent as {', '.join(names[:_MAX_NAMED])}{beyond}"
+    what = "The message" if len(names) == 1 else "The messages"
+    who = f"{what} of {', '.join(names[:_MAX_NAMED])}{beyond}"
     look, decide = (f"{_PROGRAM} emails {verb} OPERATION-ID{_account_option(operations[0])}" for verb in _VERBS)
     return f"\n{_uncertain_text(who, look, decide)}\n"
 
@@ -409,9 +412,9 @@ def _account_option(operation: Any) -> str:
 def _uncertain_text(what: str, look: str, decide: str) -> str:
     """What `uncertain` means and what to do about it."""
     return (
-        f"UNCERTAIN: {what} may have been delivered, or may not: the last byte went out, and no clear answer came.\n"
-        "Never send it again with another key: whoever got it would get it twice.\n"
-        f"Look later whether it has turned up; that is looked for during 24 hours:\n  {look}\n"
-        "Or ask the recipients, and say yourself what became of it:\n"
+        f"UNCERTAIN: {what} may have been delivered. The mail server received all of it but did not confirm it.\n"
+        "Do not send it again with another key: recipients could get it twice.\n"
+        f"The appliance checks Sent and the inbox for 24 hours. To see the result:\n  {look}\n"
+        "If it stays uncertain, ask the recipients, then record the outcome:\n"
         f"  {decide} --outcome succeeded|failed"
     )

@@ -56,7 +56,7 @@ class Terminal:
         """Put bytes on the output as they are."""
         output = getattr(self.stdout, "buffer", None)
         if output is None:
-            raise wrong_usage("The output takes text only; name a file with --output.", "option:--output")
+            raise wrong_usage("The standard output takes only text. Name a file with --output.", "option:--output")
         self._require_open_output()
         for begin in range(0, len(data), _PIECE):
             output.write(data[begin : begin + _PIECE])
@@ -145,7 +145,7 @@ class Terminal:
         if len(secret) > _LONGEST_SECRET:
             raise wrong_usage(f"The {what} on the standard input is too long.")
         if not secret:
-            raise wrong_usage(f"There is no {what} on the standard input.")
+            raise wrong_usage(f"The standard input holds no {what}.")
         try:
             return secret.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -164,10 +164,10 @@ class Terminal:
             return require_utf8(given, variable)
         if not self.stdin.isatty():
             option = f"--{what.replace(' ', '-')}-stdin"
-            raise wrong_usage(f"Give the {what} with {option} or in {variable}.", f"option:{option}")
+            raise wrong_usage(f"Missing {what}: use {option} or set {variable}.", f"option:{option}")
         typed = self._read_typed(f"{prompt}: ", what)
         if twice and self._read_typed(f"{prompt} again: ", what) != typed:
-            raise wrong_usage(f"The two {what}s differ.")
+            raise wrong_usage(f"The two {what}s do not match.")
         return typed
 
     def line(self, prompt: str, what: str) -> str:
@@ -176,7 +176,7 @@ class Terminal:
         self.stderr.flush()
         typed = self.stdin.readline(_LONGEST_SECRET).decode("utf-8", "replace").strip()
         if not typed:
-            raise wrong_usage(f"There is no {what}.")
+            raise wrong_usage(f"Missing {what}.")
         return typed
 
     def confirm(self, question: str) -> bool:
@@ -192,9 +192,9 @@ class Terminal:
         try:
             typed = getpass.getpass(prompt)
         except EOFError as error:
-            raise wrong_usage(f"There is no {what}.") from error
+            raise wrong_usage(f"Missing {what}.") from error
         if not typed:
-            raise wrong_usage(f"There is no {what}.")
+            raise wrong_usage(f"Missing {what}.")
         return typed
 
 

@@ -111,7 +111,7 @@ def test_who_may_not_look_members_up_is_told_to_give_an_id(client_of: CommandLin
     server.answer("GET", "/admin/members", Canned(403, denied))
     outcome = client_of("accounts", "access", "acc_1", "--grant", "cid@b.example")
     assert (outcome.code, outcome.error["requestId"]) == (4, "req_1")
-    assert "give the id of cid@b.example" in outcome.error["message"]
+    assert "Ask cid@b.example for their ID" in outcome.error["message"]
     server.data("GET", "/admin/members", [])
     assert client_of("accounts", "access", "acc_1", "--grant", "cid@b.example").error["code"] == "not_found"
 

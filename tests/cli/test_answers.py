@@ -169,7 +169,7 @@ def test_a_table_for_people(client_of: CommandLine, server: RecordingServer) -> 
         "msg_1  2026-01-02T03:04:05.000Z  Ann\ufffd\ufffd[2J <a@b.example>  Hello there  INBOX   yes",
         "msg_2  2026-01-01T03:04:05.000Z  -                                    -       no",
     ]
-    assert outcome.err == "Warning: one\nThere is more: --cursor c\n"
+    assert outcome.err == "Warning: one\nMore results: --cursor c\n"
 
 
 def test_a_message_for_people(client_of: CommandLine, server: RecordingServer) -> None:
@@ -187,7 +187,7 @@ def test_a_body_for_people(client_of: CommandLine, server: RecordingServer) -> N
     page = {"format": "text", "content": "One\n  two\x07", "offset": 0, "nextOffset": 10, "totalChars": 30}
     server.data("GET", "/accounts/acc_1/messages/msg_1/body?format=text", page)
     line = ("emails", "get", "msg_1", "--account", "acc_1", "--body-format", "text", "--format", "table")
-    assert client_of(*line).out == "One\n  two\ufffd\n[10 of 30 characters; go on with --offset 10]\n"
+    assert client_of(*line).out == "One\n  two\ufffd\n[10 of 30 characters; continue with --offset 10]\n"
     server.data("GET", "/accounts/acc_1/messages/msg_1/body?format=text", page | {"nextOffset": None, "content": "x\n"})
     assert client_of(*line).out == "x\n"
 
@@ -201,7 +201,7 @@ def test_a_conversation_for_people(client_of: CommandLine, server: RecordingServ
         "Id: msg_1\nFrom: Ann\ufffd\ufffd[2J <a@b.example>\nDate: 2026-01-02T03:04:05.000Z\nSubject: Hello there\n"
         "\nHow are\ufffd you\n" + "-" * 60 + "\nId: msg_2\nDate: 2026-01-01T03:04:05.000Z\n\n\n"
     )
-    assert outcome.err == "There is more: --cursor c\n"
+    assert outcome.err == "More results: --cursor c\n"
     outcome = client_of("threads", "get", "thr_1", "--account", "acc_1", "--format", "ndjson")
     assert [json.loads(line) for line in outcome.out.splitlines()] == items
     assert outcome.err == '{"nextCursor": "c"}\n'

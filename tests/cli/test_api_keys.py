@@ -129,7 +129,7 @@ def test_which_mailboxes_a_key_reaches_is_plain(
 
 
 def test_the_help_says_whose_key_is_revoked() -> None:
-    assert "With --all-members it may be a key of anybody's." in api_keys.REVOKE.help
+    assert "With --all-members it can be any member's key." in api_keys.REVOKE.help
 
 
 def test_the_options_know_every_capability() -> None:

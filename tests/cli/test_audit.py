@@ -72,7 +72,7 @@ def test_a_log_as_it_was_written(line: CommandLine) -> None:
     outcome = line("audit", "verify")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.data == {"ok": True, "count": 8, "firstBroken": None}
-    assert line("audit", "verify", "--format", "table").out.endswith("All 8 rows are as they were written.\n")
+    assert line("audit", "verify", "--format", "table").out.endswith("The audit log is intact: 8 rows.\n")
 
 
 @pytest.mark.parametrize(("statements", "number"), [case[1:] for case in MEDDLING], ids=[case[0] for case in MEDDLING])

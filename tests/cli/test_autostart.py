@@ -44,9 +44,8 @@ def test_a_program_that_is_gone_is_told(at_a_desk: CommandLine) -> None:
     file = Path(at_a_desk("autostart", "enable").data["place"])
     file.write_text(file.read_text().replace(sys.executable, "/opt/of old/python"))
     status = at_a_desk("autostart", "status", "--format", "table")
-    assert (
-        status.err == "Warning: There is no program /opt/of old/python any more. `autostart enable` names this one.\n"
-    )
+    hint = "Run `autostart enable` to use this one."
+    assert status.err == f"Warning: The program /opt/of old/python no longer exists. {hint}\n"
     assert at_a_desk("autostart", "enable", "--format", "table").err == ""
 
 
@@ -63,7 +62,7 @@ def test_who_has_no_home_is_told_what_is_missing(at_a_desk: CommandLine, monkeyp
     monkeypatch.setattr("mailbox_appliance.tray.autostart.for_this_system", lambda *_: None)
     refused = at_a_desk("autostart", "enable")
     assert (refused.code, refused.error["code"]) == (2, "not_found")
-    assert "Set HOME, or XDG_CONFIG_HOME." in refused.error["message"]
+    assert "Set HOME or XDG_CONFIG_HOME." in refused.error["message"]
 
 
 def test_who_has_no_home_is_told_how_to_name_a_directory(
@@ -79,7 +78,8 @@ def test_who_has_no_home_is_told_how_to_name_a_directory(
     refused = at_a_desk("instances", "list", environment={"MAILBOX_APPLIANCE_CONFIG_DIR": ""})
     assert (refused.code, "MAILBOX_APPLIANCE_CONFIG_DIR" in refused.error["message"]) == (2, True)
     refused = at_a_desk("logs", "--data-dir", "~nobody-of-this-name/mail")
-    assert refused.error["message"] == "There is no home directory for the `~` in ~nobody-of-this-name/mail."
+    reason = "cannot be resolved: this user has no home directory."
+    assert refused.error["message"] == f"The `~` in ~nobody-of-this-name/mail {reason}"
 
 
 def test_it_is_a_command_of_the_program_and_needs_no_desktop(tmp_path: Path) -> None:
@@ -92,4 +92,4 @@ def test_it_is_a_command_of_the_program_and_needs_no_desktop(tmp_path: Path) -> 
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("enabled: yes\n")
-    assert "start when you log in to this computer" in ran.stdout
+    assert "start when your desktop session starts" in ran.stdout

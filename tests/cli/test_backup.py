@@ -107,8 +107,8 @@ def test_answers_for_people(cli: CommandLine, running: RecordingServer) -> None:
     assert "a.mbxbackup" in cli("backup", "list", "--format", "table").out
     assert json.loads(cli("backup", "list", "--format", "ndjson").out) == BACKUP
     whole = cli("backup", "verify", "bak_1", "--format", "table")
-    assert whole.out.endswith("It is whole, and holds 1 member, 0 accounts, 1,234 messages.\n")
-    assert "Making a backup…" in cli("backup", "create", screen=True).err
+    assert whole.out.endswith("The backup is intact and holds 1 member, 0 mailboxes, 1,234 messages.\n")
+    assert "Creating a backup…" in cli("backup", "create", screen=True).err
 
 
 def test_a_terminal_is_told_how_far_the_running_appliance_is(cli: CommandLine, running: RecordingServer) -> None:
@@ -117,7 +117,7 @@ def test_a_terminal_is_told_how_far_the_running_appliance_is(cli: CommandLine, r
     running.data("GET", "/admin/store", {"progress": progress})
     outcome = cli("backup", "create", screen=True)
     assert outcome.code == 0
-    assert "Making a backup…" in outcome.err
+    assert "Creating a backup…" in outcome.err
     assert "copying [######################--------]  75 %" in outcome.err
     assert outcome.err.endswith("\r\x1b[K"), "it is wiped away"
 
@@ -251,7 +251,7 @@ def test_what_would_be_unpacked_is_told_and_nothing_is(files: CommandLine, made:
     dry = ("backup", "restore", made.plain.data["id"], "--to", str(target), "--dry-run", "--format", "table")
     outcome = files(*dry)
     assert (outcome.code, "nobody knows what happened since" in outcome.err) == (0, True)
-    assert f"It would be unpacked in {target}. Nothing was changed.\n" in outcome.out
+    assert f"The backup would be unpacked in {target}. Nothing was changed.\n" in outcome.out
     assert not target.parent.exists()
     target.mkdir(parents=True)
     assert files(*dry).code == 0

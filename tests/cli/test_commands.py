@@ -405,4 +405,4 @@ def test_every_route_has_a_command() -> None:
 
 def test_removing_a_mailbox_says_that_it_must_be_named(cli: CommandLine, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli("accounts", "remove", "--help").code == 0
-    assert "even where you reach only one" in " ".join(capsys.readouterr().out.split())
+    assert "even if you have access to only one" in " ".join(capsys.readouterr().out.split())

@@ -59,5 +59,5 @@ def test_nothing_found(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("POST", "/accounts/discover", {"email": EMAIL, "candidates": [], "sources": [said]})
     shown = client_of("accounts", "discover", EMAIL, "--format", "table")
     assert shown.code == 0
-    assert "Nothing was found." in shown.out
+    assert "No servers were found." in shown.out
     assert "Check the address." in shown.out

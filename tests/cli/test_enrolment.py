@@ -53,10 +53,10 @@ REFUSED: list[tuple[tuple[str, ...], str, int, str]] = [
     (("reset-password",),                          "mbxi_t",                          2, "`mailbox-appliance enroll`"),
     (("enroll",),                                  "http://a.example/#enroll=mbxi_t", 4, "use https"),
     (("enroll", "http://a.example"),               "mbxi_t",                          4, "use https"),
-    (("enroll", "https://a.example/#enroll=x"),    "",                                2, "A link is a secret"),
+    (("enroll", "https://a.example/#enroll=x"),    "",                                2, "The link is a secret"),
     (("enroll",),                                  "ftp://a.example/#enroll=mbxi_t",  2, "An address looks like"),
     (("enroll",),                                  "",                                2, "--link-stdin"),
-    (("enroll", "http://127.0.0.1", "--fingerprint", "sha256:" + "0" * 64), "t",      2, "https address"),
+    (("enroll", "http://127.0.0.1", "--fingerprint", "sha256:" + "0" * 64), "t",      2, "https URL"),
 ]
 # fmt: on
 
@@ -118,7 +118,7 @@ def test_a_link_into_the_console(client_of: CommandLine, server: RecordingServer
     assert client_of("console").data == link
     shown = client_of("console", "--format", "table").out
     assert link["url"] in shown
-    assert "before 2026-01-02T00:00:00.000Z: it is good once" in shown
+    assert "before 2026-01-02T00:00:00.000Z. It is single-use" in shown
 
 
 def test_what_answers_is_shown_without_a_log_in(cli: CommandLine, server: RecordingServer) -> None:

@@ -136,9 +136,9 @@ def test_errors_leave_nothing_behind(client_of: CommandLine, server: RecordingSe
     server.answer("GET", FILE, Canned(raw=b"x"))
     (here / "file").write_text("mine")
     for place, told in (
-        ("no/such/folder", "There is no folder no/such to save into."),
-        ("file/x", "There is no folder file to save into."),
-        ("missing/", "There is no folder missing to save into."),
+        ("no/such/folder", "The folder no/such does not exist."),
+        ("file/x", "The folder file does not exist."),
+        ("missing/", "The folder missing does not exist."),
         ("x" * 300, "cannot be saved: File name too long"),
     ):
         outcome = client_of(*GET, "--output", place)

@@ -84,7 +84,7 @@ def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
     assert client_of("https", "fingerprint", "--format", "table").out == "sha256:aa\n"
     running.data("GET", "/admin/https", STATUS | {"certificate": None})
     none = client_of("https", "fingerprint")
-    assert (none.code, "`https enable` makes one" in none.error["message"]) == (2, True)
+    assert (none.code, "Create one with `https enable`" in none.error["message"]) == (2, True)
 
 
 def test_what_runs_is_asked_for_its_fingerprint_and_nothing_is_made_beside_it(
@@ -118,7 +118,7 @@ def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServe
     running.data("GET", "/admin/https", STATUS | {"host": "127.0.0.1"})
     assert "--host ''" in told()
     running.data("GET", "/admin/https", STATUS | {"url": None})
-    assert told() == "HTTPS is offered once `mailbox-appliance serve` runs."
+    assert told() == "HTTPS starts with `mailbox-appliance serve`."
     running.data("GET", "/admin/https", STATUS | {"url": None, "enabled": False})
     assert "`mailbox-appliance https enable`" in told()
 
@@ -205,7 +205,7 @@ UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda file: None, "No such file or directory"),
     "a directory": (as_directory, "Is a directory"),
     "a pipe": (os.mkfifo, "Not a regular file"),
-    "a collection": (as_collection, "larger than 64 KiB"),
+    "a collection": (as_collection, "at most 64 KiB"),
 }
 
 

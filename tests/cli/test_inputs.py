@@ -42,12 +42,12 @@ NO_OBJECT: list[tuple[bytes, str, str]] = [
     (b"{",                   "invalid_json",    "line 1, column 2"),
     (b"{}\n{}",              "invalid_json",    "line 2, column 1"),
     (b'{"a": NaN}',          "invalid_json",    "NaN"),
-    (b'{"a": 1, "a": 2}',    "invalid_json",    "'a' stands twice"),
+    (b'{"a": 1, "a": 2}',    "invalid_json",    "'a' occurs twice"),
     (b'{"a": "\xff"}',       "invalid_json",    "UTF-8"),
     (b"[" * 100_000,         "invalid_json",    "too deeply"),
-    (b"[]",                  "invalid_request", "not a JSON object"),
-    (b'"text"',              "invalid_request", "not a JSON object"),
-    (b"null",                "invalid_request", "not a JSON object"),
+    (b"[]",                  "invalid_request", "must be a JSON object"),
+    (b'"text"',              "invalid_request", "must be a JSON object"),
+    (b"null",                "invalid_request", "must be a JSON object"),
 ]
 #: a list of messages -> the ids
 LISTS: list[tuple[str, list[str]]] = [
@@ -62,13 +62,13 @@ LISTS: list[tuple[str, list[str]]] = [
 ]
 #: what is none -> a word of the message
 NO_LIST: list[tuple[str, str]] = [
-    ("null",                     "no message: an id"),
-    ("msg_1\nThere are two.",     "no message: an id"),
-    ("msg_1\n\"msg_2\"",          "no message: an id"),
-    ("[1]",                      "no message: an id"),
-    ('{"succeededIds": []}',     "no message: an id"),
-    ('{"id": "msg_1"}\n{"id"',   "no JSON"),
-    ("[",                        "no JSON"),
+    ("null",                     "must hold message IDs"),
+    ("msg_1\nThere are two.",     "must hold message IDs"),
+    ("msg_1\n\"msg_2\"",          "must hold message IDs"),
+    ("[1]",                      "must hold message IDs"),
+    ('{"succeededIds": []}',     "must hold message IDs"),
+    ('{"id": "msg_1"}\n{"id"',   "not valid JSON"),
+    ("[",                        "not valid JSON"),
     ("[" * 500 + "]" * 500,      "nested too deeply"),
 ]
 # fmt: on
@@ -274,11 +274,11 @@ def test_what_becomes_of_a_link_is_said(
     assert data.get("invitation", data) == issued
     shown = client_of(*line, "--format", "table").out
     assert issued["url"] in shown
-    assert "good once" in shown
+    assert "single-use" in shown
     assert f"\n  mailbox-appliance {LINKS[command]}\n" in shown
     assert ("server.public_url" in shown) == ("127.0.0.1" in base)
     (helped,) = (row.help for row in (members.ADD_MEMBER, *members.MEMBER_ROWS) if row.name == command)
-    assert f"`mailbox-appliance {LINKS[command]}` asks for it" in helped
+    assert f"pass it to `mailbox-appliance {LINKS[command]}`" in helped
 
 
 def test_who_has_not_enrolled_is_seen(client_of: CommandLine, server: RecordingServer) -> None:
@@ -293,5 +293,5 @@ def test_who_has_not_enrolled_is_seen(client_of: CommandLine, server: RecordingS
 def test_ending_all_sessions_is_not_called_deleting_a_member(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("DELETE", "/admin/members/mem_1/sessions", {"id": "mem_1", "deleted": True})
     shown = client_of("sessions", "revoke", "--member", "mem_1", "--format", "table")
-    assert shown.out == "All sessions of the member mem_1 have ended.\n"
+    assert shown.out == "All sessions of member mem_1 are revoked.\n"
     assert client_of("sessions", "revoke", "--member", "mem_1").data == {"id": "mem_1", "deleted": True}

@@ -157,8 +157,8 @@ def test_the_passphrase_can_be_the_only_way_in(key_cli: CommandLine) -> None:
     only = key_cli("key", "add-passphrase", "--only", STDIN, stdin=PASSPHRASE.encode())
     assert (only.code, [slot["type"] for slot in only.data["slots"]]) == (0, ["passphrase"])
     (warning,) = json.loads(only.out)["warnings"]
-    assert "by this passphrase alone" in warning
-    assert "`serve` takes it from" in warning
+    assert "only this passphrase opens the store" in warning
+    assert "`serve` reads it from" in warning
     assert base64.b64encode(master).decode() not in (folder / KEY_FILE).read_text()
     assert key_cli("key", "use-file").error["code"] == "passphrase_needed"
     assert read_key(folder / KEY_FILE, PASSPHRASE).master == master

@@ -109,7 +109,7 @@ def test_a_logout_of_a_session_that_has_ended_forgets_it(cli: CommandLine, runni
     running.answer("POST", "/auth/logout", Canned(401, {"error": ended}))
     assert cli(*LOGIN, stdin=b"password").code == 0
     assert cli("logout").data is None
-    assert cli("logout").error["message"].startswith("You are not logged in")
+    assert cli("logout").error["message"].startswith("You are not signed in")
 
 
 def test_a_wrong_password_is_kept_nowhere(cli: CommandLine, running: RecordingServer) -> None:
@@ -140,8 +140,8 @@ def test_the_address_is_asked_for_at_a_terminal_and_nowhere_else(cli: CommandLin
         keys.write(b"\n")
         assert run(["login"], terminal=terminal) == 2
     assert [asked.json["email"] for asked in running.asked] == ["ann@example.org"]
-    assert told.getvalue().startswith(f"Your address for {running.url}: ")
-    assert "There is no address." in told.getvalue()
+    assert told.getvalue().startswith(f"Your email address for {running.url}: ")
+    assert "Missing address." in told.getvalue()
 
 
 def test_no_password_goes_unprotected_to_another_computer(cli: CommandLine) -> None:

@@ -35,5 +35,5 @@ def test_it_is_done_once(line: CommandLine) -> None:
     assert (done.code, done.data["format"]) == (0, 5)
     assert (line.data_dir / "backups" / done.data["backup"]).exists()
     again = line("--format", "table", "store", "migrate")
-    assert (again.code, "Nothing was done." in again.out) == (0, True)
-    assert "nothing to do" in line("--format", "table", "store", "migrate", "--dry-run").out
+    assert (again.code, "Nothing was changed." in again.out) == (0, True)
+    assert "No upgrade is needed." in line("--format", "table", "store", "migrate", "--dry-run").out

@@ -33,10 +33,10 @@ def restore(cli: CommandLine, *options: str) -> Outcome:
 # fmt: off
 #: what the log says after the restore -> exit code, and what is said of it
 OUTCOMES: list[tuple[tuple[Canned, ...], int, str]] = [
-    ((events(row(2), row(1, "failure")),),                             0, "It is restored, and the appliance answers"),
-    ((events(row(1, "failure")), AWAY, events(row(2), row(1))),        0, "It is restored, and the appliance answers"),
+    ((events(row(2), row(1, "failure")),),                             0, "The backup is restored, and"),
+    ((events(row(1, "failure")), AWAY, events(row(2), row(1))),        0, "The backup is restored, and"),
     ((events(row(2, "failure"), row(1, "failure")),),                  1, ""),
-    ((AWAY, Canned(403, {"error": {"code": "permission_denied"}})),    0, "has not said yet how that went"),
+    ((AWAY, Canned(403, {"error": {"code": "permission_denied"}})),    0, "has not reported the result yet"),
 ]
 # fmt: on
 
@@ -51,8 +51,8 @@ def test_it_says_how_it_went(
     outcome = restore(client_of, "--format", "table")
     assert outcome.code == code
     assert told in outcome.out
-    assert "holds 1 member, 2 accounts, 3 messages" in outcome.out or code == 1
-    assert (code == 1) == ("The restore failed, and the store is as it was before" in outcome.err)
+    assert "holds 1 member, 2 mailboxes, 3 messages" in outcome.out or code == 1
+    assert (code == 1) == ("The restore failed. The store was not changed." in outcome.err)
     assert server.asked[1].json == {"backupId": "bak_1", "dryRun": False}
 
 
@@ -104,12 +104,12 @@ def test_an_appliance_is_restored_while_it_runs(cli: CommandLine, tmp_path: Path
         refused = cli("backup", "restore", kept)
         assert (refused.code, refused.error["code"]) == (1, "store_in_use")
         assert f"(pid {appliance.process and appliance.process.pid})" in refused.error["message"]
-        assert refused.error["message"].endswith("Or restore it while it runs, with --online.")
+        assert refused.error["message"].endswith("Or restore while it runs, with --online.")
         assert cli("settings", "set", "remote.timeout", "7").data["remote.timeout"] == 7
         assert cli("backup", "restore", kept, "--online", "--dry-run").data["members"] == 1
         outcome = cli("backup", "restore", kept, "--online", "--yes", "--format", "table")
         assert (outcome.code, outcome.err) == (0, "")
-        assert "It is restored, and the appliance answers again." in outcome.out
+        assert "The backup is restored, and the appliance is running again." in outcome.out
         assert cli("settings", "show").data["remote.timeout"] == 30
         assert cli("audit", "list", "--limit", "1").data["items"][0]["action"] == "backup.restore"
     finally:

@@ -60,7 +60,7 @@ def test_what_a_stranger_writes_does_not_widen_a_table() -> None:
 
 
 def test_an_empty_table_says_so() -> None:
-    assert output.render_table([], ("id",), 80) == "Nothing.\n"
+    assert output.render_table([], ("id",), 80) == "No results.\n"
 
 
 def test_json_for_an_output_without_unicode() -> None:

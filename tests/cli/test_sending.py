@@ -44,10 +44,10 @@ TOLD: list[tuple[dict[str, Any], list[str], int]] = [
     ({"status": "succeeded"}, [], 0),
     ({"status": "queued", "scheduleId": "sch_1"},
      ["waits for its time", LOOK, "mailbox-appliance scheduled cancel sch_1 --account acc_1"], 0),
-    ({"status": "sending"}, ["on its way", "same key", LOOK], 0),
-    ({"status": "failed", "error": {"code": "recipient_rejected"}}, ["recipient_rejected", "use another key"], 5),
+    ({"status": "sending"}, ["Sending is in progress", "same key", LOOK], 0),
+    ({"status": "failed", "error": {"code": "recipient_rejected"}}, ["recipient_rejected", "use another"], 5),
     ({"status": "uncertain"},
-     ["UNCERTAIN: This message may have been delivered", "Never send it again with another key", LOOK,
+     ["UNCERTAIN: This message may have been delivered", "Do not send it again with another key", LOOK,
       "mailbox-appliance emails resolve dlv_1 --account acc_1 --outcome succeeded|failed"], 3),
 ]
 #: what one --to holds -> the address that it is, or None where it is refused
@@ -190,17 +190,17 @@ def test_doubt_shows_in_lists(client_of: CommandLine, server: RecordingServer) -
         "dlv_0         send  succeeded  -",
         "dlv_1         send  uncertain  -",
     ]
-    assert "UNCERTAIN: What was sent as dlv_1, dlv_2, " in outcome.out
+    assert "UNCERTAIN: The messages of dlv_1, dlv_2, " in outcome.out
     assert "dlv_10 and 2 more may have been delivered" in outcome.out
     outcome = client_of("scheduled", "list", *AT, "--format", "table")
     assert outcome.out.splitlines()[1] == "sch_1  2030-01-31T09:00:00.000Z  uncertain  a@b  Hi"
-    assert "UNCERTAIN: What was sent as dlv_1 may have been delivered" in outcome.out
+    assert "UNCERTAIN: The message of dlv_1 may have been delivered" in outcome.out
     assert "emails resolve OPERATION-ID --account acc_1 --outcome" in outcome.out
 
 
 def test_without_doubt_a_list_is_only_a_list(client_of: CommandLine, server: RecordingServer) -> None:
     server.data("GET", f"{IN}/scheduled", {"items": [], "nextCursor": None})
-    assert client_of("scheduled", "list", *AT, "--format", "table").out == "Nothing.\n"
+    assert client_of("scheduled", "list", *AT, "--format", "table").out == "No results.\n"
 
 
 def test_what_a_person_decided_is_done(client_of: CommandLine, server: RecordingServer) -> None:

@@ -83,7 +83,7 @@ def test_the_browser_comes_back_to_the_command(desk: CommandLine, server: Record
     assert len(SHOWN) == 1
     assert SHOWN[0] in done.err
     assert [status for status, _ in TOLD] == [404, 404, 200]
-    assert "Go back to the terminal" in TOLD[-1][1]
+    assert "Return to the terminal" in TOLD[-1][1]
     assert "good" not in TOLD[-1][1] + done.err
 
 
@@ -169,8 +169,8 @@ def test_the_access_that_a_mailbox_has_is_tried(desk: CommandLine, server: Recor
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (("add", "--provider", "google", "--device"), "by a code"),
-        (("add", "--provider", "outlook", "--device", "--paste"), "do not go together"),
+        (("add", "--provider", "google", "--device"), "does not support --device"),
+        (("add", "--provider", "outlook", "--device", "--paste"), "cannot be combined"),
         (("add", "--provider", "google", "--imap-host", "h"), "--imap-host"),
         (("add", "--provider", "google", "--owner", "mem_1"), "--owner"),
         (("add", "--paste"), "--provider"),
@@ -201,7 +201,7 @@ def test_nobody_comes_back(desk: CommandLine, server: RecordingServer, monkeypat
     server.answer("POST", GOOGLE, LeadsBack())
     done = desk("accounts", "add", "--provider", "google")
     assert done.code == 5
-    assert "could not be opened" in done.err
+    assert "Could not open the sign-in page" in done.err
 
 
 def refuses(_address: str, _environment: object) -> bool:

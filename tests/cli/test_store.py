@@ -55,7 +55,7 @@ def test_an_appliance_that_is_named_is_asked_as_any_client_asks(
 
 def test_what_is_found_is_the_exit_code(cli: CommandLine, running: RecordingServer) -> None:
     fine = cli("store", "check", "--format", "table")
-    assert (fine.code, fine.out.endswith("Nothing is wrong with it. Looked at: pages, key.\n")) == (0, True)
+    assert (fine.code, fine.out.endswith("The store is intact. Checked: pages, key.\n")) == (0, True)
     running.data("POST", "/admin/store/check", BAD)
     assert cli("store", "check").code == 1
     told = cli("store", "check", "--format", "table")

@@ -208,7 +208,7 @@ def _show_autostart_answer(invocation: Invocation, found: Any) -> int:
 
 def _autostart_remark(answer: Any) -> str:
     if answer["data"]["enabled"]:
-        return "The tray icon and the appliance start when you log in to this computer.\n"
+        return "The tray icon and the appliance start when your desktop session starts.\n"
     return "Autostart is off. `command` is what `autostart enable` would start.\n"
 
 
@@ -223,7 +223,7 @@ autostart = group(
         command(
             "enable",
             _enable_autostart,
-            "Start the tray icon and the appliance when you log in.\n\n"
+            "Start the tray icon and the appliance with your desktop session.\n\n"
             f"{_AUTOSTART_HELP} There is one entry per user, for the data directory in --data-dir or the default.",
         ),
         command(

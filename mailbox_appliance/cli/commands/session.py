@@ -139,7 +139,7 @@ login = command(
     LOGIN_OPTIONS,
 )
 logout = command("logout", _logout, "Sign out and delete the stored token.")
-ask_keychain = command("ask-keychain", _ask_keychain, "Ask the keychain what the standard input says.", hidden=True)
+ask_keychain = command("ask-keychain", _ask_keychain, "Answer a keychain request from the standard input.", hidden=True)
 
 
 # --- Instances: the appliances that this user signed in to ---
