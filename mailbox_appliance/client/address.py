@@ -51,7 +51,8 @@ class ServerAddress:
 
 def invalid_address() -> Failure:
     """That a text is no address of an appliance."""
-    return wrong_usage("An address looks like https://mail.example.org:8443, without a user, query or fragment.")
+    message = "Invalid address. Use a form such as https://mail.example.org:8443, without user, query and fragment."
+    return wrong_usage(message)
 
 
 def is_printable_ascii(text: str) -> bool:

@@ -69,13 +69,14 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
     error = answer.get("error") if isinstance(answer, dict) else None
     if 300 <= status < 400:
         moved = (
-            f"The server answered {status}: look elsewhere. That is not followed: name the address of the appliance."
+            f"The server redirects to another address ({status}). Redirects are not followed: use the appliance's own"
+            " address."
         )
         return Failure("unexpected_answer", moved, INTERNAL)
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return Failure(
             "unexpected_answer",
-            f"The server answered {status} without an error object.",
+            f"The server returned status {status} without an error object.",
             _exit_code_for_error_status(status),
         )
     details = [

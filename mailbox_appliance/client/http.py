@@ -82,7 +82,7 @@ class ApiClient:
             headers["Content-Type"] = "application/json; charset=utf-8"
         if self._token is not None:
             if not is_printable_ascii(self._token):
-                raise wrong_usage("The token holds characters that no token has.")
+                raise wrong_usage("The token is not valid: it contains characters that tokens never have.")
             headers["Authorization"] = f"Bearer {self._token}"
         return self.address.prefix + request.base + request.path + (f"?{query}" if query else ""), body, headers
 
@@ -119,9 +119,8 @@ class ApiClient:
             raise self._unreachable_failure(error) from error
 
     def _unreachable_failure(self, error: OSError) -> Failure:
-        from mailbox_appliance.client import tls
 
-        return unreachable(tls.as_sentence(f"No appliance answers at {self.address.url}: {_why_unreachable(error)}"))
+        return unreachable(f"No appliance responds at {self.address.url}: {_why_unreachable(error)}.")
 
     def _connect(self, timeout: float) -> "HTTPConnection":
         from mailbox_appliance.client import tls
@@ -137,7 +136,7 @@ def _why_unreachable(error: OSError) -> str:
     if isinstance(error, tls.HandshakeFailed):
         return str(error)
     if isinstance(error, TimeoutError):
-        return "there is no answer"
+        return "the connection timed out"
     return (error.strerror or type(error).__name__).removesuffix(".")
 
 
@@ -160,7 +159,7 @@ def _send_and_read(
     answer = connection.getresponse()
     payload = answer.read(LARGEST_ANSWER + 1)
     if len(payload) > LARGEST_ANSWER:
-        raise Failure("unexpected_answer", "The answer is too large.", INTERNAL)
+        raise Failure("unexpected_answer", "The response is too large.", INTERNAL)
     return answer.status, payload, answer.headers.get("Retry-After")
 
 
@@ -179,22 +178,22 @@ def decode_answer(status: int, payload: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         if status >= 300:
             return None
-        raise Failure("unexpected_answer", "The server answered something that is not JSON.", INTERNAL) from error
+        raise Failure("unexpected_answer", "The server's response is not JSON.", INTERNAL) from error
 
 
 def timeout_message(request: ApiRequest) -> str:
     """That the server does not answer, and what to do about it."""
-    return f"The appliance did not answer within {request.timeout:.0f} seconds.{_advice(request)}"
+    return f"The appliance did not respond within {request.timeout:.0f} seconds.{_advice(request)}"
 
 
 def connection_lost_message(request: ApiRequest) -> str:
     """That the connection was lost, and what to do about it."""
-    return f"The connection to the appliance was lost before it answered.{_advice(request)}"
+    return f"The connection to the appliance was lost before it responded.{_advice(request)}"
 
 
 def _advice(request: ApiRequest) -> str:
     if request.advice:
         return f" {request.advice}"
     if "Idempotency-Key" in request.headers:
-        return " The message may have been accepted: repeat the command with the same --idempotency-key."
-    return "" if request.method == "GET" else " It may have been done: look before you repeat the command."
+        return " The message may have been accepted. Repeat the command with the same --idempotency-key."
+    return "" if request.method == "GET" else " The request may have taken effect: check before you repeat the command."

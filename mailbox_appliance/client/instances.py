@@ -59,7 +59,7 @@ def write_json(file: Path, value: dict[str, Any]) -> None:
 
 
 def _damaged_file(file: Path) -> Failure:
-    return Failure("local_file_damaged", f"{file} is damaged. Mend it, or delete it and log in again.", INTERNAL)
+    return Failure("local_file_damaged", f"{file} is damaged. Repair it, or delete it and sign in again.", INTERNAL)
 
 
 # --- Instances ---
@@ -84,7 +84,7 @@ class Instance:
         address = ServerAddress.parse(self.url)
         if address.secure or address.is_loopback or not self.key.startswith(REMOTE):
             return self
-        message = f"No password and no token goes to {address.url} unprotected: use https."
+        message = f"{address.url} is remote and not encrypted, so no password or token is sent to it. Use https."
         raise Failure("https_required", message, ACCESS)
 
 
@@ -108,7 +108,7 @@ class Instances:
         known = self._load_instances()
         if name not in known:
             names = ", ".join([LOCAL, *sorted(known)])
-            raise Failure("not_found", f"There is no instance {name!r}. Known: {names}.", INPUT)
+            raise Failure("not_found", f"Unknown instance {name!r}. Known instances: {names}.", INPUT)
         return known[name]
 
     def find_by_url(self, url: str) -> Instance | None:
@@ -133,7 +133,7 @@ class Instances:
     def remove(self, name: str) -> Instance:
         """Forget an instance. If it was in use, the local one is used instead."""
         if name == LOCAL:
-            raise wrong_usage("`local` is the appliance of the data directory; it cannot be removed, only others can.")
+            raise wrong_usage("`local` is the appliance of the data directory and cannot be removed.")
         removed, known = self.get(name), self._load_instances()
         del known[name]
         self._save(known, self.current)
@@ -180,7 +180,8 @@ def get_local(data_dir: Path) -> Instance:
     instance = find_local(data_dir)
     if instance is None:
         raise unreachable(
-            f"No appliance runs on {data_dir}. Start it with `{_serve_command(data_dir)}`, or name one with --instance."
+            f"No appliance is running on {data_dir}. Start it with `{_serve_command(data_dir)}`, or choose another with"
+            " --instance."
         )
     return instance
 

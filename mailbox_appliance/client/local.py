@@ -45,7 +45,7 @@ def default_config_dir() -> Path:
     try:
         return Path(platformdirs.user_config_dir(APPLICATION, appauthor=False))
     except RuntimeError as error:
-        raise _no_home_failure("a folder for log-ins in MAILBOX_APPLIANCE_CONFIG_DIR") from error
+        raise _no_home_failure("a folder for tokens in MAILBOX_APPLIANCE_CONFIG_DIR") from error
 
 
 def _no_home_failure(otherwise: str) -> Failure:

@@ -16,23 +16,23 @@ from mailbox_appliance.system import ca_certificates
 _FINGERPRINT = re.compile(r"(?:sha256:)?([0-9a-f]{2}(?::?[0-9a-f]{2}){31})")
 _UNKNOWN = "certificate_unknown"
 _WITHOUT_LOGIN = (
-    "Who has no password yet repeats `enroll` or `reset-password` with that --fingerprint. With an API key alone, save"
-    " the certificate (`tls/cert.pem` there) and let SSL_CERT_FILE name the file."
+    "If you have no password yet, repeat `enroll` or `reset-password` with that --fingerprint. If you have only an API"
+    " key, copy the server's `tls/cert.pem` and set SSL_CERT_FILE to the copy."
 )
-_HTTP_PORT = "is it its HTTP port?"
+_HTTP_PORT = "check that this is its HTTPS port, not its HTTP port"
 #: OpenSSL's words, by release, for a response that is not a TLS record.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
 
 # fmt: off
 #: OpenSSL's verdict on a certificate -> our code, and the reason in words
 _VERDICTS: dict[int, tuple[str, str]] = {
-    9:  ("certificate_not_yet_valid", "is not valid yet: is the clock of this computer right?"),
-    10: ("certificate_expired",       "has expired, and should be renewed there"),
-    18: (_UNKNOWN,                    "is not known: it vouches for itself"),
-    19: (_UNKNOWN,                    "is not known: nobody whom this computer trusts vouches for it"),
-    20: (_UNKNOWN,                    "is not known: its issuer is not trusted here, or part of the chain is not sent"),
-    62: ("certificate_name_mismatch", "is for other names than this one"),
-    64: ("certificate_name_mismatch", "is for other addresses than this one"),
+    9:  ("certificate_not_yet_valid", "is not valid yet: check the clock of this computer"),
+    10: ("certificate_expired",       "has expired and must be renewed on the server"),
+    18: (_UNKNOWN,                    "is not trusted: it is self-signed"),
+    19: (_UNKNOWN,                    "is not trusted: its chain ends at a root that this computer does not trust"),
+    20: (_UNKNOWN,                    "is not trusted: its issuer is unknown, or the server sends an incomplete chain"),
+    62: ("certificate_name_mismatch", "is for another host name"),
+    64: ("certificate_name_mismatch", "is for another IP address"),
 }
 # fmt: on
 _VERDICTS[21] = _VERDICTS[20]
@@ -58,7 +58,7 @@ def parse_fingerprint(text: str) -> str:
     """
     found = _FINGERPRINT.fullmatch(text.strip().lower())
     if found is None:
-        raise wrong_usage("A fingerprint is sha256: and 64 hex digits.", "option:--fingerprint")
+        raise wrong_usage("--fingerprint must be sha256: and 64 hex digits.", "option:--fingerprint")
     return "sha256:" + found[1].replace(":", "")
 
 
@@ -91,7 +91,7 @@ def open_connection(address: ServerAddress, fingerprint: str | None, timeout: fl
     except ssl.SSLCertVerificationError as error:
         raise _certificate_refused(address, error, timeout) from error
     except ValueError as error:  # a host name that none can be
-        raise wrong_usage(f"{address.host} is no name of a computer.") from error
+        raise wrong_usage(f"{address.host} is not a valid host name.") from error
     except OSError as error:
         if address.secure and connection.sock is not None:  # connected, and so not shaken hands
             raise _handshake_failed(error) from error
@@ -101,13 +101,13 @@ def open_connection(address: ServerAddress, fingerprint: str | None, timeout: fl
 
 def _handshake_failed(error: OSError) -> HandshakeFailed:
     if isinstance(error, TimeoutError):
-        return HandshakeTimedOut(f"there is no answer to a handshake; {_HTTP_PORT}")
+        return HandshakeTimedOut(f"the TLS handshake timed out; {_HTTP_PORT}")
     reason = getattr(error, "reason", None)
     if reason in _NO_TLS:
-        return HandshakeFailed(f"it speaks no TLS there; {_HTTP_PORT}")
+        return HandshakeFailed(f"the port does not use TLS; {_HTTP_PORT}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
-        return HandshakeFailed(f"it ended the handshake; {_HTTP_PORT}")
-    return HandshakeFailed(f"no TLS 1.2 or 1.3 with it ({reason or 'it ended'})")
+        return HandshakeFailed(f"the server ended the TLS handshake; {_HTTP_PORT}")
+    return HandshakeFailed(f"TLS 1.2 or 1.3 could not be negotiated ({reason or 'connection closed'})")
 
 
 def _make_connection(address: ServerAddress, fingerprint: str | None, timeout: float) -> http.client.HTTPConnection:
@@ -128,37 +128,32 @@ def _harden(context: ssl.SSLContext) -> ssl.SSLContext:
 def _fingerprint_changed(address: ServerAddress, pinned: str, seen: str) -> Failure:
     return Failure(
         "certificate_changed",
-        f"The certificate of {address.url} is {seen}, not the pinned {pinned}. Nothing was sent. If it was changed on "
-        f"purpose: {_pinning_advice(address, seen)} Where this computer trusts it without a pin by now, forget the pin "
-        "with `mailbox-appliance instances remove`, and log in without --fingerprint.",
+        f"The certificate of {address.url} has changed: it is {seen}, not the pinned {pinned}. Nothing was sent. If "
+        f"the change was intended, {_pinning_advice(address, seen)} If this computer trusts the new certificate, you can "
+        "remove the pin instead: run `mailbox-appliance instances remove`, then sign in without --fingerprint.",
         NETWORK,
     )
 
 
 def _certificate_refused(address: ServerAddress, error: ssl.SSLCertVerificationError, timeout: float) -> Failure:
     """Say what is wrong with a certificate, and which it is. One more connection reads it; nothing is sent."""
-    code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is refused: {error.verify_message}"))
+    code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is not valid: {error.verify_message}"))
     probe = PinnedConnection(address, timeout=timeout, fingerprint=None)
     try:
         probe.connect()
     except OSError:
-        return unreachable(f"No appliance answers at {address.url}.")
+        return unreachable(f"No appliance responds at {address.url}.")
     finally:
         probe.close()
-    if_so = "" if code == _UNKNOWN else "If it is to be trusted all the same: "
-    message = f"{as_sentence(f'The certificate of {address.url} {what}')} Nothing was sent. It is {probe.seen}. {if_so}"
+    if_so = "" if code == _UNKNOWN else "To trust it anyway, "
+    message = f"The certificate of {address.url} {what}. Nothing was sent. Its fingerprint is {probe.seen}. {if_so}"
     advice = _pinning_advice(address, probe.seen)
     advice = advice if if_so else f"{advice[0].upper()}{advice[1:]} {_WITHOUT_LOGIN}"
     return Failure(code, message + advice, NETWORK)
 
 
-def as_sentence(text: str) -> str:
-    """A text with a mark at its end, and not with two."""
-    return text if text.endswith("?") else f"{text}."
-
-
 def _pinning_advice(address: ServerAddress, seen: str) -> str:
     return (
-        "compare it with what `mailbox-appliance https fingerprint` prints there, then "
+        "compare it with the output of `mailbox-appliance https fingerprint` on the server, then run "
         f"`mailbox-appliance login {address.url} --email EMAIL --fingerprint {seen}`."
     )

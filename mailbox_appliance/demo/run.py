@@ -156,7 +156,7 @@ class DemoClient:
                 return
             if state["status"] in ("error", "reauth_required") or time.monotonic() > end:
                 raise DemoFailed(
-                    f"The mailbox was not read: it is {state['status']} with {shown} of {expected} messages."
+                    f"The mailbox was not synced: its status is {state['status']} with {shown} of {expected} messages."
                 )
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -170,11 +170,13 @@ class DemoClient:
             answer = connection.getresponse()
             content = json.loads(answer.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise DemoFailed(f"The appliance did not answer {method} {path.partition('?')[0]}: {error}") from error
+            message = f"The appliance did not respond to {method} {path.partition('?')[0]}: {error}"
+            raise DemoFailed(message) from error
         finally:
             connection.close()
         if answer.status >= 400:
-            raise DemoFailed(f"The appliance refused {method} {path.partition('?')[0]}: {content['error']['message']}")
+            reason = content["error"]["message"]
+            raise DemoFailed(f"The appliance rejected {method} {path.partition('?')[0]}: {reason}")
         return content["data"]
 
 
@@ -186,21 +188,21 @@ _START_WITHIN = 30.0
 #: The folders that a list of messages leaves out unless they are named.
 _NOT_LISTED = ("Trash", "Junk")
 _WORDS = """
-mailbox-appliance is running, with a mail server and a mailbox of its own on this computer.
+mailbox-appliance is running with its own mail server and sample mailbox.
 
   Console   {url}
-  Login     {email}
+  Email     {email}
   Password  {password}
 
-Three commands to try in another terminal: look into the inbox, send a message, read back what was sent.
+Try these commands in another terminal. They list the inbox, send a message and list the sent mail.
 
   {command} emails list --folder inbox --max-results 8 --format table
   {command} emails send --idempotency-key hello-1 --to {colleague} --cc {email} --subject 'Hello from the demo' --text 'It works.'
   {command} emails list --folder sent --max-results 1
 
-The same key never sends twice: repeat the second command. Mail to lost@demo.test shows an uncertain delivery; with
---cc {email} it turns up in the inbox and is found there after some seconds (emails delivery-status).
-Ctrl-C stops everything and leaves nothing behind.
+The same key never sends twice: repeat the second command to see it. Mail to lost@demo.test becomes uncertain. With
+--cc {email} a copy reaches the inbox, and the appliance finds it after a few seconds (emails delivery-status).
+Ctrl-C stops the demo and deletes its data.
 """  # noqa: E501 - a command is one line
 
 
@@ -214,9 +216,9 @@ def main(port: int = 0) -> int:
         with _scratch_folder() as folder, ExitStack() as stack:
             Demo(folder, stopping, stack).run(port)
     except DemoStopped:
-        _print("\nEverything is stopped, and nothing is left behind.")
+        _print("\nThe demo is stopped and its data is deleted.")
     except DemoFailed as failure:
-        _print_error(f"{failure} Everything is stopped, and nothing is left behind.")
+        _print_error(f"{failure} The demo is stopped and its data is deleted.")
         return 1
     return 0
 
@@ -224,9 +226,7 @@ def main(port: int = 0) -> int:
 def _why_impossible() -> str | None:
     """Why the demo cannot run here, and what to do."""
     if sys.platform == "win32":  # Maildir's file names hold a colon, and the demo's command is a shell script
-        return (
-            "The demo needs Linux or macOS. On Windows start `mailbox-appliance serve` and connect a mailbox of yours."
-        )
+        return "The demo needs Linux or macOS. On Windows run `mailbox-appliance serve` and connect your own mailbox."
     else:
         missing = [name for name in ("aiosmtpd", "pymap") if importlib.util.find_spec(name) is None]
         hint = "Install with: pip install 'mailbox-appliance[demo]'"
@@ -317,7 +317,7 @@ class Demo:
             ("/bin/sh", str(file), *arguments), input=login.password, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise DemoFailed(f"The command line could not log in: {done.stderr.strip()}")
+            raise DemoFailed(f"The command line could not sign in: {done.stderr.strip()}")
         # A temporary folder may be on a disk from which nothing can run.
         return shlex.quote(str(file)) if os.access(file, os.X_OK) else f"sh {shlex.quote(str(file))}"
 

@@ -69,7 +69,7 @@ class _DeliveryRules:
         if name not in self._passwords and name not in self._lost:
             domains = {user.rpartition("@")[2] for user in self._passwords}
             known = name.rpartition("@")[2] in domains
-            return "550 5.1.1 No such user" if known else "550 5.7.1 The demo sends no mail to other computers"
+            return "550 5.1.1 No such user" if known else "550 5.7.1 The demo does not send mail to other computers"
         envelope.rcpt_tos.append(name)
         envelope.rcpt_options.extend(options)
         return "250 2.1.5 OK"

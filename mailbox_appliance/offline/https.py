@@ -74,10 +74,10 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:
     """Warn about a new certificate: somebody who mistyped the directory has a fingerprint that no server uses."""
-    made = f"This certificate was made now in {files.folder}, since there was none."
+    made = f"This certificate was created now in {files.folder}, because none existed."
     if os.path.lexists(data_dir / DATABASE_FILE):
-        return f"{made} Clients that pinned one from before, if there was one, refuse this one."
-    return f"{made} No appliance has been there yet: if you have one, name its directory with --data-dir."
+        return f"{made} Clients that pinned an earlier certificate refuse this one."
+    return f"{made} The directory holds no store yet. If your appliance uses another one, name it with --data-dir."
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def _change_slots(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dic
     there = _read_key_file(store)
     key = there.find_key(store.key.master)
     if key is None:
-        raise KeyDamaged(file=store.key_file, reason="its check value does not agree with the key in it")
+        raise KeyDamaged(file=store.key_file, reason="its check value does not match the key in it")
     slots = sorted(edit(key, there.slots), key=lambda slot: _ORDER.index(type(slot)))
     content, before = render_key_file(key, tuple(slots)), store.key_file.read_bytes()
     try:
@@ -140,7 +140,7 @@ def _change_slots(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dic
 def _read_key_file(store: Store) -> KeyFile:
     there = read_key_file(store.key_file)
     if there is None:  # opening the store has not given it the form that has slots
-        raise KeyUnusable(reason=f"{store.key_file} holds nothing but the key, and cannot be written.")
+        raise KeyUnusable(reason=f"{store.key_file} has no key slots yet and cannot be written.")
     return there
 
 
@@ -150,7 +150,7 @@ def _put_back(file: Path, before: bytes) -> str:
         if file.read_bytes() != before:
             replace_key_file(file, before)
         return "Nothing was changed."
-    return "It is open which key file stays: see `mailbox-appliance key show`."
+    return "The key file may have changed: check it with `mailbox-appliance key show`."
 
 
 def _without_kinds(slots: Slots, *kinds: type[Slot]) -> Slots:
@@ -159,7 +159,7 @@ def _without_kinds(slots: Slots, *kinds: type[Slot]) -> Slots:
 
 def _require_opens(slot: Slot, key: StoreKey, passphrase: str | None, file: Path) -> None:
     if unlock_slots((slot,), key.store_id, passphrase, file=file) != key.master:
-        raise KeyDamaged(file=file, reason="a slot that was just made gives back another key")
+        raise KeyDamaged(file=file, reason="a new key slot returned a different key")
 
 
 def _describe_key(file: Path, content: KeyFile | None) -> dict[str, Any]:

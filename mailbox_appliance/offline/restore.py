@@ -55,21 +55,25 @@ from mailbox_appliance.system import ownership
 
 
 _NOT_KNOWN = (
-    "{why} So nobody knows what happened since the backup: API keys that were revoked, passwords that were changed and"
-    " members who were removed since are as they were then; look through them. All sessions have ended."
+    "{why} So changes since the backup are unknown: API keys that were revoked, passwords that were changed and members"
+    " who were removed since then are as they were in the backup. Review them. All sessions have ended."
 )
-_MAY_BE_OUT = ("may have gone out and is uncertain now", "may have gone out and are uncertain now")
+_MAY_BE_OUT = ("may have been sent and is uncertain now", "may have been sent and are uncertain now")
 _IN_TIME = ("waits for its time", "wait for their time")
-_HELD = tuple(f"{waits} until you say `mailbox-appliance scheduled release`" for waits in ("waits", "wait"))
-_ENDS = ("ends, since its mailbox is not in the backup", "end, since their mailboxes are not in the backup")
-_GIVEN_BACK = tuple(
-    f"{ends} as permission_revoked and {is_kept}: in the backup, whoever scheduled it has no right to the mailbox"
-    for ends, is_kept in (("ends", "is kept as a draft"), ("end", "are kept as drafts"))
+_HELD = tuple(f"{is_on} on hold until you run `mailbox-appliance scheduled release`" for is_on in ("is", "are"))
+_ENDS = (
+    "is canceled because its mailbox is not in the backup",
+    "are canceled because their mailboxes are not in the backup",
 )
-_NARROWED = ("may do less than in the backup", "may do less than in the backup")
+_GIVEN_BACK = tuple(
+    f"{fails} with permission_revoked and {is_kept}: in the backup, the member who scheduled it has no permission for"
+    " the mailbox"
+    for fails, is_kept in (("fails", "is kept as a draft"), ("fail", "are kept as drafts"))
+)
+_NARROWED = ("has fewer permissions than in the backup", "have fewer permissions than in the backup")
 _OTHER_LOG = (
-    "The audit log of the store that is there does not go on from that of the backup: what it tells since is in the"
-    " backup of what is replaced, and not in the log any more."
+    "The audit log of the current store does not continue that of the backup. Its entries since then are no longer in"
+    " the audit log, but only in the backup of the previous store."
 )
 
 
@@ -77,7 +81,7 @@ def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
     """What happens to sends and rights; `why` the time since the backup is unknown, if so."""
     sends, rights = carried.sends, carried.rights
     if not carried.is_known:
-        yield _NOT_KNOWN.format(why=why or f"The store that is there tells nothing: {carried.why}.")
+        yield _NOT_KNOWN.format(why=why or f"The current store cannot be used for this: {carried.why}.")
     if carried.relation is not None and RELATION_TEXTS[carried.relation]:
         yield RELATION_TEXTS[carried.relation]
     yield from _count_sentence(sends.uncertain, "send", *_MAY_BE_OUT)
@@ -85,7 +89,7 @@ def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
     yield from _count_sentence(sends.ended, "scheduled send", *_ENDS)
     yield from _count_sentence(sends.given_back, "scheduled send", *_GIVEN_BACK)
     whose = "" if carried.relation == "forked" else "of the backup "
-    yield from _count_sentence(rights.revoked, "API key", *_singular_and_plural(whose + "{} not good any more"))
+    yield from _count_sentence(rights.revoked, "API key", *_singular_and_plural(whose + "{} revoked"))
     yield from _count_sentence(rights.suspended, "member", *_singular_and_plural("of the backup {} suspended"))
     yield from _count_sentence(rights.narrowed, "API key", *_NARROWED)
     if not carried.has_log:
@@ -107,20 +111,18 @@ def _count_sentence(count: int, noun: str, one: str, many: str) -> Iterator[str]
 _ACTOR = Actor("local")
 #: Causes that waiting does not mend: the present store stays unknown. Others must be resolved first.
 _LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
-_OLDER = (
-    "The store that is there has format {}: it is upgraded first, and what happened since the backup is carried over."
-)
+_OLDER = "The current store has format {}. It is upgraded first; then what happened since the backup is carried over."
 _KEY_MAY_BE_ELSEWHERE = (
-    "If it lies elsewhere, which MAILBOX_APPLIANCE_KEY_FILE says, or is a credential that systemd gives the service,"
-    " the store is good, and only this command does not see its key."
+    "If the key is a file elsewhere (MAILBOX_APPLIANCE_KEY_FILE) or a systemd credential of the service, the store is"
+    " intact and only this command cannot see its key."
 )
 _GIVEN_UP = (
-    "Nothing was changed: the store that is there is not given up. Put its key back, or name it in"
-    " MAILBOX_APPLIANCE_KEY_FILE; with --yes it is given up all the same."
+    "Nothing was changed: the current store is not discarded. Put its key back or name it in"
+    " MAILBOX_APPLIANCE_KEY_FILE. To discard the store, repeat the command with --yes."
 )
 _RAW = (
-    "This is a store of an older release, as it was: what was scheduled then and has been sent since would be sent"
-    " again by it. Cancel that first."
+    "This store of an older release is unpacked unchanged. It would resend scheduled messages that were sent since the"
+    " backup: cancel them first."
 )
 
 
@@ -200,7 +202,7 @@ def unpack(
         unpacked = unpack_into_folder(file, target, SystemClock(), passphrase=passphrase, key=key, progress=progress)
     if unpacked.carried is not None:
         return to_envelope(
-            unpacked.summary, _restore_warnings(unpacked.carried, _PresentStore(None, "No store is beside it."))
+            unpacked.summary, _restore_warnings(unpacked.carried, _PresentStore(None, "There is no store to compare."))
         )
     is_older = unpacked.manifest.format < format_5.NUMBER
     warnings = tuple(filter(None, (unpacked.why, _RAW if is_older and not unpacked.why else "")))
@@ -249,7 +251,7 @@ def _open_present(
     """Open the store that is there as it always is, upgraded where it is older, and close it."""
     swap.finish(data_dir, key_file)
     if not os.path.lexists(data_dir / DATABASE_FILE):
-        return _PresentStore(None, "No store is there.")
+        return _PresentStore(None, "There is no current store.")
 
     def opened(given: str | None) -> _PresentStore:
         store = Store.open_locked(data_dir, lock, SystemClock(), key_file, passphrase=given, progress=progress)
@@ -269,7 +271,7 @@ def _inspect_present(
     """The same for a dry run: nothing of it is changed."""
     file = data_dir / DATABASE_FILE
     if not os.path.lexists(file):
-        return _PresentStore(None, "No store is there.")
+        return _PresentStore(None, "There is no current store.")
 
     def looked(given: str | None) -> _PresentStore:
         if (number := detect_plain_format(file)) is not None:
@@ -295,11 +297,11 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
     except KeyMissing as error:
         return _PresentStore(
             None,
-            f"The store that is there does not open: {error.explanation} {_KEY_MAY_BE_ELSEWHERE}",
+            f"The current store cannot be opened: {error.explanation} {_KEY_MAY_BE_ELSEWHERE}",
             is_key_missing=True,
         )
     except _LOST as error:
-        return _PresentStore(None, f"The store that is there does not open: {error.explanation}")
+        return _PresentStore(None, f"The current store cannot be opened: {error.explanation}")
     return found
 
 
@@ -337,6 +339,6 @@ def _restore_warnings(carried: MergeResult, present: _PresentStore) -> tuple[str
 
 def _kept_warnings(restored: RestoreResult) -> Iterator[str]:
     if restored.kept is not None:
-        yield f"What was replaced is kept as backups/{restored.kept.name}."
+        yield f"The previous store is kept as backups/{restored.kept.name}."
     if restored.kept_key is not None:
-        yield f"The key file that was there, which holds another key or is damaged, is kept as {restored.kept_key}."
+        yield f"The previous key file, which holds another key or is damaged, is kept as {restored.kept_key}."

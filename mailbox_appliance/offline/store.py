@@ -69,7 +69,7 @@ def to_envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
 def require_store(data_dir: Path) -> None:
     """Raises StoreUnusable where there is no store: a command that is about one makes none."""
     if not os.path.lexists(data_dir / DATABASE_FILE):
-        raise StoreUnusable(reason=f"there is no store in {data_dir}. Name the directory that has one with --data-dir.")
+        raise StoreUnusable(reason=f"there is no store in {data_dir}. Name the right directory with --data-dir.")
 
 
 def require_backups(data_dir: Path) -> None:
@@ -81,12 +81,12 @@ def require_backups(data_dir: Path) -> None:
 # --- Status, check, compact, rekey ---
 
 
-_OLDER = "It has the format of an older release: `mailbox-appliance store migrate` upgrades it, as `serve` does."
+_OLDER = "The store has the format of an older release. `mailbox-appliance store migrate` or `serve` upgrades it."
 _OLD_KEY = (
-    "Backups that were made before still open with the old key, as do copies of the old files. Make a backup now, and"
-    " remove what should not open any more."
+    "Earlier backups and copies of the old files still open with the old key. Create a backup now, and delete the ones"
+    " that must not open any more."
 )
-_BROKEN_LOG = "The audit log was not as it was written, and is not now: see `mailbox-appliance audit verify`."
+_BROKEN_LOG = "The audit log was altered before the key was changed: see `mailbox-appliance audit verify`."
 
 
 def status(data_dir: Path) -> dict[str, Any]:

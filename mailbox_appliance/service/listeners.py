@@ -183,9 +183,9 @@ class ServiceListeners:
         refused = self._last_failure
         reason = refused[1] if refused is not None and refused[0] == asked else None
         if offer is None or not offer.is_at(asked):
-            return f"HTTPS is not offered as the settings ask for it. {reason or ''}".strip()
+            return f"HTTPS is not running as set in the settings. {reason or ''}".strip()
         if reason is not None:
-            return f"The certificate from before is still used for HTTPS. {reason}"
+            return f"HTTPS still uses the previous certificate. {reason}"
         remarks = () if certificate is None else inspect.certificate_warnings(certificate, self._appliance.clock.now())
         return next(iter(remarks), None)
 
@@ -279,7 +279,7 @@ class ServiceListeners:
         try:
             self._apply_https(self._wanted_address())
         except CannotListen as problem:
-            advice = "`mailbox-appliance https enable --port P --host H` sets others, `https disable` turns HTTPS off."
+            advice = "Change it with `mailbox-appliance https enable --port P --host H`, or run `https disable`."
             raise CannotListen(reason=f"{problem.message} {advice}") from problem
 
     def _apply_https(self, asked: ListenAddress | None) -> None:
@@ -323,7 +323,7 @@ class ServiceListeners:
     def _public_reason(self, problem: Exception) -> str:
         """What every member may be told: nobody needs to know where the data directory is."""
         if not isinstance(problem, Problem):
-            return f"This is a fault of ours ({type(problem).__name__}); the log tells more."
+            return f"Internal error ({type(problem).__name__}); see the log for details."
         return problem.message.replace(f"{self._appliance.folder}/", "")
 
     def _figures(self) -> Mapping[str, float]:

@@ -175,17 +175,19 @@ def _announce(service: Service, *, ready_json: bool) -> None:
         ready = {"event": "ready", "http": listening.http_url, "https": listening.url, "pid": os.getpid()}
         stdio.write_quietly(sys.stdout, json.dumps(ready) + "\n")
     else:
-        stdio.write_quietly(sys.stdout, f"mailbox-appliance answers at {listening.http_url} (Ctrl-C stops it)\n")
+        stdio.write_quietly(sys.stdout, f"mailbox-appliance is running at {listening.http_url} (Ctrl-C stops it)\n")
         if listening.url is not None:
-            pin = "" if listening.pin is None else f"; the fingerprint of its certificate is {listening.pin}"
-            stdio.write_quietly(sys.stdout, f"By HTTPS it answers at {listening.url}{pin}\n")
+            pin = "" if listening.pin is None else f" (certificate fingerprint {listening.pin})"
+            stdio.write_quietly(sys.stdout, f"HTTPS: {listening.url}{pin}\n")
     if code is not None:
         way = "Open it in a browser, or run `mailbox-appliance setup`."
-        hint = f"It is not set up yet. {way} The set-up code: {code}\n"
+        hint = f"The appliance is not set up yet. {way} Setup code: {code}\n"
         stdio.write_quietly(sys.stderr if ready_json else sys.stdout, hint)
 
 
 def _print_pending_work(service: Service) -> None:
     """At a terminal, where somebody else would think that Ctrl-C had been lost."""
     if sys.stderr.isatty() and (under_way := service.pending_work):
-        stdio.write_quietly(sys.stderr, f"\nEnding: waits for {under_way}, {SHUTDOWN_SECONDS:.0f} seconds at most.\n")
+        stdio.write_quietly(
+            sys.stderr, f"\nStopping: waiting for {under_way} (at most {SHUTDOWN_SECONDS:.0f} seconds).\n"
+        )

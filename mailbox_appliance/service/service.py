@@ -107,7 +107,7 @@ class Service:
         """What would be waited for if it ended now, in words; empty: nothing."""
         requests, appliance = self.listening.requests, self._appliance
         parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
-        parts += ["what is being sent"] if appliance is not None and appliance.sender.is_sending() else []
+        parts += ["messages being sent"] if appliance is not None and appliance.sender.is_sending() else []
         return " and ".join([*parts, *(["the restore"] if self._shutdown is not None else [])])
 
     def stop(self) -> None:
@@ -192,7 +192,7 @@ class Service:
         log.info("restore_started", extra=facts)
         try:
             if not self._shut_down_appliance():
-                raise StoreUnusable(reason="a thread that does not end still uses the store's files.")
+                raise StoreUnusable(reason="a thread that did not stop still uses the store's files.")
             restored = complete_restore(prepared, SystemClock(), actor, self._check_stopping)
         except _StopRequested:
             self._abandon_restore(prepared, actor)

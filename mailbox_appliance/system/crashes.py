@@ -100,8 +100,8 @@ def dismiss(data_dir: Path, file: str) -> None:
 def warning(crash: Crash) -> str:
     """What administrators read of a crash."""
     return (
-        f"The appliance crashed ({crash.signal}) at {crash.at} and was restarted. Report it, with the trace"
-        f" {_FOLDER}/{crash.file}, which contains no mail."
+        f"The appliance crashed ({crash.signal}) at {crash.at} and was restarted. Report this with the trace"
+        f" {_FOLDER}/{crash.file}; it contains no mail."
     )
 
 

@@ -88,7 +88,7 @@ _REASONS = {
     "KeyringLocked": "it is locked",
     "NoKeyringError": "there is none",
     "InitError": "it cannot be reached",
-    "_DiscardingKeyring": "it does not give back what was stored",
+    "_DiscardingKeyring": "it does not return what was stored",
 }
 
 
@@ -133,9 +133,9 @@ def _ask_child(question: dict[str, str], environment: Mapping[str, str] | None, 
         )
         outcome: dict[str, Any] = json.loads(child.stdout[:_LONGEST])
     except subprocess.TimeoutExpired as error:
-        raise KeyringUnavailable(f"it did not answer within {seconds:g} seconds") from error
+        raise KeyringUnavailable(f"it did not respond within {seconds:g} seconds") from error
     except (OSError, ValueError) as error:
-        raise KeyringUnavailable("the program that asks it has failed") from error
+        raise KeyringUnavailable("the process that accesses it failed") from error
     if "failed" in outcome:
         raise KeyringUnavailable(str(outcome["failed"]))
     return outcome.get("found")

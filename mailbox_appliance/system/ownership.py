@@ -149,7 +149,7 @@ def _require_own_path(path: "Path", kind: _Kind) -> None:
     found = _stat_path(path, is_followed=False)
     if found is not None and stat.S_ISLNK(found.st_mode):
         if kind is _Kind.WRITTEN:
-            raise _refusal(f"{path} is a link. Put the file itself in its place, or remove the link.")
+            raise _refusal(f"{path} is a link. Replace it with the file itself, or remove the link.")
         _require_owner(path, found, may_be_roots=True)
         found = _stat_path(path, is_followed=True)
     if found is not None:
@@ -173,8 +173,8 @@ def _require_owner(path: "Path", found: os.stat_result, *, may_be_roots: bool = 
         return
     option = "-R " if stat.S_ISDIR(found.st_mode) else "-h " if stat.S_ISLNK(found.st_mode) else ""
     raise _refusal(
-        f"{path} belongs to {_user(found.st_uid)}, but this process runs as {_user(own)}. Run the command as its owner,"
-        f" or, if you trust its content, take it over first: `chown {option}{own} {_quoted(path)}`."
+        f"{path} belongs to {_user(found.st_uid)}, but this process runs as {_user(own)}. Run the command as the owner."
+        f" Or, if you trust the content, change the owner first: `chown {option}{own} {_quoted(path)}`."
     )
 
 
@@ -182,12 +182,12 @@ def _require_nobody_else(path: "Path", found: os.stat_result) -> None:
     """That nobody can change the file but its owner, by one name. Wide modes of our own: see `restrict_modes`."""
     if found.st_uid != _own_uid():
         if found.st_mode & _OTHERS_WRITE:
-            raise _refusal(f"Other users may write to {path}, which belongs to root: `chmod go-w {_quoted(path)}`.")
+            raise _refusal(f"Other users can write to {path}, which belongs to root: run `chmod go-w {_quoted(path)}`.")
     elif found.st_nlink > 1:
         copy = _quoted(path.with_name(f"{path.name}.copy"))
         raise _refusal(
-            f"{path} has {found.st_nlink} hard links, so it can be read and changed by another name. Stop the"
-            f" appliance, then give the file one name: `cp -p {_quoted(path)} {copy} && mv -f {copy} {_quoted(path)}`."
+            f"{path} has {found.st_nlink} hard links, so it can be read and changed under another name. Stop the"
+            f" appliance, then remove the other links: `cp -p {_quoted(path)} {copy} && mv -f {copy} {_quoted(path)}`."
         )
 
 
