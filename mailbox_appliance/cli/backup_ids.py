@@ -1,4 +1,4 @@
-"""What the commands about backups share: how a backup is named, and how it is described."""
+"""Names and descriptions of backups, shared by the commands about backups."""
 
 import os
 import re
@@ -16,14 +16,15 @@ _ID = re.compile(r"bak_[0-9a-z]+")
 
 
 def is_backup_id(name: str) -> bool:
-    """Whether this is the id of a backup in the data directory, and not the name of a file (`./bak_1` is one)."""
+    """Whether this is the ID of a backup in the data directory, rather than a file name (`./bak_1` is a file name)."""
     return _ID.fullmatch(name) is not None
 
 
 def resolve_backup_file(invocation: Invocation, name: str) -> Path:
-    """The file that is named as a backup; one in `backups/` also by its name alone, as `backup list` has it.
+    """Return the path of the backup file with this name. A bare name also finds a file in `backups/`, as `backup list`
+    shows it.
 
-    A Failure says why there is none: not there, not to be read, no file.
+    Raises Failure if the file is missing, unreadable or not a regular file.
     """
     file = Path(name).expanduser().absolute()
     among_them = invocation.data_directory() / _FOLDER / name
@@ -43,7 +44,7 @@ def resolve_backup_file(invocation: Invocation, name: str) -> Path:
 
 
 def summary_sentence(answer: Any) -> str:
-    """A summary as a sentence."""
+    """Return the summary of a backup as a sentence."""
     told = answer["data"]
     if not told["ok"]:
         return "The files match the backup, but they are not a usable store.\n"

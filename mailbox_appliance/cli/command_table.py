@@ -1,7 +1,8 @@
 """Commands that are one REST call each: name, call, options and view; pages and progress.
 
-An option's name decides where its value goes: `message_id` fills `{messageId}` in the path; `--account` fills
-`{accountId}`; on a GET every other one is a query parameter of the same name in camel case. Bodies have a function.
+An option's name decides where its value goes: `message_id` fills `{messageId}` in the path, and `--account` fills
+`{accountId}`. On a GET, every other option is a query parameter of the same name in camel case. A request body comes
+from a function of the row.
 """
 
 import re
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Given = dict[str, Any]
 
-#: Results that `--all` follows pages for, and the most that `--max-results` may ask for.
+#: The most items that `--all` fetches, and the most that `--max-results` can ask for.
 DEFAULT_ALL, MAX_RESULTS = 1_000, 10_000
 LARGEST_PAGE = 100
 
@@ -59,7 +60,7 @@ class Call:
 
 
 def exit_success(_answer: Any) -> int:
-    """The exit code if every response means success."""
+    """Return exit code 0, for commands that succeed with every response."""
     return 0
 
 
@@ -78,17 +79,17 @@ class Row:
     body: Callable[[Invocation, Given], Any] | None = None
     headers: Callable[[Given], dict[str, str]] | None = None
     exit_code: Callable[[Any], int] = exit_success
-    #: The call without a mailbox, for what concerns all of them.
+    #: The call without a mailbox, for operations on all mailboxes.
     everywhere: Call | None = None
     #: Whether the mailbox must be named even if there is only one.
     names_mailbox: bool = False
     #: Seconds that the server may be silent.
     timeout: float = 60.0
-    #: Shown on a terminal meanwhile, if it may take long.
+    #: Shown on a terminal while the command waits, if it may take long.
     waiting_for: str = ""
 
     def command(self) -> click.Command:
-        """The command of this row."""
+        """Return the click command of this row."""
 
         def act(invocation: Invocation, **given: Any) -> int:
             return execute(self, invocation, given)
@@ -97,7 +98,10 @@ class Row:
 
 
 def execute(row: Row, invocation: Invocation, given: Given, client: "ApiClient | None" = None) -> int:
-    """Make the call of a row and show its response; return the exit code. `client`: if not the signed-in one."""
+    """Make the call of a row and show its response; return the exit code.
+
+    `client` replaces the client of the signed-in session.
+    """
     # The command line is checked before any request.
     body = row.body(invocation, given) if row.body else None
     headers = row.headers(given) if row.headers else {}
@@ -125,7 +129,7 @@ def _path_values(template: str, client: "ApiClient", given: Given) -> dict[str, 
 
 
 def wanted_mailbox(given: Given) -> str | None:
-    """The mailbox in the command line, as an option or argument; None if it names none."""
+    """Return the mailbox that the command line names, as an option or argument; None if it names none."""
     wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
     if len(wanted) > 1:
         raise wrong_usage("The mailbox is named twice.", "option:--account")
@@ -133,7 +137,7 @@ def wanted_mailbox(given: Given) -> str | None:
 
 
 def fill_path(path: str, values: Mapping[str, str]) -> str:
-    """The path with its parameters put in, each as one segment."""
+    """Return the path with its parameters filled in, each as one quoted segment."""
     from urllib.parse import quote
 
     for name, value in values.items():
@@ -174,7 +178,7 @@ def _snake(name: str) -> str:
 
 
 def _follow_pages(row: Row, invocation: Invocation, client: "ApiClient", path: str, given: Given) -> int:
-    """Follow the pages; lines of JSON are written as they come, the others as one page that holds everything."""
+    """Fetch all pages. JSON lines are written as they arrive; other formats show all items as one page."""
     everything: list[Any] = []
     cursor, warnings = None, []
     for answer in _fetch_pages(row, client, path, given):
@@ -207,7 +211,7 @@ def _fetch_pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iter
         yield answer
         left -= len(output.items_of(answer) or ())
         cursor = output.look_up(answer, "data.nextCursor")
-        # The same cursor again would go round for ever.
+        # Following the same cursor again would never end.
         if not cursor or left <= 0 or cursor == asked.get("cursor"):
             return
         asked["cursor"] = cursor
@@ -217,7 +221,10 @@ def _fetch_pages(row: Row, client: "ApiClient", path: str, given: Given) -> Iter
 
 
 def resolve_account(client: "ApiClient", wanted: str | None) -> str:
-    """The id of the mailbox that is meant: an id as it is, an email looked up, none when there is only one."""
+    """Return the ID of the wanted mailbox: an ID unchanged, an email looked up, the only mailbox if None is given.
+
+    Raises Failure if no mailbox or more than one fits.
+    """
     if wanted is not None and "@" not in wanted:
         return wanted
     from mailbox_appliance.client.http import ApiRequest
@@ -243,17 +250,17 @@ def _ambiguous_account(accounts: list[Any], wanted: str | None, found: int) -> F
     return wrong_usage(f"More than one mailbox fits. Choose one with --account ID: {names}.", "option:--account")
 
 
-# --- The progress of long work on the store of a running appliance, for somebody who waits at a terminal ---
+# --- Progress of long work on the store of a running appliance, shown on a terminal ---
 
 
 GET_STORE = Call("GET", "/admin/store")
-#: Seconds between two looks, and for one.
+#: Seconds between two polls, and the timeout of one.
 _EVERY, _WITHIN = 0.5, 5.0
 
 
 @contextmanager
 def show_store_progress(invocation: Invocation, client: "ApiClient", text: str) -> Iterator[None]:
-    """Show on a terminal what is being done and, as soon as the appliance reports it, the progress."""
+    """Show the current step on a terminal and, as soon as the appliance reports it, the progress."""
     with invocation.terminal.waiting(text) as tell:
         if not invocation.terminal.stderr.isatty():
             yield

@@ -33,11 +33,14 @@ class Invocation:
     format: str = "json"
 
     def variable(self, name: str) -> str | None:
-        """An environment variable of ours; an empty one counts as not set."""
+        """Return one of our environment variables, without its prefix; an empty one counts as not set."""
         return self.terminal.environment.get(ENVIRONMENT_PREFIX + name) or None
 
     def data_directory(self) -> "Path":
-        """The data directory: named, or this user's. Raises StoreUnusable for another user's (`system.ownership`)."""
+        """Return the data directory: the named one or this user's default.
+
+        Raises StoreUnusable if it belongs to another user (see `system.ownership`).
+        """
         from mailbox_appliance.system import ownership
 
         folder = self._named_data_directory()
@@ -45,34 +48,36 @@ class Invocation:
         return folder
 
     def _named_data_directory(self) -> "Path":
-        """The same, unchecked: the command may be about another appliance."""
+        """Return the data directory without checking its owner: the command may concern another appliance."""
         from mailbox_appliance.client.local import default_data_dir
 
         named = self.data_dir or self.variable("DATA_DIR")
         return _expand_folder(named) if named else default_data_dir()
 
     def config_directory(self) -> "Path":
-        """The directory of this user's instances and tokens."""
+        """Return the directory of this user's known appliances and tokens."""
         from mailbox_appliance.client.local import default_config_dir
 
         named = self.variable("CONFIG_DIR")
         return _expand_folder(named) if named else default_config_dir()
 
     def instances(self) -> "Instances":
-        """The instances that this user remembers."""
+        """Return the appliances that this user knows."""
         from mailbox_appliance.client.instances import Instances
 
         return Instances(self.config_directory(), self._named_data_directory())
 
     def tokens(self) -> "TokenStore":
-        """The tokens of this user."""
+        """Return the token store of this user."""
         from mailbox_appliance.client.tokens import TokenStore
 
         return TokenStore(self.config_directory(), self.terminal.environment)
 
     def requested_instance(self) -> str | None:
-        """The named instance; None: the one in use. `--data-dir X` on the command line names the appliance of X and
-        takes precedence over the environment and the instance in use.
+        """Return the named instance; None for the one in use.
+
+        `--data-dir X` on the command line means the appliance of X. It overrides the environment and the instance in
+        use.
         """
         if self.instance or self.data_dir is None:
             return self.instance or self.variable("INSTANCE")
@@ -81,13 +86,16 @@ class Invocation:
         return LOCAL
 
     def resolve_instance(self) -> "Instance":
-        """The instance that is spoken to."""
+        """Return the instance that this command talks to."""
         from mailbox_appliance.client.instances import choose_instance
 
         return choose_instance(self.instances(), self.requested_instance(), self._named_data_directory())
 
     def client(self) -> "ApiClient":
-        """A client of the chosen instance that shows a token: the environment's, else the one of the last login."""
+        """Return a client of the chosen instance with a token: the environment's, else that of the stored session.
+
+        Raises Failure if there is no token.
+        """
         from mailbox_appliance.client.http import ApiClient
 
         instance = self.resolve_instance().require_protected()
@@ -102,11 +110,14 @@ class Invocation:
         return ApiClient(instance.url, token, instance.fingerprint)
 
     def service(self, name: str) -> Callable[..., Any]:
-        """A function of a higher layer; its module is imported now."""
+        """Import and return a function of a higher layer. Raises Failure if it or a package it needs is not
+        installed.
+        """
         module, _, function = self.services.get(name, "").partition(":")
         if not module:
             raise Failure("internal_error", f"{name} is not part of this installation.", INTERNAL)
-        # The objects made by imports stay: collecting garbage among them takes a fifth of the start of `serve`.
+        # Do not collect garbage during imports: their objects stay, and collecting takes a fifth of the start of
+        # `serve`.
         gc.disable()
         try:
             found: Callable[..., Any] = getattr(importlib.import_module(module), function)
@@ -128,12 +139,12 @@ def _expand_folder(named: str) -> "Path":
 
 
 def _require_reachable(instance: "Instance") -> None:
-    """Raise Failure if an address cannot be reached; any response is good enough."""
+    """Raise Failure if nothing responds at a remote address; any response is enough."""
     from mailbox_appliance.client.http import ApiClient, ApiRequest
     from mailbox_appliance.client.instances import REMOTE
 
     if not instance.key.startswith(REMOTE):
-        return  # the local one, which is known to run
+        return  # the local one, which is known to be running
     try:
         ApiClient(instance.url, fingerprint=instance.fingerprint).call(ApiRequest("GET", "", timeout=10))
     except Failure as failure:
@@ -143,23 +154,27 @@ def _require_reachable(instance: "Instance") -> None:
 
 # --- The operator: commands on the data directory, to the appliance that runs there ---
 #
-# Whoever can read the data directory is its operator. `run.json` in it proves that to the running appliance, so
+# A user who can read the data directory is its operator. `run.json` in it proves that to the running appliance, so
 # commands about the store need no sign-in.
 
 
-#: Seconds that long work may take at a running appliance.
+#: The most seconds that maintenance work may take at a running appliance.
 LONG_WORK_SECONDS = 12 * 3600.0
 
 
 def names_other_appliance(invocation: Invocation) -> bool:
-    """Whether another appliance is meant than that of the data directory: it is asked as any client asks."""
+    """Whether the command means another appliance than that of the data directory; it is then used like any client."""
     from mailbox_appliance.client.instances import LOCAL
 
     return (invocation.requested_instance() or invocation.instances().current) != LOCAL
 
 
 def operator_client(invocation: Invocation) -> "ApiClient | None":
-    """A client of another appliance by one's session, or of the data directory's as its operator; None if none runs."""
+    """Return a client for the appliance that the command means.
+
+    Another appliance is used with this user's session, and the data directory's own as its operator. Returns None if no
+    appliance is running on the data directory.
+    """
     if names_other_appliance(invocation):
         return invocation.client()
     from mailbox_appliance.client import local
@@ -178,12 +193,12 @@ PASSPHRASE_NAME = "PASSPHRASE"  # noqa: S105 - of a variable
 PASSPHRASE_STDIN = click.Option(
     ["--passphrase-stdin"], is_flag=True, help="Read the passphrase from the first line of stdin."
 )
-#: The errors of a missing or wrong passphrase.
+#: The error codes of a missing or wrong passphrase.
 _PASSPHRASE_CODES = frozenset({"backup_wrong_passphrase", "passphrase_needed"})
 
 
 def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
-    """The passphrase of the command: from stdin if requested, else from the environment."""
+    """Read the passphrase of the command from stdin if requested, else from the environment; None if there is none."""
     if from_stdin:
         return invocation.terminal.secret_line("passphrase")
     found = invocation.variable(PASSPHRASE_NAME)
@@ -191,7 +206,7 @@ def read_passphrase(invocation: Invocation, *, from_stdin: bool) -> str | None:
 
 
 def read_new_passphrase(invocation: Invocation, *, from_stdin: bool) -> str:
-    """A new passphrase; typed twice if the command does not give it."""
+    """Read a new passphrase from stdin, the environment or a prompt, which asks twice."""
     return invocation.terminal.secret(
         "New passphrase", ENVIRONMENT_PREFIX + PASSPHRASE_NAME, from_stdin=from_stdin, twice=True, what="passphrase"
     )

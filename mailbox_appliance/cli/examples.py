@@ -1,7 +1,7 @@
-"""The example in the help of each command and group. Loaded only when help is shown.
+"""The examples that end the help of each command and group. The module is loaded only when help is shown.
 
-An example is one command line that can be typed as it stands, with values of one's own. It may continue on a second
-line after a backslash.
+An example is one command line that works as it stands, apart from IDs and addresses. It may continue on a second line
+after a backslash.
 """
 
 _PROGRAM = "mailbox-appliance"

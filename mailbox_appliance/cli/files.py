@@ -1,8 +1,8 @@
 """Downloads: receiving a file over HTTP in pieces and saving it under a safe name.
 
-A saved file is readable by its owner alone, and has its name once it is complete. Names come from mail that strangers
-wrote: a name is only a name in the current folder, and never a hidden one. What is not a regular file (a device, a
-FIFO, an open descriptor) is written to, and never replaced.
+Only the owner can read a saved file, and it gets its name once it is complete. File names come from untrusted mail, so
+they never lead out of the target folder and never name a hidden file. A target that is not a regular file (a device, a
+FIFO, an open descriptor) is written to and never replaced.
 """
 
 import http.client
@@ -38,7 +38,7 @@ _CHUNK = 256 * 1024
 
 @dataclass(frozen=True)
 class IncomingFile:
-    """A file's header fields, its length if that is known, and its bytes."""
+    """The header fields of a response, its length if known, and its bytes."""
 
     headers: Mapping[str, str]
     size: int | None
@@ -46,9 +46,9 @@ class IncomingFile:
 
 
 def receive_file(client: ApiClient, request: ApiRequest) -> IncomingFile:
-    """The answer to a GET as it comes in, whatever it is.
+    """Send a GET request and return its response as a stream.
 
-    An error answer is a Failure, and so is an end that comes too early, when the next chunk is asked for.
+    Raises Failure for an error response, and while the chunks are read if the response ends too early.
     """
     target, body, headers = client.encode_request(request)
     connection = client.open_connection(request.timeout)
@@ -75,7 +75,7 @@ def _read_chunks(
             if not chunk:
                 break
             yield chunk
-        if answer.length:  # what is still missing
+        if answer.length:  # bytes that are still missing
             raise unreachable(connection_lost_message(request))
     finally:
         answer.close()
@@ -97,12 +97,12 @@ def _connection_failures(request: ApiRequest) -> Iterator[None]:
 
 _EXTENDED = re.compile(r"filename\*=UTF-8''([^;\s]+)", re.I)
 _PLAIN = re.compile(r'filename="([^"]*)"', re.I)
-# What no file system should get: separators, wildcards, controls, marks that turn the direction of reading.
+# Characters that are unsafe in file names: separators, wildcards, controls and marks that change the text direction.
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f/\\:*?"<>|\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]')
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)  # devices on Windows
 _LONGEST_NAME = 200  # bytes
 _OUTPUT = "option:--output"
-# Names of open descriptors: if they lead to a regular file, that file must keep its name all the same.
+# Names of open descriptors. If one leads to a regular file, that file must not be replaced.
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))|/proc/self/fd/(\d+)")
 _STANDARD = {"stdout": 1, "stderr": 2}
 
@@ -110,7 +110,7 @@ _STANDARD = {"stdout": 1, "stderr": 2}
 def save_download(
     invocation: Invocation, client: ApiClient, path: str, output: str | None, *, force: bool, otherwise: str
 ) -> int:
-    """Fetch a file and save it; `otherwise` is its name if it has none. Returns the exit code."""
+    """Fetch a file and save it; return the exit code. `otherwise` is its name if the response names none."""
     if output is not None and (descriptor := _descriptor(output)) is not None:
         output = "-" if descriptor == 1 else output
     elif output not in (None, "-"):
@@ -135,7 +135,7 @@ def save_download(
 
 
 def _require_writable(output: str, *, force: bool) -> None:
-    """Refuse, before anything is fetched, a path where nothing can be saved."""
+    """Raise Failure before the download if the target cannot be written."""
     if _is_folder(output):
         return
     folder = output.rstrip(os.sep) if output.endswith(os.sep) else os.path.dirname(output)  # noqa: PTH120 - keeps `x/`
@@ -146,7 +146,7 @@ def _require_writable(output: str, *, force: bool) -> None:
 
 
 def _descriptor(output: str) -> int | None:
-    """The number in a name of an open descriptor, such as `/dev/stdout`; None for other names."""
+    """Return the number in the name of an open descriptor, such as `/dev/stdout`; None for other names."""
     found = _DESCRIPTOR.fullmatch(output)
     if found is None:
         return None
@@ -155,7 +155,7 @@ def _descriptor(output: str) -> int | None:
 
 
 def _is_special(output: str) -> bool:
-    """Whether this exists and is neither a regular file nor a folder: nothing may replace it."""
+    """Whether the target exists and is neither a regular file nor a folder, so that it must not be replaced."""
     if _descriptor(output) is not None:
         return True
     try:
@@ -170,7 +170,7 @@ def _is_folder(path: str) -> bool:
 
 
 def safe_file_name(name: str, otherwise: str) -> str:
-    """A file name that is no path, no device, no option of a command, not hidden, and short enough."""
+    """Return a safe, short file name: not a path, device, command option or hidden file."""
     clean = _UNSAFE.sub("_", name).rstrip(" .").lstrip(" .-")
     if _RESERVED.fullmatch(clean):
         clean = f"_{clean}"
@@ -190,7 +190,7 @@ def _server_file_name(incoming: IncomingFile) -> str:
 
 
 def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[bytes]:
-    """The chunks, with their progress on a terminal."""
+    """Yield the chunks and show the progress on a terminal."""
     done, of = 0, f" of {incoming.size / 1e6:.1f}" if incoming.size else ""
     with invocation.terminal.progress_bar() as tell:
         for chunk in incoming.chunks:
@@ -200,7 +200,7 @@ def _report_chunks(invocation: Invocation, incoming: IncomingFile) -> Iterator[b
 
 
 def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
-    """Write to what exists: a device, a FIFO, an open descriptor. Returns the size."""
+    """Write to an existing device, FIFO or open descriptor; return the size."""
     descriptor, size = _descriptor(str(target)), 0
     with _explain_os_errors(target):
         opened = os.open(target, os.O_WRONLY | NO_TERMINAL) if descriptor is None else os.dup(descriptor)
@@ -214,7 +214,9 @@ def _write_to_device(target: Path, chunks: Iterator[bytes]) -> int:
 
 
 def _write_file(target: Path, chunks: Iterator[bytes], *, force: bool) -> int:
-    """Write the file beside its place, then rename it: nobody sees half of it. Returns the size."""
+    """Write a temporary file beside the target, then rename it, so that the target is never incomplete. Return the
+    size.
+    """
     if not force and os.path.lexists(target):
         raise _file_exists(target)
     with _explain_os_errors(target):
@@ -245,7 +247,7 @@ def _explain_os_errors(target: Path) -> Iterator[None]:
 
 
 def _rename_into_place(written: Path, target: Path) -> None:
-    """Give a file its name, unless another one has it by now."""
+    """Rename the file to its target, unless a file of that name exists by now."""
     try:
         target.hardlink_to(written)
     except FileExistsError as error:

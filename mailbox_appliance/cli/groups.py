@@ -26,16 +26,16 @@ def _store_global_option(context: click.Context, parameter: click.Parameter, val
 
 
 def complete_instances(context: click.Context, _parameter: click.Parameter, begun: str) -> "list[CompletionItem]":
-    """Complete the name of an appliance that this user logged in to."""
+    """Complete the name of an appliance that this user signed in to."""
 
     return complete_instance_names(context, begun)
 
 
 class _TextParam(click.types.StringParamType):
-    """A text parameter whose metavar says what it names, such as FILE."""
+    """A text parameter whose metavar names its kind, such as FILE."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text; a file name must not be empty, as it is if a variable was never set."""
+        """Return the text. Fails for an empty file name, which usually comes from an unset variable."""
         if value == "" and param is not None and "FILE" in (param.metavar or ""):
             self.fail(_EMPTY, param, ctx)
         return super().convert(value, param, ctx)
@@ -59,7 +59,7 @@ class _WithExample(click.Command):
 
 
 def command_words(context: click.Context) -> tuple[str, ...]:
-    """The words that name the command of a context, without the program's name: `emails`, `send`."""
+    """Return the words that name the command of a context, without the program's name, such as `emails`, `send`."""
     words: list[str] = []
     while context.parent is not None:
         words.insert(0, context.info_name or "")
@@ -68,7 +68,7 @@ def command_words(context: click.Context) -> tuple[str, ...]:
 
 
 class _Command(_WithExample):
-    """A command; if nothing else can follow, options are completed."""
+    """A command that completes its options where nothing else can follow."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
 
@@ -79,7 +79,7 @@ class _Group(_WithExample, click.Group):
     """A group of commands about one noun."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names in the order of the table, as in the list of all groups."""
+        """Return the names in the order in which the group was given them."""
         return list(self.commands)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -88,7 +88,7 @@ class _Group(_WithExample, click.Group):
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that every command and group takes; the last occurrence counts."""
+    """Return the options that every command and group takes. If one is given several times, the last one counts."""
     table: tuple[tuple[str, str, click.Choice[str] | None, str], ...] = (
         ("--instance", "NAME|URL", None, "Appliance to use: a name from `instances list`, or a URL."),
         ("--data-dir", "DIR", None, "Data directory of the appliance on this computer."),
@@ -123,7 +123,7 @@ def command(
     *,
     hidden: bool = False,
 ) -> click.Command:
-    """A command. Its function takes the Invocation and the parameters by name, and returns the exit code."""
+    """Return a command. Its callback takes the Invocation and the parameters by name, and returns the exit code."""
 
     def invoke(**given: Any) -> int:
         return callback(click.get_current_context().find_object(Invocation), **given)
@@ -143,7 +143,7 @@ def command(
 
 
 def _set_metavar(parameter: click.Parameter) -> None:
-    """Give values one form in help: `MESSAGE-ID`, and `N` for a number."""
+    """Give a parameter's value one form in help: `MESSAGE-ID`, and `N` for a number."""
     if parameter.metavar and parameter.type is click.STRING:
         parameter.type = _TextParam()
     if parameter.metavar is not None:
@@ -156,7 +156,7 @@ def _set_metavar(parameter: click.Parameter) -> None:
 
 
 def group(name: str, text: str, commands: Sequence[click.Command]) -> click.Group:
-    """Commands about one noun."""
+    """Return a group of commands about one noun."""
     return _Group(
         name,
         commands={one.name or "": one for one in commands},
@@ -185,7 +185,7 @@ class Root(_WithExample, click.Group):
         return [name for name, (_, text) in self._entries.items() if text]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of this name: attribute `NAME` (`-` is `_`) of its module."""
+        """Import and return the command of this name: the attribute `NAME` (`-` becomes `_`) of its module."""
         if cmd_name not in self._entries:
             return None
         module = importlib.import_module(f"mailbox_appliance.cli.commands.{self._entries[cmd_name][0]}")
@@ -194,7 +194,7 @@ class Root(_WithExample, click.Group):
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """The commands and options that begin so, without importing the commands."""
+        """Return the commands and options that begin with the text, without importing the commands."""
         from click.shell_completion import CompletionItem
 
         found = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
@@ -202,7 +202,7 @@ class Root(_WithExample, click.Group):
         return [CompletionItem(one, help=self._entries[one][1]) for one in found] + options
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them, which the inherited one would do."""
+        """Write the list of commands by section. Unlike the inherited method, this imports no command."""
         sections = self._sections or {"Commands": self.list_commands(ctx)}
         for title, names in sections.items():
             with formatter.section(title):
@@ -210,7 +210,7 @@ class Root(_WithExample, click.Group):
 
 
 def walk(root: Root) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command and group that help lists, with the words that name it, in the order of the help."""
+    """Yield every command and group that help lists, with the words that name it, in the order of the help."""
     context = click.Context(root)
     for name in root.list_commands(context):
         found = root.get_command(context, name)
@@ -313,18 +313,20 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 _VARIABLE = "_MAILBOX_APPLIANCE_COMPLETE"
-#: Marks the cursor while the line is split, so that an empty word there is seen.
+#: Marks the cursor while the line is split, so that an empty word at the cursor is kept.
 _CURSOR = "\x1f"
-#: `>`, `2>>` and their like, which are the shell's, and so is the word after them.
+#: Redirections such as `>` and `2>>`, which belong to the shell together with the word after them.
 _REDIRECTION = re.compile(r"\d*(<|>>?|&>>?|>\|)&?")
 #: Characters that no shell treats specially.
 _HARMLESS = re.compile(r"[\w.:/\[\]~%+-]+", re.ASCII)
-#: The values of the metavar ROLE.
+#: Values of the metavar ROLE.
 _FOLDERS = ("inbox", "archive", "drafts", "sent", "spam", "trash")
 
 
 def answer_completion(instruction: str, root: Root, invocation: Invocation) -> int:
-    """Obey the variable: `bash_complete`, `bash_source`... Any failure ends with 1, silently."""
+    """Carry out a completion instruction such as `bash_complete` or `bash_source`. Any failure returns 1 and prints
+    nothing.
+    """
     shell, _, wanted = instruction.partition("_")
     try:
         script = SCRIPTS[shell]
@@ -336,7 +338,7 @@ def answer_completion(instruction: str, root: Root, invocation: Invocation) -> i
 
 
 class _Completion(ShellComplete):
-    """One press of Tab."""
+    """The completions for one press of Tab."""
 
     def __init__(self, root: Root, invocation: Invocation, *, is_bash: bool) -> None:
         super().__init__(root, {"obj": invocation}, "mailbox-appliance", _VARIABLE)
@@ -344,13 +346,13 @@ class _Completion(ShellComplete):
         self._given: Mapping[str, str] = invocation.terminal.environment
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words after the program's name, and the one at the cursor."""
+        """Return the words before the cursor, without the program's name, and the word at the cursor."""
         _, *words = split_arg_string(self._given["_MAILBOX_APPLIANCE_LINE"] + _CURSOR)
         *before, begun = words
         return before, begun.replace(_CURSOR, "")
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """The completions at the cursor, in the shell's format."""
+        """Return the completions at the cursor, in the shell's format."""
         if _REDIRECTION.match(incomplete) or (args and _REDIRECTION.fullmatch(args[-1])):
             return [CompletionItem(incomplete, type="file")]
         found = super().get_completions(_without_redirections(args), incomplete)
@@ -359,7 +361,9 @@ class _Completion(ShellComplete):
         return [self._fit_item(item, whole, incomplete) for item in found]
 
     def _fit_item(self, item: CompletionItem, whole: str, begun: str) -> CompletionItem:
-        """For zsh and fish the whole word; for bash what it takes for the word: after the last `=` or `:`."""
+        """Fit a completion to the shell: zsh and fish replace the whole word, bash only the part after the last `=` or
+        `:`.
+        """
         value = f"{whole}{item.value}"
         if self._is_bash:
             breaks = set(self._given.get("_MAILBOX_APPLIANCE_BREAKS", ":=")) & set(":=")
@@ -368,11 +372,11 @@ class _Completion(ShellComplete):
         return CompletionItem(value, type=item.type, help=item.help)
 
     def format_completion(self, item: CompletionItem) -> str:
-        """One line of the answer."""
+        """Return one line of the output."""
         return f"{item.type}\t{item.value}\t{' '.join((item.help or '').split())}"
 
     def complete(self) -> str:
-        """The whole answer."""
+        """Return the whole output."""
         args, incomplete = self.get_completion_args()
         return "".join(f"{self.format_completion(one)}\n" for one in self.get_completions(args, incomplete))
 
@@ -388,7 +392,7 @@ def _without_redirections(words: list[str]) -> list[str]:
 
 
 def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
-    """Possible values of this metavar, as far as this process knows them."""
+    """Return possible values for this metavar, as far as they are known without a request."""
     kinds = metavar.strip("[].").split("|")
     if any(kind == "FILE" or kind.endswith("-FILE") for kind in kinds):
         return [CompletionItem(begun, type="file")]
@@ -399,14 +403,14 @@ def complete_value(metavar: str, begun: str) -> list[CompletionItem]:
 
 
 def complete_instance_names(context: click.Context, begun: str) -> list[CompletionItem]:
-    """The names of the appliances that this user signed in to; none if they cannot be read."""
+    """Return the names of the appliances that this user signed in to; none if they cannot be read."""
     invocation = context.find_object(Invocation)
     known = [] if invocation is None else [one.name for one in invocation.instances().list()]
     return [CompletionItem(one) for one in ("local", *known) if one.startswith(begun) and _HARMLESS.fullmatch(one)]
 
 
 def complete_hidden_options(command: click.Command, begun: str) -> list[CompletionItem]:
-    """The options that every command takes, and that only the help of the whole program lists."""
+    """Return the options that every command takes but only the root help lists."""
     return [
         CompletionItem(name, help=one.help)
         for one in command.params

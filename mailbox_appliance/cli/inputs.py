@@ -1,4 +1,4 @@
-"""What a command reads from files and stdin, with limits: JSON, times, lists of messages, members."""
+"""Input of commands from files and stdin, with size limits: JSON, times, lists of messages, members."""
 
 import re
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ INPUT_OPTION = click.Option(
 
 
 def given_options(given: dict[str, Any], *except_for: str) -> list[str]:
-    """The options that were really given, as they are written."""
+    """Return the options that were given, as written on the command line."""
     names = [name for name, value in given.items() if value not in (None, False, ()) and name not in except_for]
     return [f"--{name.rstrip('_').replace('_', '-')}" for name in names]
 
 
 def require_options(given: dict[str, Any], *names: str) -> None:
-    """Raises Failure for a missing option that is required without --input."""
+    """Raise Failure for a missing option that is required without --input."""
     for name in names:
         option = f"--{name.replace('_', '-')}"
         if given[name] == "":
@@ -49,12 +49,12 @@ def require_options(given: dict[str, Any], *names: str) -> None:
 
 
 def too_large_failure(what: str, limit: int) -> Failure:
-    """The failure that the API would return, raised before anything is sent."""
+    """Return the failure that the API would report, for use before anything is sent."""
     return Failure("message_too_large", f"{what} is larger than the limit of {limit // MIB} MiB.", INPUT)
 
 
 def read_input(terminal: "Terminal", name: str, limit: int = LARGEST_BODY) -> bytes:
-    """The bytes of a file, or of the standard input for `-`."""
+    """Read a file, or the standard input for `-`. Raises Failure if it exceeds the limit."""
     from pathlib import Path
 
     content = terminal.stdin.read(limit + 1) if name == "-" else read_file(Path(name), limit)
@@ -64,7 +64,9 @@ def read_input(terminal: "Terminal", name: str, limit: int = LARGEST_BODY) -> by
 
 
 def read_file(file: "Path", limit: int) -> bytes:
-    """Up to one byte more than the limit of a file; one that cannot be read is wrong usage."""
+    """Read at most one byte more than the limit, so that the caller can notice an excess. Raises Failure if the file
+    cannot be read.
+    """
     try:
         with file.open("rb") as stream:
             return stream.read(limit + 1)
@@ -73,7 +75,7 @@ def read_file(file: "Path", limit: int) -> bytes:
 
 
 def read_text(terminal: "Terminal", name: str) -> str:
-    """The text of a file, or of the standard input for `-`; a byte order mark does not count."""
+    """Read UTF-8 text from a file, or from the standard input for `-`; a byte order mark is removed."""
     try:
         return read_input(terminal, name).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -84,7 +86,7 @@ def read_text(terminal: "Terminal", name: str) -> str:
 
 
 def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -> bytes | None:
-    """The body given with --input; None if options give it. `beside`: options that --input allows."""
+    """Return the body given with --input; None if there is no --input. `beside`: options that --input allows."""
     if given["input_"] is None:
         return None
     if others := given_options(given, "input_", *beside):
@@ -93,14 +95,14 @@ def read_whole_body(terminal: "Terminal", given: dict[str, Any], *beside: str) -
 
 
 def read_body(terminal: "Terminal", name: str) -> bytes:
-    """The bytes of a JSON object, unchanged; anything else fails before it is sent."""
+    """Return the bytes of a JSON object, unchanged. Raises Failure for anything else."""
     content = read_input(terminal, name).removeprefix(_BYTE_ORDER_MARK)
     read_object(content, name)
     return content
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
-    """A JSON object given as a body. A Failure says what is wrong, and where."""
+    """Decode a JSON object given as a body. Raises Failure with the cause and its position."""
     value = decode_json(content, name)
     if not isinstance(value, dict):
         raise wrong_usage(f"{_source_name(name)} must be a JSON object, {{...}}.", _INPUT)
@@ -108,14 +110,14 @@ def read_object(content: bytes, name: str) -> dict[str, Any]:
 
 
 def decode_json(content: bytes, name: str) -> Any:
-    """A JSON value (RFC 8259). A Failure says what is wrong, and where."""
+    """Decode a JSON value (RFC 8259). Raises Failure with the cause and its position."""
     if not (found := decode_json_sequence(content, name, most=1)):
         raise _invalid_json(f"{_source_name(name)} is empty.")
     return found[0]
 
 
 def decode_json_sequence(content: bytes, name: str, most: int | None = None) -> list[Any]:
-    """JSON values one after the other, on their own lines or not. Fails as `decode_json`."""
+    """Decode consecutive JSON values, each on its own line or not. Raises Failure as `decode_json`."""
     import json
 
     found: list[Any] = []
@@ -142,7 +144,7 @@ def _skip_spaces(text: str, place: int) -> int:
 
 @contextmanager
 def _explain_decode_errors(name: str) -> Iterator[None]:
-    """The Failure for an error of the decoder."""
+    """Turn errors of the decoder into a Failure."""
     import json
 
     try:
@@ -165,7 +167,7 @@ def _parse_number(text: str) -> int:
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; if a name occurs twice, nobody can say which one was meant."""
+    """Return the object; raise ValueError if a name occurs twice, since it is unclear which value is meant."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -186,7 +188,7 @@ def _source_name(name: str) -> str:
     return "The input" if name == "-" else name
 
 
-# --- Times as people write them, and as the API takes them ---
+# --- Date-times: typed by people, and as the API expects them ---
 
 
 _DAY_AND_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}"
@@ -198,10 +200,9 @@ MOMENT_FORMS = "RFC 3339, such as 2030-01-31T09:00:00Z or ...+01:00; without an 
 
 
 def parse_moment(text: str, option: str) -> str:
-    """The date-time that is meant. One without an offset is of this computer's time zone, and gets its offset.
+    """Return a date-time with an offset. Without one, the text is local time of this computer and gets its offset.
 
-    Raises a Failure that names the option for an invalid date-time, and for a local time that the clock shows twice or
-    never, since that is no single moment.
+    Raises a Failure that names the option for an invalid date-time, and for a local time that occurs twice or never.
     """
     written = text.strip()
     try:
@@ -209,7 +210,8 @@ def parse_moment(text: str, option: str) -> str:
             return _is_valid_moment(written)
         if _LOCAL.fullmatch(written):
             return _with_local_offset(written, option)
-    except (ValueError, OverflowError) as error:  # the 31st of February; a year that the clock does not know
+    # an impossible date such as 31 February, or a year outside the supported range
+    except (ValueError, OverflowError) as error:
         raise _invalid_moment(text, option) from error
     raise _invalid_moment(text, option)
 
@@ -225,7 +227,7 @@ def _with_local_offset(written: str, option: str) -> str:
     from datetime import datetime
 
     moment = datetime.fromisoformat(written.upper())
-    # At the start and end of summer time both readings (PEP 495) differ.
+    # When summer time starts or ends, the two readings (PEP 495) differ.
     first, second = (moment.replace(fold=fold).astimezone() for fold in (0, 1))
     if first.utcoffset() != second.utcoffset():
         message = f"Local clocks show {written} twice or never. Add an offset, such as +01:00."
@@ -243,24 +245,24 @@ def _invalid_moment(text: str, option: str) -> Failure:
 _MIB = 1024 * 1024
 #: The largest list of messages, in bytes; ten thousand messages take less.
 _LARGEST_LIST = 64 * _MIB
-#: The most messages that one command is about.
+#: The most messages that one command accepts.
 MAX_MESSAGES = 10_000
 _MESSAGE_ID = re.compile(rb"(?!(?:null|true|false)$)[\w.~-]{1,200}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ListedMessage:
-    """A message, and its mailbox according to the list; None if the list does not say."""
+    """A message, and its mailbox if the list names it."""
 
     message_id: str
     account_id: str | None = None
 
 
 def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None) -> list[ListedMessage]:
-    """The messages, each once: those that are named, or those of the file (`-`: the standard input).
+    """Return the named messages, or those in the file (`-` for stdin), without duplicates.
 
-    A list may be empty: then nothing was found that is to be changed. Raises Failure where there are too many, neither
-    names nor a list, or both.
+    A list may be empty: then there is nothing to change. Raises Failure for too many messages, for names together with
+    a list, and for neither.
     """
     if file is None and not named:
         raise wrong_usage("Missing message IDs. Name them, or pass a list with --input.", "argument:MESSAGE-ID...")
@@ -278,7 +280,9 @@ def read_messages(terminal: "Terminal", named: tuple[str, ...], file: str | None
 
 
 def messages_in_list(content: bytes, name: str) -> list[ListedMessage]:
-    """The messages in a list: an id a line, or JSON as commands write it, one answer or message after the other."""
+    """Parse a list of messages: one ID per line, or JSON as commands print it, with any number of responses or
+    messages.
+    """
     content = content.removeprefix(b"\xef\xbb\xbf").strip()
     if not content.startswith((b"{", b"[", b'"')):
         return [_id_on_line(line.strip()) for line in content.splitlines() if line.strip()]
@@ -295,7 +299,7 @@ def _id_on_line(line: bytes) -> ListedMessage:
 
 
 def _messages_in(value: Any, account_id: str | None) -> list[ListedMessage]:
-    """The messages that a JSON value names: a text, a message, a list of these, a conversation, an answer."""
+    """Return the messages that a JSON value names: an ID, a message, a list of these, a conversation or a response."""
     if isinstance(value, str):
         return [ListedMessage(value, account_id)]
     if isinstance(value, list):
@@ -317,7 +321,7 @@ def _no_message_failure() -> Failure:
 
 
 def resolve_member(client: "ApiClient", wanted: str) -> str:
-    """The id of the member that is meant: an id as it is; an email is looked up, which only administrators may."""
+    """Return the ID of the wanted member: an ID unchanged, an email looked up, which only administrators can do."""
     if "@" not in wanted:
         return wanted
     from mailbox_appliance.client.http import ApiRequest

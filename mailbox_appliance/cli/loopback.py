@@ -1,7 +1,7 @@
-"""The loopback listener, to which a browser on this computer returns after a sign-in from a terminal (RFC 8252 7.3).
+"""The loopback listener to which a browser on this computer returns after a sign-in from a terminal (RFC 8252 7.3).
 
-It listens on loopback addresses alone, at a free port, for one request with the right `state`; other requests get 404.
-Loaded late: its server takes longer to import than all the rest of a help page.
+It listens only on loopback addresses, at a free port, for one request with the right `state`; other requests get 404.
+The module is imported late: its HTTP server takes longer to import than a help page takes to print.
 """
 
 import socket
@@ -25,10 +25,10 @@ _POLICY = (
 
 
 class LoopbackListener:
-    """Listens while it is entered. `port`: where."""
+    """A context manager that listens while it is entered, at `port`."""
 
     def __init__(self) -> None:
-        #: The whole address that the browser came back to; None until then.
+        #: The full address that the browser returned to; None until then.
         self._address: str | None = None
         self._state = ""
         self._is_back = threading.Event()
@@ -51,16 +51,16 @@ class LoopbackListener:
             server.server_close()
 
     def accept_only(self, state: str) -> None:
-        """Take the browser that brings this `state`, and none before."""
+        """Accept the request with this `state`; before this call no request is accepted."""
         self._state = state
 
     def wait(self, seconds: float) -> str | None:
-        """The address that the browser returned to; None if it did not in time."""
+        """Return the address that the browser returned to; None if it did not return in time."""
         self._is_back.wait(seconds)
         return self._address
 
     def accept_redirect(self, target: str, port: int) -> bool:
-        """Whether a request is the one that is waited for."""
+        """Record the browser's address if this request is the expected one; return whether it is."""
         place = urlsplit(target)
         if not self._state or place.path != _PATH or parse_qs(place.query).get("state") != [self._state]:
             return False
@@ -69,11 +69,12 @@ class LoopbackListener:
         return True
 
     def finish(self) -> None:
-        """The browser has its page: the waiting thread may go on, and end this process."""
+        """Release the waiting thread, after the browser has received its page."""
         self._is_back.set()
 
 
-class _LoopbackServer(ThreadingHTTPServer):  # browsers open connections in advance, and leave them idle
+# Threading, because browsers open connections in advance and leave them idle.
+class _LoopbackServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], loopback: LoopbackListener) -> None:
@@ -88,7 +89,7 @@ class _LoopbackServer6(_LoopbackServer):
 def _second_server(port: int, loopback: LoopbackListener) -> _LoopbackServer | None:
     try:
         return _LoopbackServer6(("::1", port), loopback)
-    except OSError:  # there is no IPv6, or the port is taken there
+    except OSError:  # no IPv6, or the port is in use on ::1
         return None
 
 

@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and the one place where every failure becomes an exit code."""
+"""The command line: the table of commands, and the one place that turns every failure into an exit code."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from mailbox_appliance.client import errors
 from mailbox_appliance.client.errors import Failure
 from mailbox_appliance.version import __version__
 
-#: Section of the list of commands -> command or group -> the file in `commands/` that defines it, and its summary.
+#: Section of the command list -> command or group -> the file in `commands/` that defines it, and its summary.
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Mail": {
         "accounts": ("accounts", "Manage mailboxes: connect, share, reconnect, remove."),
@@ -70,7 +70,7 @@ _INTERNAL: dict[str, Entry] = {"ask-keychain": ("session", ""), "demo-servers": 
 ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()} | _INTERNAL
 
 _HELP = "Self-hosted email API for scripts, apps and AI agents."
-#: The variable by which shells ask for completions; the word before the `_` is the shell.
+#: The variable by which shells request completions; its value is SHELL_complete or SHELL_source.
 COMPLETE = "_MAILBOX_APPLIANCE_COMPLETE"
 
 
@@ -101,7 +101,7 @@ def run(argv: Sequence[str], services: Mapping[str, str] | None = None, terminal
 
 
 def root() -> Root:
-    """The whole tree of commands."""
+    """Return the whole command tree."""
     top = Root(ENTRIES, SECTIONS, name="mailbox-appliance", help=_HELP, epilog=help_epilog(), no_args_is_help=True)
     top.params.append(_version_option())
     return top
@@ -109,7 +109,7 @@ def root() -> Root:
 
 def _invoke(argv: list[str], invocation: Invocation) -> int:
     top = root()
-    # Not top.main(): it would turn a closed pipe and an interrupt into exit codes of its own.
+    # Not top.main(): it would map a closed pipe and an interrupt to its own exit codes.
     with top.make_context("mailbox-appliance", argv, obj=invocation) as context:
         return int(top.invoke(context) or 0)
 
@@ -126,7 +126,7 @@ def _version_option() -> click.Option:
 
 
 def _requested_format(argv: Sequence[str]) -> str:
-    """The probable output format, for errors that occur before the options are read."""
+    """Return the probable output format, for errors that occur before the options are parsed."""
     found = "json"
     for place, word in enumerate(argv):
         value = argv[place + 1] if word == "--format" and place + 1 < len(argv) else word.removeprefix("--format=")
@@ -148,14 +148,14 @@ def _failure_from_usage(error: click.ClickException) -> Failure:
     else:
         path = f"option:{error.option_name}" if isinstance(error, click.NoSuchOption) else None
     if isinstance(error, click.UsageError) and _takes_secret(error) and "unexpected extra argument" in error.message:
-        # It may be the secret: it would go on to logs.
+        # The argument may be the secret, and the message could end up in logs.
         told = "Too many arguments. Secrets come from a prompt, stdin or the environment, never from an argument."
         return errors.wrong_usage(told, path)
     return errors.wrong_usage(error.format_message(), path)
 
 
 def _takes_secret(error: click.UsageError) -> bool:
-    """Whether it is about a command that reads a secret from the standard input."""
+    """Whether the error concerns a command that reads a secret from the standard input."""
     command = error.ctx.command if error.ctx else None
     return any(str(one.name).endswith("_stdin") for one in (command.params if command else ()))
 
@@ -168,7 +168,7 @@ def _failure_from_exception(error: Exception) -> Failure:
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
         return Failure("internal_error", f"{file}{error.strerror.removesuffix('.')}.", errors.INTERNAL)
-    # Only the kind and the place: the text of an unforeseen error may quote a secret.
+    # Only the type and the place: the text of an unexpected error may quote a secret.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -177,25 +177,25 @@ def _failure_from_exception(error: Exception) -> Failure:
 
 
 def _report(failure: Failure, invocation: Invocation, help_text: str = "") -> int:
-    """Report why a command ends, below the help if a subcommand is missing."""
+    """Report why a command ends, below the help text if a subcommand is missing. Return the exit code."""
     from mailbox_appliance.cli.output import error_text
 
     try:
         invocation.terminal.write_error(help_text + error_text(failure.error, invocation.format))
     except BrokenPipeError:
-        pass  # Nobody reads the output; the exit code still counts.
+        pass  # Nobody reads the output any more; the exit code still counts.
     return failure.exit_code
 
 
 def _end_on_closed_output(of_process: bool) -> int:
-    """End as quietly as a program that a closed pipe kills; Python would complain when it flushes at the end."""
+    """End as quietly as a program killed by a closed pipe; otherwise Python prints an error when it flushes at exit."""
     if of_process:
         _redirect_to_null(1, 2)
     return errors.OUTPUT_CLOSED
 
 
 def _discard_unwritable_output() -> None:
-    """Discard what cannot be written: Python would retry at exit and print a second error."""
+    """Discard output that cannot be written: Python would retry at exit and print a second error."""
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()

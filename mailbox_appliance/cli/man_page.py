@@ -22,7 +22,7 @@ Output is the API's JSON on stdout. Errors are JSON on stderr, or plain text wit
 `--format ndjson`, warnings and the nextCursor of a list with more pages are JSON lines on stderr. Secrets come from a
 prompt, from the standard input or from the environment, never from an argument.
 """
-#: Names without their prefix, with a value if only one counts -> their purpose.
+#: Names without their prefix (with a value if only that value has an effect) -> purpose.
 VARIABLES: tuple[tuple[str, str], ...] = (
     ("INSTANCE, DATA_DIR", "same as --instance, --data-dir"),
     ("TOKEN", "token of a session or API key to use"),
@@ -47,7 +47,7 @@ EXIT_CODES: tuple[tuple[int, str], ...] = (
     (4, "authentication, permission or encryption key"),
     (5, "network or mail server error, or a failed delivery"),
 )
-#: File -> contents. DATA_DIR and CONFIG_DIR: those of the environment, or of the options.
+#: File -> contents. DATA_DIR and CONFIG_DIR stand for the directories set by options or environment variables.
 FILES: tuple[tuple[str, str], ...] = (
     ("~/.local/share/mailbox-appliance", "The default DATA_DIR: all data of the appliance."),
     ("DATA_DIR/mailbox.db", "The store (the encrypted database)."),
@@ -93,7 +93,7 @@ mailbox-appliance setup --name Ada --email ada@example.org""",
 
 
 def help_epilog() -> str:
-    """The text below the help of the whole program; click keeps the lines after a backspace."""
+    """Return the text at the end of the root help. Click keeps the lines of a paragraph after a backspace character."""
     width = max(len(name) for name, _ in VARIABLES) + 2
     variables = "".join(f"  {name:{width}}{text}\n" for name, text in VARIABLES)
     codes = "".join(f"  {code}  {text}\n" for code, text in EXIT_CODES)
@@ -107,16 +107,16 @@ def help_epilog() -> str:
 # --- The manual page ---
 
 
-#: Characters that roff would take for a command, or for another character.
+#: Characters that roff would read as a command or replace by another character.
 _ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti", '"': r"\(dq"}
 _CODE = re.compile(r"`([^`]+)`")
-#: Columns of the source, so that its lines can be compared.
+#: Column width of the source, short enough for readable diffs.
 _WIDTH = 78
 _SEE_ALSO = "The documentation is in docs/ of the source."
 
 
 def render_man_page(root: Root) -> str:
-    """The whole page."""
+    """Return the manual page as roff."""
     return "".join(f"{line}\n" for line in _page_lines(root))
 
 
@@ -142,7 +142,7 @@ def _page_lines(root: Root) -> Iterator[str]:
 
 
 def _command(words: tuple[str, ...], command: click.Command, parent: click.Context) -> Iterator[str]:
-    """A group is a heading; a command its usage, its description, and its options."""
+    """Yield the lines of a command: a heading for a group; usage, description and options for a command."""
     if isinstance(command, click.Group):
         yield from (f'.SS "{to_roff(" ".join(words))}"', *_paragraphs(command.help or ""))
         return
@@ -162,7 +162,7 @@ def _command(words: tuple[str, ...], command: click.Command, parent: click.Conte
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The help of each option that is shown; of `--help` only at the top."""
+    """Yield the help of each visible option; `--help` only for the root."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         is_help = "--help" in parameter.opts and context.parent is not None
@@ -181,7 +181,9 @@ def _definition_list(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _paragraphs(help_text: str, between: str = ".PP") -> Iterator[str]:
-    """A help text, whose paragraphs click separates by empty lines and keeps as they are after a backspace."""
+    """Yield a help text by paragraphs. Click separates them by empty lines and keeps the lines after a backspace
+    character.
+    """
     for number, paragraph in enumerate(help_text.strip().split("\n\n")):
         if number:
             yield between
@@ -201,13 +203,13 @@ def _lower_first(sentence: str) -> str:
 
 
 def _fill_prose(value: str) -> list[str]:
-    """Sentences wrapped into lines; the viewer fills them again."""
+    """Wrap sentences into lines; the viewer fills them again."""
     lines = textwrap.wrap(to_roff(value), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return [rf"\&{one}" if one.startswith(".") else one for one in lines]
 
 
 def to_roff(value: str) -> str:
-    """Text as roff: nothing in it is a command; text in backticks is bold."""
+    """Return text as roff, with nothing in it taken for a roff command; text in backticks becomes bold."""
     parts = _CODE.split(value)
     plain = "".join(rf"\fB{_escape(part)}\fR" if number % 2 else _escape(part) for number, part in enumerate(parts))
     return rf"\&{plain}" if plain.startswith(".") else plain

@@ -24,11 +24,11 @@ Given = dict[str, Any]
 #: `Name <a@b>` or `<a@b>` (RFC 5322 3.4); the server checks the address itself.
 _NAMED = re.compile(r"\s*(?P<name>.*?)\s*<(?P<email>[^<>]*)>\s*", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-#: Signs of a second address, outside quotation marks: in a name, and in an address without one.
+#: Signs of a second address outside quotation marks: in a name, and in an address without a name.
 _MORE_NAMED, _MORE_PLAIN = re.compile(r"[<>@]"), re.compile(r"@.*[,;\s<>].*@", re.DOTALL)
 _BESIDE_THE_BODY = ("account", "idempotency_key", "draft_id", "message_id")
 
-#: The options of a message, for a send and for a draft.
+#: The options of a message, for sending and for drafts.
 MESSAGE_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--to"], multiple=True, metavar="ADDRESS", help="Recipient, a@b or 'Name <a@b>' (repeatable)."),
     click.Option(["--cc"], multiple=True, metavar="ADDRESS", help="Cc recipient (repeatable)."),
@@ -56,9 +56,9 @@ FORWARD_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def parse_address(text: str, option: str = "--to") -> dict[str, str]:
-    """An address for the API, from `a@b` or `Name <a@b>`; the name may be in quotation marks.
+    """Parse `a@b` or `Name <a@b>` into an address for the API; the name may be in quotation marks.
 
-    Raises Failure for several addresses: all but one would be taken for a name and never get the message.
+    Raises Failure for several addresses: all but one would be taken for a name and get no message.
     """
     named = _NAMED.fullmatch(text)
     name, email = (named["name"], named["email"].strip()) if named else ("", text.strip())
@@ -78,7 +78,7 @@ def _parse_recipients(given: Given, *names: str) -> dict[str, Any]:
 
 
 def _parse_sender(given: Given) -> str | None:
-    """The given sender, as one address; the server checks it."""
+    """Return the given sender after checking that it is one address; the server validates it."""
     if given["from_"] is not None:
         parse_address(given["from_"], "--from")
     written: str | None = given["from_"]
@@ -86,7 +86,7 @@ def _parse_sender(given: Given) -> str | None:
 
 
 def message_body(terminal: "Terminal", given: Given) -> Any:
-    """The body to send: the unchanged input, a saved draft, or a message from the options."""
+    """Return the body to send: the unchanged --input, a saved draft, or a message from the options."""
     if given["input_"] is not None:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
@@ -97,12 +97,12 @@ def message_body(terminal: "Terminal", given: Given) -> Any:
 
 
 def draft_body(draft_id: str, given: Given) -> dict[str, Any]:
-    """The body that sends a draft that is saved already."""
+    """Return the body that sends a saved draft."""
     return _without_none({"draftId": draft_id, "sendAt": _send_at(given)})
 
 
 def forward_body(terminal: "Terminal", given: Given) -> Any:
-    """The body that forwards a message: the unchanged input, or one from the options."""
+    """Return the body that forwards a message: the unchanged --input, or one from the options."""
     if given["input_"] is not None:
         _require_alone(given, "input_")
         return read_body(terminal, given["input_"])
@@ -157,7 +157,7 @@ def _content(terminal: "Terminal", given: Given) -> dict[str, str]:
 
 
 def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
-    """The text of an option, or of the file that the option beside it names."""
+    """Return the text of an option, or the content of the file that its `--...-file` option names."""
     text: str | None = given[name]
     file = given[f"{name}_file"]
     if file is None:
@@ -168,7 +168,7 @@ def _text_or_file(terminal: "Terminal", given: Given, name: str) -> str | None:
 
 
 def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The files as attachments for the API; together they stay under the limit of one message."""
+    """Read files as attachments for the API. Raises Failure if together they exceed the limit of one message."""
     import mimetypes
     from base64 import b64encode
     from pathlib import Path
@@ -186,7 +186,7 @@ def read_attachments(names: tuple[str, ...]) -> list[dict[str, str]]:
         found.append(
             {
                 "filename": Path(name).name,
-                # A compressed file is sent as the archive, not as the type of its contents.
+                # A compressed file is sent with the type of the archive, not of its contents.
                 "mimeType": kind if kind and not encoding else "application/octet-stream",
                 "content": b64encode(content).decode("ascii"),
             }

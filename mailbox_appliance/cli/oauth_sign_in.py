@@ -1,12 +1,12 @@
-"""Sign-in at Google or Microsoft from a terminal.
+"""Sign-in at Google or Microsoft from a terminal, in one of three ways.
 
-    browser   opens on this computer and returns to a port of ours on the loopback interface
-    paste     opens anywhere; the address where it ended is pasted here
-    code      a code is typed on any device (Microsoft)
+    browser   opens on this computer and returns to a loopback port of this process
+    paste     opens on any computer; the user pastes the address where it ended
+    code      the user types a code on any device (Microsoft)
 
-`begin_sign_in` and `finish_sign_in` are its two halves for callers that cannot wait in between, such as scripts.
+Scripts cannot wait in between, so they use the two halves `begin_sign_in` and `finish_sign_in`.
 
-Nothing secret is shown: the addresses and the code are valid for this sign-in alone, and only with our session.
+Nothing secret is printed: the addresses and the code work only for this sign-in and only with the user's session.
 """
 
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ BEGIN_SIGN_IN = Call("POST", "/accounts/oauth/{provider}")
 FINISH_SIGN_IN = Call("POST", "/accounts/oauth/{provider}/finish")
 SignInWay = Literal["browser", "paste", "code"]
 PROVIDER_NAMES = {"google": "Google", "outlook": "Microsoft"}
-#: A sign-in is good for 10 minutes; it is the appliance that says when it is over.
+#: The longest wait in seconds. The appliance itself ends a sign-in after 10 minutes.
 _LONGEST = 660.0
-#: Seconds that the servers of a mailbox may take to be tried.
+#: Seconds that testing the servers of a mailbox may take.
 _PATIENCE = 180.0
 _LEAST_INTERVAL = 1
 
 
 def sign_in(invocation: Invocation, provider: str, way: SignInWay, body: Mapping[str, Any]) -> Any:
-    """The answer of the appliance once a mailbox is connected. Raises Failure."""
+    """Sign in and connect the mailbox; return the API's response. Raises Failure."""
     client = invocation.client()
     if way == "code":
         return _by_code(invocation, client, provider, body)
@@ -43,12 +43,12 @@ def sign_in(invocation: Invocation, provider: str, way: SignInWay, body: Mapping
 
 
 def begin_sign_in(invocation: Invocation, provider: str, body: Mapping[str, Any]) -> Any:
-    """The answer of the appliance to a sign-in that begins: the address to open, and its state."""
+    """Start a sign-in; return the API's response with the address to open and the state."""
     return _call_provider(invocation.client(), BEGIN_SIGN_IN, provider, body)
 
 
 def finish_sign_in(invocation: Invocation, provider: str) -> Any:
-    """Finish with the given input, the address where a browser ended or a state; return the response."""
+    """Finish a sign-in with the address or state from stdin; return the API's response."""
     terminal = invocation.terminal
     if terminal.stdin.isatty():
         terminal.write_error("Address of the page where the sign-in ended, or the state of a sign-in by code:")
@@ -101,7 +101,9 @@ def _by_browser(invocation: Invocation, client: "ApiClient", provider: str, body
 
 
 def _redirects_to(url: str, port: int) -> bool:
-    """Whether a browser is led to this port afterwards: an appliance with an address of its own leads it there."""
+    """Whether the sign-in returns the browser to this loopback port. An appliance with a public URL redirects to that
+    instead.
+    """
     from urllib.parse import parse_qs, urlsplit
 
     found = parse_qs(urlsplit(url).query).get("redirect_uri", [""])[0]

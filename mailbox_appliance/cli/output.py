@@ -1,6 +1,6 @@
-"""Output of commands: JSON, lines of JSON, tables and texts for people.
+"""Output of commands: JSON, JSON lines, tables and texts for people.
 
-Strangers write mail: characters that control a terminal or turn the reading direction are never printed unchanged.
+Mail is untrusted: characters that control a terminal or change the text direction are never printed unchanged.
 """
 
 import re
@@ -15,19 +15,19 @@ from mailbox_appliance.client.errors import NETWORK, UNCERTAIN
 _RISKY = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _GAP = 2
-#: What a column keeps: as long as that does, and at the least.
+#: Smallest widths of a column: as long as there is space, and at the least.
 _COMFORTABLE, _NARROWEST = 12, 8
 #: A time as the API writes it, and the shorter forms for narrow tables: to the minute, then the day.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _WHOLE_TIME, _TO_THE_MINUTE, _THE_DAY = 24, 16, 10
 #: The widest column of a table if the output is not a terminal.
 _WIDEST = 60
-#: Characters for each column, on average: accents take no column, and nobody needs hundreds of them on a letter.
+#: Average characters per column. Combining accents take no column, so without a limit one letter could carry hundreds.
 _MOST_MARKS = 8
 
 
 def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) -> str:
-    """JSON of a value. Risky characters are escaped, which changes nothing for a reader of JSON."""
+    """Return a value as JSON, with risky characters escaped; a JSON parser sees no difference."""
     import json
 
     text = json.dumps(value, ensure_ascii=not unicode, indent=indent)
@@ -35,33 +35,33 @@ def json_text(value: Any, *, unicode: bool = True, indent: int | None = None) ->
 
 
 def plain_text(text: str) -> str:
-    """Text for a terminal, with its lines: what could control the terminal becomes U+FFFD."""
+    """Return text for a terminal with its line breaks; characters that could control the terminal become U+FFFD."""
     return _RISKY.sub("\ufffd", _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n")))
 
 
 def one_line(text: str) -> str:
-    """Text for one line of a terminal."""
+    """Return text for a terminal as one line."""
     return plain_text(" ".join(text.split()))
 
 
 def error_text(error: dict[str, Any], form: str) -> str:
-    """An error object as one line of JSON, or as sentences for a person."""
+    """Return an error object as one line of JSON, or as sentences for a person."""
     if form != "table":
         return json_text({"error": error}, unicode=False)
     message = one_line(error["message"])
     lines = [f"Error: {message} ({one_line(error['code'])})"]
-    # A single detail mostly repeats the message.
+    # A single detail usually repeats the message.
     details = [one for one in error.get("details") or () if one_line(one["message"]).rstrip(".") not in message]
     lines += [f"  {one_line(detail['path'])}: {one_line(detail['message'])}" for detail in details]
     return "\n".join(lines)
 
 
-#: Fields whose empty values mean something: the texts for null and the empty list.
+#: Fields whose empty values have a meaning: the texts for null and for the empty list.
 _NOTHING = {"accountIds": ("all", "none")}
 
 
 def field_text(name: str, value: Any) -> str:
-    """The value of a field in one line: as `cell`, but for fields where null means everything."""
+    """Return the value of a field as one line, like `cell_text`, with a word for fields where null means everything."""
     if name in _NOTHING and not value:
         everything, none = _NOTHING[name]
         return everything if value is None else none
@@ -69,7 +69,7 @@ def field_text(name: str, value: Any) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A value in one line: an address, a list, yes or no."""
+    """Return a value as one line: an address, a list, yes or no."""
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):
@@ -89,18 +89,18 @@ def _object_text(value: dict[str, Any]) -> str:
 
 
 def look_up(item: Any, path: str) -> Any:
-    """The value at a dotted path; None if a part of the path is missing."""
+    """Return the value at a dotted path; None if a part of the path is missing."""
     for name in path.split("."):
         item = item.get(name) if isinstance(item, dict) else None
     return item
 
 
 def render_table(items: Sequence[Any], columns: Sequence[str], width: int | None) -> str:
-    """Aligned columns with their names above.
+    """Return aligned columns under their headings.
 
-    In a narrow terminal times are cut to the minute, then the widest columns shrink, then times are cut to the day; IDs
-    and fingerprints are never cut. Without a terminal no column is wider than 60: a long value from a stranger does not
-    pad all the other rows.
+    In a narrow terminal, times are cut to the minute, then the widest columns shrink, then times are cut to the day.
+    IDs and fingerprints are never cut. Without a terminal, no column is wider than 60 characters, so that one long
+    value does not pad all rows.
     """
     if not items:
         return "No results.\n"
@@ -124,10 +124,10 @@ def _fit_columns(
     length: int,
     least: int,
 ) -> tuple[Sequence[Sequence[str]], list[int]]:
-    """The rows with their times in so many characters, and widths of columns of which none gives up its least."""
+    """Return the rows with times cut to `length` characters, and column widths that fit, none below `least`."""
     times = {place for place, column in enumerate(columns) if _is_time(column)}
     shown = [[_cut_time(cell, length) if place in times else cell for place, cell in enumerate(row)] for row in rows]
-    # The heading of a time shrinks with it.
+    # The heading of a time column shrinks with its values.
     widths = [
         min(length, one) if place in times else one for place, one in enumerate(_widths(shown, may_shrink, width))
     ]
@@ -153,14 +153,14 @@ def _align_rows(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def _cut_time(text: str, length: int) -> str:
-    """A time in so many characters; any other text as it is."""
+    """Cut a time to this many characters; return any other text unchanged."""
     if length == _WHOLE_TIME or not _TIME.fullmatch(text):
         return text
     return text[:length].replace("T", " ")
 
 
 def _heading(column: str) -> str:
-    """`folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT: as short as it is still plain."""
+    """Return a short heading: `folder.name` -> FOLDER, `flags.read` -> READ, `lastSyncAt` -> LAST SYNC AT."""
     whole, _, part = column.rpartition(".")
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", part)
     if whole and part == "name":
@@ -183,7 +183,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns that text takes on a terminal (Unicode TR 11)."""
+    """Return the number of terminal columns that a text takes (Unicode TR 11)."""
     if text.isascii():
         return len(text)
     return sum(
@@ -197,7 +197,7 @@ def _is_wide(character: str) -> bool:
 
 
 def cut_to_width(text: str, width: int) -> str:
-    """The beginning of a text that fits, with an ellipsis if something was cut."""
+    """Cut a text to fit this width, with an ellipsis if something is cut."""
     fitting, used = 0, 0
     for place, character in enumerate(text, 1):
         used += display_width(character)
@@ -209,7 +209,7 @@ def cut_to_width(text: str, width: int) -> str:
 
 
 def render_record(value: Any, prefix: str = "") -> str:
-    """One object as a line for each value; an inner object is indented below its name."""
+    """Return an object as one line per value; an inner object is indented below its name."""
     if not isinstance(value, dict):
         return f"{prefix}{cell_text(value)}\n"
     lines = []
@@ -225,7 +225,7 @@ def render_record(value: Any, prefix: str = "") -> str:
 
 
 def render_body_page(value: Any) -> str:
-    """A page of a body, unchanged, and how to continue."""
+    """Return a page of a body, unchanged, and how to continue."""
     content, more = plain_text(value["content"]), value.get("nextOffset")
     end = "" if content.endswith("\n") else "\n"
     go_on = "" if more is None else f"[{more} of {value['totalChars']} characters; continue with --offset {more}]\n"
@@ -233,7 +233,7 @@ def render_body_page(value: Any) -> str:
 
 
 def render_message(value: Any) -> str:
-    """A message for reading: sender, recipients, date, the text (in a list: its beginning), the attachments."""
+    """Return a message for reading: sender, recipients, date, text (in a list only its beginning) and attachments."""
     names = ("id", "from", "to", "cc", "bcc", "replyTo", "date", "subject", "labels")
     lines = [f"{name[0].upper()}{name[1:]}: {cell_text(value[name])}\n" for name in names if value.get(name)]
     body = value.get("body") or {}
@@ -252,17 +252,17 @@ def render_message(value: Any) -> str:
 
 
 View = Callable[[Any], str]
-#: A text for people below a response, made of all of it; scripts read the response.
+#: Returns a text for people, shown below a response and made from all of it. Scripts get the response alone.
 Remark = Callable[[Any], str]
 
 
 def empty_remark(_answer: Any) -> str:
-    """No remark: the response is clear by itself."""
+    """Return no remark, for responses that need none."""
     return ""
 
 
 def items_of(answer: Any) -> list[Any] | None:
-    """The items of an answer that is a list or a page of one; None for a single thing."""
+    """Return the items of a response that is a list or a page; None for a single object."""
     data = answer.get("data") if isinstance(answer, dict) else None
     if isinstance(data, list):
         return data
@@ -271,14 +271,14 @@ def items_of(answer: Any) -> list[Any] | None:
 
 
 def page_of(answer: Any) -> Any:
-    """The page of a response, or within it (the messages of a thread). None if it has none."""
+    """Return the page in a response, also a nested one (the messages of a thread); None if it has none."""
     places = ("data", "data.messages")
     pages = (look_up(answer, place) for place in places)
     return next((page for page in pages if isinstance(page, dict) and isinstance(page.get("items"), list)), None)
 
 
 def report_beside_items(invocation: Invocation, answer: Any) -> None:
-    """Report on stderr, line by line, what is not an item: warnings, and how to continue a list."""
+    """Print warnings and the next cursor on stderr, one JSON line each."""
     page, told = page_of(answer), []
     if warnings := answer.get("warnings"):
         told.append({"warnings": warnings})
@@ -295,7 +295,7 @@ def show_answer(
     view: View = render_record,
     remark: Remark = empty_remark,
 ) -> None:
-    """Write one answer of the API. `columns` are for a list of things, `view` is for a single one."""
+    """Print one API response. `columns` apply to lists, `view` to single objects."""
     answer = _to_json_types(answer)
     if invocation.format == "table":
         _show_table(invocation, answer, columns, view, remark)
@@ -307,14 +307,14 @@ def show_answer(
 
 
 def _to_json_types(value: Any) -> Any:
-    """The same value as JSON has it: output made on the files has tuples, and the API's has lists."""
+    """Return the value with lists for tuples: responses made from files contain tuples, API responses contain lists."""
     if isinstance(value, dict):
         return {name: _to_json_types(one) for name, one in value.items()}
     return [_to_json_types(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def show_items(invocation: Invocation, items: Sequence[Any]) -> None:
-    """Write items as lines of JSON."""
+    """Print items as lines of JSON."""
     unicode = invocation.terminal.writes_unicode
     invocation.terminal.write("".join(json_text(item, unicode=unicode) + "\n" for item in items))
 
@@ -349,22 +349,24 @@ def _show_table(invocation: Invocation, answer: Any, columns: Sequence[str], vie
 # --- The status of deliveries: an exit code for scripts, and plain sentences for people ---
 
 
-#: Columns of a list of deliveries; a single one is shown whole.
+#: Columns of a list of deliveries; a single delivery is shown in full.
 DELIVERY_COLUMNS = ("operationId", "kind", "status", "error.code")
 _PROGRAM = "mailbox-appliance"
-#: Commands that look at an operation, and that decide it.
+#: Commands that show an operation and that resolve it.
 _VERBS = ("delivery-status", "resolve")
-#: So many operations are named one by one.
+#: The most operations that are named one by one.
 _MAX_NAMED = 10
 
 
 def delivery_exit_code(answer: Any) -> int:
-    """3 for an uncertain delivery, 5 for a failed one, 0 for one that succeeded or is on its way."""
+    """Return 3 for an uncertain delivery, 5 for a failed one, 0 for one that succeeded or is in progress."""
     return {"uncertain": UNCERTAIN, "failed": NETWORK}.get(look_up(answer, "data.status"), 0)
 
 
 def delivery_remark(answer: Any) -> str:
-    """The text below a delivery, or a list of them: mostly about uncertain ones. Empty if there is nothing to say."""
+    """Return the text below a delivery or a list of deliveries, mainly about uncertain ones; empty if none is
+    needed.
+    """
     items = items_of(answer)
     if items is None:
         operation = look_up(answer, "data")
@@ -410,7 +412,7 @@ def _account_option(operation: Any) -> str:
 
 
 def _uncertain_text(what: str, look: str, decide: str) -> str:
-    """What `uncertain` means and what to do about it."""
+    """Return the explanation of `uncertain` and the next steps."""
     return (
         f"UNCERTAIN: {what} may have been delivered. The mail server received all of it but did not confirm it.\n"
         "Do not send it again with another key: recipients could get it twice.\n"

@@ -1,4 +1,4 @@
-"""Where a command reads and writes: streams and environment, passed in; only this module knows the process's own."""
+"""The streams and the environment of a command. They are passed in; only this module uses the process's own."""
 
 import errno
 import os
@@ -14,36 +14,36 @@ from mailbox_appliance.system import stdio
 
 #: The longest line that is read as a secret, in bytes: 16,384 characters of UTF-8, the API's limit, fit.
 _LONGEST_SECRET = 65536
-#: Characters, or bytes, that are written at once.
+#: Characters or bytes that are written at once.
 _PIECE = 32 * 1024
-#: Characters of a bar, and seconds between two looks of it.
+#: Characters of a progress bar, and seconds between two redraws.
 _BAR, _BETWEEN_LOOKS = 30, 0.1
 
 
 @dataclass(frozen=True)
 class Terminal:
-    """Input, output, complaints, and the environment variables."""
+    """Standard input, output and error, and the environment variables."""
 
     stdin: BinaryIO
     stdout: TextIO
     stderr: TextIO
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: Whether this process was started without an output, so that nothing can be printed.
+    #: Whether this process was started with stdout closed, so that nothing can be printed.
     is_output_closed: bool = False
 
     @classmethod
     def of_process(cls) -> "Terminal":
-        """The streams and the environment of this process; a stream that is closed leads to nowhere."""
+        """Return the streams and the environment of this process; a closed stream is replaced by the null device."""
         closed = stdio.reopen_closed_streams()
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, 1 in closed)
 
     def write(self, text: str) -> None:
-        """Put text on the output at once, so that a closed pipe is noticed here.
+        """Write text to stdout at once, so that a closed pipe is noticed here.
 
-        Raises BrokenPipeError if nobody reads any more, and OSError if nothing can be written.
+        Raises BrokenPipeError if the reader has gone, and OSError if the output cannot be written.
         """
         self._require_open_output()
-        # In pieces: with one long text Python would not notice that a reader left before the end.
+        # Write in pieces: with one long text, Python would not notice a reader that left before the end.
         for begin in range(0, len(text), _PIECE):
             self.stdout.write(text[begin : begin + _PIECE])
             self.stdout.flush()
@@ -53,7 +53,7 @@ class Terminal:
             raise OSError(errno.EBADF, "The standard output is closed")
 
     def write_bytes(self, data: bytes) -> None:
-        """Put bytes on the output as they are."""
+        """Write bytes to stdout unchanged."""
         output = getattr(self.stdout, "buffer", None)
         if output is None:
             raise wrong_usage("The standard output takes only text. Name a file with --output.", "option:--output")
@@ -63,7 +63,7 @@ class Terminal:
             output.flush()
 
     def write_error(self, text: str) -> None:
-        """Print one line on stderr; if that is full, drop it. Raises BrokenPipeError."""
+        """Print one line on stderr; drop it if the disk is full. Raises BrokenPipeError."""
         try:
             self.stderr.write(text + "\n")
             self.stderr.flush()
@@ -79,7 +79,7 @@ class Terminal:
         return encoding.lower().replace("-", "").startswith("utf")
 
     def width(self) -> int | None:
-        """Columns of the terminal, or None if the output is not a terminal and nothing need be cut."""
+        """Return the columns of the terminal; None if stdout is not a terminal, so that nothing needs to be cut."""
         if not self.stdout.isatty():
             return None
         import shutil
@@ -90,7 +90,7 @@ class Terminal:
     def waiting(self, text: str) -> Iterator[Callable[[str, int, int], None]]:
         """Show a text on a terminal while waiting, and erase it afterwards.
 
-        Callers report progress as with `progress_bar`; after its end the text is shown again.
+        The yielded function reports progress as in `progress_bar`; at the end of a step the text is shown again.
         """
         if not self.stderr.isatty():
             yield lambda *_: None
@@ -118,7 +118,9 @@ class Terminal:
 
     @contextmanager
     def progress_steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """As `progress_bar`; if stderr is not a terminal, print a line for each step, for a log."""
+        """Show progress as `progress_bar` does; if stderr is not a terminal, print one line per step instead, for a
+        log.
+        """
         if self.stderr.isatty():
             with self.progress_bar() as tell:
                 yield tell
@@ -134,12 +136,12 @@ class Terminal:
         yield tell_once
 
     def progress(self, text: str) -> None:
-        """Replace the line on the error output, on a terminal only."""
+        """Replace the current line on stderr, if it is a terminal."""
         if self.stderr.isatty():
             stdio.write_quietly(self.stderr, f"\r\x1b[K{text}")
 
     def secret_line(self, what: str = "password") -> str:
-        """One line of the input as a secret, without its line end."""
+        """Read one line of stdin as a secret, without its line end."""
         line = self.stdin.readline(_LONGEST_SECRET + 3)
         secret = line.rstrip(b"\r\n")
         if len(secret) > _LONGEST_SECRET:
@@ -154,9 +156,9 @@ class Terminal:
     def secret(
         self, prompt: str, variable: str, *, from_stdin: bool, twice: bool = False, what: str = "password"
     ) -> str:
-        """A secret: from the input when asked so, else from the environment, else typed at a prompt.
+        """Read a secret: from stdin if requested, else from the environment, else from a prompt.
 
-        `what`: its name in messages; the option that selects stdin has that name, such as `--password-stdin`.
+        `what` names it in messages and in the option that selects stdin, such as `--password-stdin`.
         """
         if from_stdin:
             return self.secret_line(what)
@@ -171,7 +173,7 @@ class Terminal:
         return typed
 
     def line(self, prompt: str, what: str) -> str:
-        """A line typed at the terminal."""
+        """Prompt for a line and return it."""
         self.stderr.write(f"{prompt}: ")
         self.stderr.flush()
         typed = self.stdin.readline(_LONGEST_SECRET).decode("utf-8", "replace").strip()
@@ -180,7 +182,7 @@ class Terminal:
         return typed
 
     def confirm(self, question: str) -> bool:
-        """Whether somebody at the terminal answers a question with yes."""
+        """Ask a question on the terminal; return whether the answer is yes."""
         self.stderr.write(f"{question} [y/N] ")
         self.stderr.flush()
         return self.stdin.readline(100).strip().lower() in (b"y", b"yes")
@@ -199,7 +201,7 @@ class Terminal:
 
 
 def _draw_bar(step: str, done: int, total: int) -> str:
-    """`copying [#####-----]  50 %`; without a bar if the total is unknown."""
+    """Return a progress line such as `copying [#####-----]  50 %`; without a bar if the total is unknown."""
     if total <= 0:
         return f"{step}…"
     share = min(1.0, max(0.0, done / total))
@@ -208,7 +210,9 @@ def _draw_bar(step: str, done: int, total: int) -> str:
 
 
 def require_utf8(text: str, name: str) -> str:
-    """A text of the environment, which may hold any bytes. Those that are not UTF-8 could be given in no other way."""
+    """Return the text of an environment variable. Raises Failure if it is not valid UTF-8, since variables can hold any
+    bytes.
+    """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

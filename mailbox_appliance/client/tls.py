@@ -129,8 +129,8 @@ def _fingerprint_changed(address: ServerAddress, pinned: str, seen: str) -> Fail
     return Failure(
         "certificate_changed",
         f"The certificate of {address.url} has changed: it is {seen}, not the pinned {pinned}. Nothing was sent. If "
-        f"the change was intended, {_pinning_advice(address, seen)} If this computer trusts the new certificate, you can "
-        "remove the pin instead: run `mailbox-appliance instances remove`, then sign in without --fingerprint.",
+        f"the change was intended, {_pinning_advice(address, seen)} If this computer trusts the new certificate, you "
+        "can remove the pin instead: run `mailbox-appliance instances remove`, then sign in without --fingerprint.",
         NETWORK,
     )
 

@@ -1,4 +1,4 @@
-"""The commands, imported when one of them is used. Reaching a server and showing output is one level up.
+"""The commands, each module imported when one of its commands is used. The folder above has requests and output.
 
 accounts         accounts, labels
 emails           emails, threads, attachments: list, read, change

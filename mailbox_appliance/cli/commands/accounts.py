@@ -35,7 +35,7 @@ from mailbox_appliance.client.errors import Failure, wrong_usage
 if TYPE_CHECKING:
     from mailbox_appliance.client.http import ApiClient
 
-# --- `accounts access`: who besides its owner can use a mailbox. Options that are left out change nothing ---
+# --- `accounts access`: who can use a mailbox in addition to its owner. Options that are left out change nothing ---
 
 
 ACCESS = Row(
@@ -65,7 +65,7 @@ GET_CALLER = Call("GET", "/me")
 
 
 def access_command() -> click.Command:
-    """The command."""
+    """Return the command `accounts access`."""
     return command(ACCESS.name, _change_access, ACCESS.help, ACCESS.parameters)
 
 
@@ -76,7 +76,7 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
         raise wrong_usage("Nothing to change: add an option such as --grant ID.", "option:--grant")
     if twice := set(given["grant"]) & set(given["revoke"]):
         raise wrong_usage(f"{min(twice)} is in both --grant and --revoke.", "option:--revoke")
-    # A list given whole replaces the present one; it is read before any request.
+    # A list given with --input replaces the present one; it is read before any request.
     body: Any = read_whole_body(invocation.terminal, given, "account", "mailbox", "share_with_all")
     client = invocation.client()
     account_id = resolve_account(client, wanted_mailbox(given))
@@ -86,7 +86,7 @@ def _change_access(invocation: Invocation, **given: Any) -> int:
 
 
 def _changed_access_body(client: "ApiClient", account: dict[str, Any], given: Given) -> dict[str, Any]:
-    """The whole body, since PUT replaces everything."""
+    """Return the complete body, since PUT replaces the whole list."""
     granted, revoked = _member_ids(client, given["grant"]), _member_ids(client, given["revoke"])
     kept = [one for one in account["grantedMemberIds"] if one not in revoked]
     with_all = given["share_with_all"]
@@ -101,7 +101,7 @@ def _member_ids(client: "ApiClient", wanted: Sequence[str]) -> list[str]:
 
 
 def _find_account(client: "ApiClient", account_id: str) -> dict[str, Any]:
-    """The present mailbox, also one that the caller only administers."""
+    """Return the mailbox, also one that the caller only administers."""
     from mailbox_appliance.client.http import ApiRequest
 
     try:
@@ -146,7 +146,7 @@ def _discovery_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _discovery_text(found: Any) -> str:
-    """The servers found, each with the command that connects them, and the result of each source."""
+    """Return the servers found, each with the command that connects them, and the result of each source."""
     ways = [
         line
         for number, way in enumerate(found["candidates"], 1)
@@ -159,7 +159,7 @@ def _discovery_text(found: Any) -> str:
 
 
 def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
-    """A way as a paragraph."""
+    """Yield the lines of one candidate."""
     yield f"{number}. {way['name'] or way['imap']['host']} ({', '.join(way['foundBy'])})"
     for kind in ("imap", "smtp"):
         server = way[kind]
@@ -173,7 +173,7 @@ def _candidate_lines(number: int, way: Any, email: str) -> Iterator[str]:
 
 
 def _connect_command(way: Any, email: str) -> Iterator[str]:
-    """The command that connects a mailbox with these servers."""
+    """Yield the words of the command that connects a mailbox with these servers."""
     yield from (*_ADD_COMMAND, "--email", email)
     if way["provider"]:
         yield from ("--provider", way["provider"])
@@ -233,21 +233,21 @@ SIGN_IN_AGAIN_OPTIONS: tuple[click.Parameter, ...] = (
     *_SIGN_IN_WAYS,
 )
 GET_ACCOUNT = Call("GET", "/accounts/{accountId}")
-#: Options that may come with them.
+#: The calls of a sign-in.
 SIGN_IN_CALLS = (oauth_sign_in.BEGIN_SIGN_IN, oauth_sign_in.FINISH_SIGN_IN)
 _SIGN_IN_NAMES = ("provider", "paste", "device", "begin", "finish", "email", "display_name")
 _SIGN_IN_AGAIN_NAMES = ("sign_in", "paste", "device", "account", "mailbox")
 
 
 def refuse_sign_in_options(given: Given) -> None:
-    """Raises Failure for options of a sign-in without a provider."""
+    """Raise Failure for sign-in options without --provider."""
     for name in ("paste", "device", "begin", "finish"):
         if given.get(name):
             raise wrong_usage(f"--{name} requires --provider.", f"option:--{name}")
 
 
 def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
-    """Connect a mailbox by the sign-in of `--provider`."""
+    """Connect a mailbox by signing in at the provider in `--provider`; return the exit code."""
     _refuse_beside(given, "--provider", _SIGN_IN_NAMES)
     provider, body = given["provider"], {"email": given["email"], "displayName": given["display_name"]}
     wanted = {name: value for name, value in body.items() if value is not None}
@@ -266,7 +266,7 @@ def connect_by_sign_in(invocation: Invocation, given: Given) -> int:
 
 
 def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
-    """The mailbox to sign in to at its provider; None if its servers are to be tried."""
+    """Return the mailbox that needs a sign-in at its provider; None if its servers are to be tested instead."""
     is_asked = any(given[name] for name in ("sign_in", "paste", "device"))
     if not is_asked and given_options(given, *_SIGN_IN_AGAIN_NAMES):
         return None
@@ -287,7 +287,7 @@ def find_account_to_sign_in(invocation: Invocation, given: Given) -> Any:
 
 
 def sign_in_again(invocation: Invocation, given: Given, account: Any) -> int:
-    """Have a mailbox regain its access by its provider's sign-in."""
+    """Reconnect a mailbox by signing in at its provider; return the exit code."""
     way = _sign_in_way(given, account["provider"])
     answer = oauth_sign_in.sign_in(invocation, account["provider"], way, {"accountId": account["id"]})
     output.show_answer(invocation, answer)
@@ -325,7 +325,7 @@ _VARIABLE = "MAILBOX_APPLIANCE_MAILBOX_PASSWORD"
 
 
 def _server_options(kind: str, port: str, security: str, username: str) -> tuple[click.Option, ...]:
-    """The options of a server; the texts say what holds without an option."""
+    """Return the options of a server. The other arguments describe the defaults in the help texts."""
     name, number = kind.upper(), click.IntRange(1, 65535)
     return (
         click.Option([f"--{kind}-host"], metavar="HOST", help=f"Host name of the {name} server."),
@@ -366,7 +366,7 @@ RECONNECT_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def connection_body(invocation: Invocation, given: Given) -> Any:
-    """The body of POST /accounts: from the options, or as it was given."""
+    """Return the body of POST /accounts, from the options or from --input."""
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     refuse_sign_in_options(given)
@@ -383,7 +383,7 @@ def connection_body(invocation: Invocation, given: Given) -> Any:
 
 
 def member_connection_body(invocation: Invocation, given: Given) -> Any:
-    """The body of POST /admin/accounts."""
+    """Return the body of POST /admin/accounts."""
     body = connection_body(invocation, {**given, "owner": None})
     if isinstance(body, bytes):
         body = read_object(body, given["input_"])
@@ -391,7 +391,7 @@ def member_connection_body(invocation: Invocation, given: Given) -> Any:
 
 
 def reconnection_body(invocation: Invocation, given: Given) -> Any:
-    """The body of POST /accounts/{accountId}/reconnect: what was given; the rest stays unchanged."""
+    """Return the body of POST /accounts/{accountId}/reconnect, with only the fields to change."""
     if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     fields = ("host", "port", "security", "username")
@@ -432,7 +432,7 @@ MAP_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
-    """The body of PATCH /accounts/{accountId}/imap/folders: what was given, and null for what is cleared."""
+    """Return the body of PATCH /accounts/{accountId}/imap/folders: the named folders, and null for cleared roles."""
     if (whole := read_whole_body(invocation.terminal, given, "account", "mailbox")) is not None:
         return whole
     named = {role: given[role] for role in ROLES if given[role] is not None}
@@ -444,7 +444,7 @@ def folder_mapping_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _name_body(_invocation: Invocation, given: Given) -> Any:
-    """The body of PATCH /accounts/{accountId}; no name at all is null."""
+    """Return the body of PATCH /accounts/{accountId}; an empty name becomes null."""
     return {"displayName": given["display_name"] or None}
 
 

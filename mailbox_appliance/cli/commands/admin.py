@@ -88,7 +88,7 @@ def _verify_audit(invocation: Invocation) -> int:
 
 
 def _is_running(invocation: Invocation) -> bool:
-    """Whether there is an appliance to ask: another one than that of the data directory, or that one while it runs."""
+    """Whether there is an appliance to ask: a remote one, or a running one on the data directory."""
     return names_other_appliance(invocation) or local.find_running(invocation.data_directory()) is not None
 
 
@@ -102,7 +102,7 @@ audit = group(
 )
 
 
-# --- The license. None is needed, unless somebody else hosts or sold the appliance ---
+# --- The license. Only needed if someone else sells or hosts the appliance ---
 
 
 TOKEN_VARIABLE = "MAILBOX_APPLIANCE_LICENSE_TOKEN"  # noqa: S105 - a name
@@ -110,7 +110,7 @@ TOKEN_STDIN = click.Option(["--token-stdin"], is_flag=True, help="Read the licen
 
 
 def license_body(invocation: Invocation, given: Given) -> Any:
-    """The body of PUT /admin/license."""
+    """Return the body of PUT /admin/license."""
     read = invocation.terminal.secret("License token", TOKEN_VARIABLE, from_stdin=given["token_stdin"], what="token")
     return {"token": read}
 
@@ -154,7 +154,7 @@ OAUTH_APP_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def oauth_app_body(invocation: Invocation, given: Given) -> Any:
-    """The body of PUT /admin/oauth-apps/{provider}."""
+    """Return the body of PUT /admin/oauth-apps/{provider}."""
     if (whole := read_whole_body(invocation.terminal, given, "provider")) is not None:
         return whole
     require_options(given, "client_id")
@@ -169,7 +169,7 @@ def oauth_app_body(invocation: Invocation, given: Given) -> Any:
         return {**body, "publicClient": True}
     if given["keep_client_secret"]:
         return body
-    if given["provider"] not in _PROVIDERS:  # before anybody types a secret for nothing
+    if given["provider"] not in _PROVIDERS:  # checked before the user types a secret in vain
         raise wrong_usage(f"The provider must be google or outlook (got {given['provider']}).", f"argument:{_METAVAR}")
     secret = invocation.terminal.secret(
         "Client secret", SECRET_VARIABLE, from_stdin=given["client_secret_stdin"], what="client secret"
@@ -201,7 +201,7 @@ _PATCH_SETTINGS = Call("PATCH", "/admin/settings")
 
 
 def _settings_body(invocation: Invocation, given: Given) -> Any:
-    """The body of PATCH /admin/settings: one setting, or as it was given."""
+    """Return the body of PATCH /admin/settings: one setting from the arguments, or --input."""
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     if given["name"] is None or given["value"] is None:
@@ -210,9 +210,9 @@ def _settings_body(invocation: Invocation, given: Given) -> Any:
 
 
 def parse_setting(name: str, text: str) -> bool | int | str | list[str]:
-    """A text as the type of its setting; a text, if this release does not know the setting.
+    """Convert a text to the type of its setting; leave it a text if this release does not know the setting.
 
-    The appliance checks the value. Raises Failure for a text of the wrong type.
+    The appliance validates the value. Raises Failure if the text does not fit the type.
     """
     from mailbox_appliance.settings import BY_NAME, parse_flag
 
@@ -271,28 +271,30 @@ settings = group(
 )
 
 
-# --- The log of the appliance on this computer, read from its file: it helps also if the appliance does not run ---
+# --- The log of the appliance on this computer, read from its file, so that it works without a running appliance ---
 
 
-#: The most that is read of the end of the file, in bytes.
+#: The most bytes that are read from the end of the file.
 LARGEST_TAIL = 8 * 1024 * 1024
 _POLL_SECONDS = 0.3
 
 
 def last_lines(stream: BinaryIO, count: int) -> list[bytes]:
-    """The last complete lines of a file; the position is left behind them. A line that is being written is left out."""
+    """Return the last complete lines of a file and leave the position after them. An unfinished line is left out."""
     end = stream.seek(0, os.SEEK_END)
     start = stream.seek(max(0, end - LARGEST_TAIL))
     content = stream.read(end - start)
     complete = content[: content.rfind(b"\n") + 1]
     stream.seek(start + len(complete))
     lines = complete.splitlines()
-    # Cut in the middle of a line: that one is not whole.
+    # The first line may be incomplete if reading began in the middle of it.
     return (lines if start == 0 else lines[1:])[-count:]
 
 
 def new_lines(file: Path, stream: BinaryIO) -> Iterator[bytes]:
-    """Lines as they are added, for ever; after a rotation those of the new file. The stream is closed at the end."""
+    """Yield lines as they are added, endlessly, also from the new file after a rotation. Closes the stream at the
+    end.
+    """
     try:
         while True:
             where = stream.tell()
@@ -314,11 +316,13 @@ def _is_other(file: Path, stream: BinaryIO) -> bool:
     try:
         return not os.path.samestat(file.stat(), os.fstat(stream.fileno()))
     except FileNotFoundError:
-        return False  # Between the two steps of a rotation.
+        return False  # The file is missing between the two steps of a rotation.
 
 
 def readable_line(line: bytes) -> str:
-    """A log line for people: time, level, event, then the rest by name. What is not JSON is shown unchanged."""
+    """Format a log line for people: time, level, event, then the other fields. A line that is not JSON stays
+    unchanged.
+    """
     text = line.decode("utf-8", "replace")
     try:
         values = json.loads(text)
@@ -350,7 +354,7 @@ def _logs(invocation: Invocation, lines: int, follow: bool) -> int:
 
 
 def _rotated_lines(file: Path, count: int) -> list[bytes]:
-    """The last lines of `appliance.log.1` and, if they do not suffice, of older files, in their order."""
+    """Return the last lines of `appliance.log.1` and, if needed, of older files, oldest line first."""
     found: list[bytes] = []
     for number in itertools.count(1):
         if len(found) >= count:
@@ -367,7 +371,7 @@ def _rotated_lines(file: Path, count: int) -> list[bytes]:
 
 
 def _is_cut(stream: BinaryIO) -> bool:
-    """Whether only the end of a file was read, so that between it and the older files there is a gap."""
+    """Whether only the end of a file was read, which leaves a gap between it and the older files."""
     return os.fstat(stream.fileno()).st_size > LARGEST_TAIL
 
 

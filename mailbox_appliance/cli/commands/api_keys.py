@@ -1,4 +1,4 @@
-"""API keys: one's own, and with `--member` or `--all-members` those of others."""
+"""API keys: the caller's own and, with `--member` or `--all-members`, those of others."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def _shown_once(_answer: Any) -> str:
 
 
 def _new_key_body(invocation: Invocation, given: Given) -> Any:
-    """The body of POST .../api-keys."""
+    """Return the body of POST /me/api-keys."""
     if (whole := read_whole_body(invocation.terminal, given, "member")) is not None:
         return whole
     require_options(given, "name")
@@ -85,7 +85,7 @@ def _new_key_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
-    """The same for a member."""
+    """Return the body of POST /admin/api-keys, for a key of another member."""
     body = _new_key_body(invocation, given)
     if isinstance(body, bytes):
         body = read_object(body, given["input_"])
@@ -93,7 +93,7 @@ def _new_member_key_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _change_body(invocation: Invocation, given: Given) -> Any:
-    """The body of PATCH /admin/api-keys/{keyId}: what was given."""
+    """Return the body of PATCH /admin/api-keys/{keyId} with the given changes."""
     if (whole := read_whole_body(invocation.terminal, given, "key_id")) is not None:
         return whole
     if not given_options(given, "key_id"):
@@ -117,7 +117,7 @@ def _permissions(invocation: Invocation, given: Given) -> dict[str, Any]:
 
 
 def _refuse_both(given: Given, *names: str) -> None:
-    """Raises Failure for two options that contradict each other."""
+    """Raise Failure for two options that contradict each other."""
     options = {"accounts": "--account"}
     both = [options.get(name, f"--{name.replace('_', '-')}") for name in names if given.get(name)]
     if len(both) > 1:
@@ -160,7 +160,7 @@ API_KEY_ROWS = (LIST, LIST_ALL, CREATE, CREATE_OF, UPDATE, REVOKE, REVOKE_ANY)
 
 
 def _own_or_all(own: Row, others: Row) -> click.Command:
-    """The command of a row that makes another call if it concerns other members."""
+    """Return a command that makes the call of `others` if it concerns other members, else that of `own`."""
 
     def act(invocation: Invocation, **given: Any) -> int:
         is_about_others = given.pop("all_members", False) or given.get("member") is not None

@@ -1,4 +1,4 @@
-"""The command `backup`: through the running appliance, or on the files when none runs."""
+"""The command `backup`: through the running appliance, or on the files if none is running."""
 
 import time
 from collections.abc import Callable
@@ -27,18 +27,18 @@ from mailbox_appliance.client.http import ApiClient, ApiRequest
 
 # --- `backup restore --online`: an administrator restores a running appliance ---
 #
-# The appliance answers 202 once the backup is verified and unpacked, then starts again by itself on what was
-# restored. A new row in its audit log reports both how the restore ended and that it is over.
+# The appliance responds 202 once the backup is verified and unpacked, then restarts on the restored store. A new row in
+# its audit log reports the outcome and that the restore is finished.
 
 
 START_RESTORE, LIST_AUDIT_EVENTS = Call("POST", "/admin/restore"), Call("GET", "/admin/audit-events")
-#: Seconds between two looks, and how long nothing may listen there, or the log say nothing, before it is given up.
+#: Seconds between two polls, and the longest time without a listener or a new log row before the wait is given up.
 _EVERY, _PATIENCE = 0.5, 60.0
 _RESTARTING_CODES = ("appliance_unreachable", "provider_unavailable", "too_many_attempts")
 
 
 def restore_online(invocation: Invocation, backup: str, *, dry_run: bool, yes: bool, passphrase_stdin: bool) -> int:
-    """Request the restore, and wait until the appliance is back. Raises Failure if it reports one."""
+    """Request the restore and wait until the appliance is back. Raises Failure if the restore fails."""
     if not backup_ids.is_backup_id(backup):
         raise wrong_usage("--online requires the ID of a backup of that appliance. `backup list` shows the IDs.")
     client = invocation.client()
@@ -80,7 +80,7 @@ _OUTCOME_TEXTS = {
 
 @dataclass(frozen=True)
 class _RestoreLog:
-    """The audit log of an appliance, and the rows about restores of this backup that were in it before."""
+    """The audit log of an appliance, and its rows about earlier restores of this backup."""
 
     client: ApiClient
     backup: str
@@ -88,7 +88,9 @@ class _RestoreLog:
 
 
 def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
-    """The present rows. Whoever may not read the log may not restore either, and gets that error."""
+    """Return the rows before the restore. A caller who cannot read the log cannot restore either and gets that
+    error.
+    """
     try:
         return frozenset(_restore_rows(client, backup))
     except Failure as failure:
@@ -98,14 +100,14 @@ def _find_known_rows(client: ApiClient, backup: str) -> frozenset[str]:
 
 
 def _restore_rows(client: ApiClient, backup: str) -> dict[str, str]:
-    """The newest rows about restores of this backup: id -> outcome."""
+    """Return the newest rows about restores of this backup: ID -> outcome."""
     answer = client.call(ApiRequest(LIST_AUDIT_EVENTS.method, LIST_AUDIT_EVENTS.path, (("limit", "100"),)))
     about = (one for one in output.items_of(answer) or () if output.look_up(one, "target.id") == backup)
     return {one["id"]: one["outcome"] for one in about if one["action"] == "backup.restore"}
 
 
 def _wait_for_outcome(invocation: Invocation, log: _RestoreLog) -> str:
-    """The outcome. Raises Failure if it failed: then everything is as it was before."""
+    """Wait for the outcome and return it. Raises Failure if the restore failed; then nothing has changed."""
     with invocation.terminal.waiting("The appliance is restarting…"):
         outcome = _poll_outcome(log)
     if outcome == "failure":
@@ -124,7 +126,7 @@ def _poll_outcome(log: _RestoreLog) -> str:
             }
         except Failure as failure:
             if failure.exit_code != NETWORK or failure.code not in _RESTARTING_CODES:
-                return "unknown"  # whoever restored it may not be an administrator in it
+                return "unknown"  # the caller may not be an administrator in the restored store
             if failure.code != "appliance_unreachable":
                 silent_since = time.monotonic()  # the server itself asks to wait
             continue
@@ -133,7 +135,7 @@ def _poll_outcome(log: _RestoreLog) -> str:
     return "unknown"
 
 
-# --- `backup restore`: on files while no appliance runs there; or by the running one ---
+# --- `backup restore`: on the files while no appliance is running, or by the running one ---
 #
 # It never guesses which store it replaces (`docs/decisions/035-commands-never-guess.md`).
 
@@ -180,7 +182,9 @@ def _restore(
 
 
 def _other_appliance_failure(folder: Path) -> Failure:
-    """The error for a command to another appliance: the files here, which would be replaced, are not meant."""
+    """Return the error for a command that means another appliance, so that the local files are not replaced by
+    mistake.
+    """
     message = (
         "The appliance in use is not the one on this computer. Restore it with --online, or restore the files in"
         f" {folder} with --instance local."
@@ -189,9 +193,9 @@ def _other_appliance_failure(folder: Path) -> Failure:
 
 
 def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str], bool]:
-    """The question at a terminal whether to give up a store whose key is missing.
+    """Return a function that asks at a terminal whether to discard a store whose key is missing.
 
-    Without a terminal it is not given up, and the reason for the question goes to `unasked`.
+    Without a terminal the answer is no, and the reason for the question is added to `unasked`.
     """
 
     def ask(why: str) -> bool:
@@ -206,7 +210,7 @@ def _ask_to_give_up(invocation: Invocation, unasked: list[str]) -> Callable[[str
 
 
 def _result_remark(to: str | None, dry_run: bool) -> output.Remark:
-    """Shown below the response in a table."""
+    """Return the remark below the response in a table."""
     done = f"The backup is unpacked in {to}.\n" if to is not None else "The backup is restored.\n"
     if dry_run:
         done = (
@@ -280,7 +284,7 @@ def _create_backup(invocation: Invocation, with_passphrase: bool, passphrase_std
 
 
 def _backup_passphrase(invocation: Invocation, *, asks: bool, from_stdin: bool) -> str | None:
-    """The passphrase of a new backup, if requested: the environment's may be meant for the key alone."""
+    """Read the passphrase of a new backup if requested. The environment's alone does not count: it may be the key's."""
     return context.read_new_passphrase(invocation, from_stdin=from_stdin) if asks or from_stdin else None
 
 
@@ -295,7 +299,7 @@ def _list_backups(invocation: Invocation, **given: Any) -> int:
 
 
 def _page_limit(given: Given) -> int:
-    """The number of backups to show: without an appliance there is no page whose size could limit it."""
+    """Return the number of backups to show; without an appliance there is no largest page."""
     whole = given.get("max_results") or (DEFAULT_ALL if given.get("all_pages") else None)
     return int(whole or given.get("limit") or 50)
 
@@ -308,7 +312,7 @@ def _verify_backup(invocation: Invocation, backup: str, passphrase_stdin: bool) 
 
 
 def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None], Any]:
-    """How a backup of the data directory is verified with a passphrase."""
+    """Return a function that verifies a backup of the data directory with a passphrase."""
     client = operator_client(invocation)
     if client is None:
         return _with_files(invocation, "verify_backup_on_files", invocation.data_directory(), backup)
@@ -319,7 +323,7 @@ def _verify_by_id(invocation: Invocation, backup: str) -> Callable[[str | None],
 
 
 def _verify_file(invocation: Invocation, name: str) -> Callable[[str | None], Any]:
-    """The same for a file anywhere: no appliance is asked, and no store is opened."""
+    """Return a function that verifies a backup file anywhere; it uses no appliance and opens no store."""
     return _with_files(invocation, "verify_backup_file", backup_ids.resolve_backup_file(invocation, name))
 
 
@@ -334,7 +338,7 @@ def _with_files(invocation: Invocation, service: str, *what: Any) -> Callable[[s
 
 
 def _download_backup(invocation: Invocation, backup_id: str, output: str | None, force: bool) -> int:
-    """Not as the operator, who has the file anyway: only administrators take backups off this computer."""
+    """Save a backup file. Uses the session, not the operator's access: only administrators can download backups."""
     from mailbox_appliance.cli import files
 
     path = fill_path(DOWNLOAD_BACKUP.path, {"backupId": backup_id})

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 # --- Actions on many messages: commands of `emails` ---
 
 
-#: The most that one request is about.
+#: The most messages in one request.
 MAX_PER_REQUEST = 100
-#: The results of messages in a response.
+#: The fields of a response that hold the result of each message.
 _OUTCOMES = ("succeededIds", "failed", "uncertainIds")
 MESSAGES = click.Argument(["message_ids"], metavar="MESSAGE-ID...", nargs=-1)
 INPUT = click.Option(
@@ -48,7 +48,7 @@ _Body = Callable[[Given], dict[str, Any]]
 
 
 def actions_exit(answer: Any) -> int:
-    """3 if anything failed or is uncertain."""
+    """Return exit code 3 if a message failed or is uncertain, else 0."""
     parts = (output.look_up(answer, f"data.{name}") for name in ("failed", "uncertainIds"))
     return UNCERTAIN if any(parts) else 0
 
@@ -121,16 +121,16 @@ def _perform_action(invocation: Invocation, body: dict[str, Any], messages: list
             with invocation.terminal.waiting(text):
                 done.append(client.call(request))
     finally:
-        # If one of several requests fails, the earlier results are shown all the same.
+        # If a later request fails, the results of the earlier ones are still shown.
         if done:
             output.show_answer(invocation, merge_answers(done))
     return actions_exit(merge_answers(done))
 
 
 def _by_mailbox(client: "ApiClient", messages: list[ListedMessage], wanted: str | None) -> dict[str, list[str]]:
-    """Mailbox -> IDs of its messages: the named mailbox, else the list's for each message.
+    """Return the message IDs by mailbox: the named mailbox, else that of the list for each message.
 
-    Raises Failure if the list places a message in another mailbox than the named one.
+    Raises Failure if the list puts a message in another mailbox than the named one.
     """
     silent = any(one.account_id is None for one in messages)
     named = resolve_account(client, wanted) if silent or wanted is not None else None
@@ -159,7 +159,7 @@ def _requests(body: dict[str, Any], mailboxes: dict[str, list[str]]) -> "list[Ap
 
 
 def merge_answers(answers: list[Any]) -> Any:
-    """Several responses as one: the result of each message, and every warning once."""
+    """Merge several responses into one, with the result of each message and each warning once."""
     parts = [answer["data"] for answer in answers]
     told: dict[str, Any] = {"data": {name: _concatenate(name, parts) for name in parts[0]}}
     warnings = [one for answer in answers for one in answer.get("warnings", ())]
@@ -174,7 +174,7 @@ def _concatenate(name: str, parts: list[Any]) -> Any:
 ACTION_COMMANDS = tuple(_action_command(*one) for one in _ACTION_TABLE)
 
 
-# --- Lists of messages: the newest, and search: commands of `emails` ---
+# --- Lists of messages and search: commands of `emails` ---
 
 
 FILTERS: tuple[click.Parameter, ...] = (
@@ -203,7 +203,7 @@ Spam and trash are searched only if --folder names them."""
 
 
 def _join_words(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
-    # A word that is empty is passed on, and refused: it is no search for everything.
+    # An empty word is passed on, so that the API rejects it instead of listing everything.
     return " ".join(value) if value else None
 
 
@@ -241,7 +241,7 @@ LIST_ROWS = (
 
 
 def render_conversation(value: Any) -> str:
-    """A thread as one reads it: its messages, oldest first, with a line between them."""
+    """Return a thread for reading: its messages, oldest first, with a line between them."""
     messages = output.look_up(value, "messages.items") or []
     return ("-" * 60 + "\n").join(output.render_message(one) for one in messages)
 
@@ -279,7 +279,7 @@ _DOWNLOAD_HELP = """Save an attachment.
 def save_from_call(
     invocation: Invocation, call: Call, account: str | None, ids: dict[str, str], output: str | None, force: bool
 ) -> int:
-    """Fetch the response of a call, and save it; return the exit code."""
+    """Fetch the response of a call and save it as a file; return the exit code."""
     from mailbox_appliance.cli import files
 
     client = invocation.client()
@@ -316,7 +316,7 @@ attachments = group(
 )
 
 
-# --- `emails get`: a message, its body page by page, or the raw message ---
+# --- `emails get`: a message, its body in pages, or the raw message ---
 
 
 GET_MESSAGE = Row(

@@ -1,4 +1,4 @@
-"""The command `https`: through the running appliance as its operator, or on the files when none runs."""
+"""The command `https`: through the running appliance as its operator, or on the files if none is running."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ STATUS = Call("GET", "/admin/https")
 CHANGE = Call("PATCH", "/admin/https")
 IMPORT = Call("PUT", "/admin/https/certificate")
 ROTATE = Call("POST", "/admin/https/rotate")
-#: A certificate with its chain, or a key, as a text: some thousand bytes.
+#: The most bytes of a certificate with its chain, or of a key; some thousand are usual.
 _LARGEST_PEM = 64 * 1024
 _PORT = click.Option(
     ["--port"], type=click.IntRange(0, 65535), help="Port (initially 8443, then as last set); 0 picks a free one."
@@ -54,7 +54,9 @@ def _rotate(invocation: Invocation, passphrase_stdin: bool) -> int:
 
 
 def _fingerprint(invocation: Invocation) -> int:
-    """As the appliance says that runs on the directory, or is named; else of the files, which get one."""
+    """Print the fingerprint that the running or named appliance reports, else that of the files, creating a certificate
+    if none exists.
+    """
     client = operator_client(invocation)
     answer = None if client is None else client.call(ApiRequest(STATUS.method, STATUS.path))
     if answer is None or (_never_offered_remark(answer) and not names_other_appliance(invocation)):
@@ -90,7 +92,7 @@ def _call_or_use_files(invocation: Invocation, call: Call, body: Any, service: s
 
 
 def _next_steps_remark(answer: Any) -> str:
-    """How to go on from there."""
+    """Return the next step, as a sentence."""
     data, certificate = answer["data"], answer["data"]["certificate"]
     if not data["enabled"]:
         return "HTTPS is off. To allow remote access, run `mailbox-appliance https enable`.\n"
@@ -107,7 +109,7 @@ def _next_steps_remark(answer: Any) -> str:
 
 
 def _read_pem(name: str, argument: str) -> str:
-    """The contents of a file, each byte as a character, so that a file that is not PEM is reported as such."""
+    """Read a file with each byte as a character, so that the API can report a file that is not PEM."""
     try:
         content = files.read_regular(Path(name), _LARGEST_PEM + 1)
     except (OSError, ValueError) as error:

@@ -46,7 +46,7 @@ def _activate_body(_invocation: Invocation, _given: Given) -> Any:
 
 
 def _link_remark(answer: Any) -> str:
-    """The text below a link: what the member does with it."""
+    """Return the text below a link: the next step for the member."""
     data = answer["data"]
     url = str(data.get("invitation", data)["url"])
     base, _, fragment = url.partition("/#")
@@ -67,7 +67,7 @@ def _is_loopback(base: str) -> bool:
 
 
 def about_member(row: Row) -> click.Command:
-    """The command of a row whose path has `{memberId}`: the member may be named by email."""
+    """Return the command of a row whose path has `{memberId}`; it accepts a member's email too."""
 
     def act(invocation: Invocation, member: str, **given: Any) -> int:
         # Errors in the options are reported before any request.
@@ -160,7 +160,7 @@ members = group(
 )
 
 
-# --- The caller, the status of the appliance, and sessions, one's own or with `--member` somebody else's ---
+# --- The caller, the status of the appliance, and sessions: the caller's own or, with `--member`, another member's ---
 
 
 ABOUT = Row("about", Call("GET", "/"), "Show the server's name and version.\n\nNo sign-in needed.")
@@ -231,9 +231,9 @@ def _show_status(invocation: Invocation) -> int:
     answer = client.call(ApiRequest(STATUS.call.method, STATUS.call.path))
     output.show_answer(invocation, answer)
     trace = output.look_up(answer, "data.lastCrash.file")
-    # A script that polls does not mean that somebody has read it.
+    # Output that a script polls may not have been read by anyone.
     if trace is not None and invocation.terminal.stdout.isatty():
-        with suppress(Failure):  # it is shown again
+        with suppress(Failure):  # it is shown again next time
             client.call(ApiRequest(DISMISS.method, fill_path(DISMISS.path, {"trace": str(trace)}), body={}))
     return 0
 
@@ -260,7 +260,7 @@ def _revoke_sessions(invocation: Invocation, **given: Any) -> int:
 
 
 def _with_member_id(invocation: Invocation, given: Given) -> Given:
-    """The given values, with the member's ID in place of an email."""
+    """Return the given values, with the member's ID in place of an email."""
     wanted = given["member_id"]
     return given if wanted is None else given | {"member_id": resolve_member(invocation.client(), wanted)}
 
@@ -280,14 +280,14 @@ sessions = group(
 )
 
 
-# --- One's own name and password, and the link into the console ---
+# --- The caller's name and password, and the link into the console ---
 
 
 _NEW_PASSWORD_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSWORD"
 
 
 def _profile_body(invocation: Invocation, given: Given) -> Any:
-    """The body of PATCH /me."""
+    """Return the body of PATCH /me."""
     if (whole := read_whole_body(invocation.terminal, given)) is not None:
         return whole
     require_options(given, "name")
@@ -295,7 +295,7 @@ def _profile_body(invocation: Invocation, given: Given) -> Any:
 
 
 def _password_body(invocation: Invocation, given: Given) -> Any:
-    """The body of POST /me/password."""
+    """Return the body of POST /me/password."""
     terminal = invocation.terminal
     current = terminal.secret("Current password", PASSWORD_VARIABLE, from_stdin=given["password_stdin"])
     new = terminal.secret(

@@ -76,7 +76,7 @@ demo_servers = command(
 )
 
 
-# --- `mcp`: tools for AI agents on stdin and stdout; the protocol's session is passed in from above ---
+# --- `mcp`: tools for AI agents on stdin and stdout; a higher layer passes in the protocol session ---
 
 
 _MCP_HELP = """Serve MCP tools to an AI agent on standard input and output.
@@ -84,23 +84,25 @@ _MCP_HELP = """Serve MCP tools to an AI agent on standard input and output.
 The agent gets the tools that the session or API key permits. The appliance must be running, on this computer or at
 --instance. It also serves these tools over HTTP at /mcp (Model Context Protocol).
 """
-#: Seconds without a response: a send may take 25, and calls to mail servers somewhat more.
+#: Seconds to wait for a response: a send may take 25, and calls to mail servers somewhat longer.
 _ANSWER_SECONDS = 120.0
 
 
 class _ApplianceConnection:
-    """The appliance that is asked; one that was not reached is looked for again, since it may have moved."""
+    """The connection of an MCP bridge to its appliance. After a network error the appliance is located again, since its
+    address may have changed.
+    """
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
         self._client: ApiClient | None = None
 
     def check(self) -> None:
-        """See that it runs, and that the token is good. Raises a Failure."""
+        """Check that the appliance is running and the token valid. Raises Failure."""
         self._find_client().call(ApiRequest("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
-        """Status and body; without a response, 0 and an error object with the reason."""
+        """Return status and body of the response; without a response, 0 and an error object with the reason."""
         try:
             request = ApiRequest(
                 "POST", "/mcp", body=body, headers=headers, timeout=_ANSWER_SECONDS, base="", advice=advice
@@ -126,7 +128,7 @@ def _run_mcp(invocation: Invocation) -> int:
 mcp = command("mcp", _run_mcp, _MCP_HELP)
 
 
-# --- `tray`: the tray icon; what shows it is passed in from above ---
+# --- `tray`: the tray icon; a higher layer passes in its implementation ---
 
 
 _TRAY_HELP = """Show a tray icon with a menu.
@@ -164,14 +166,14 @@ tray = command(
 )
 
 
-# --- `autostart`: whether this user's system starts the tray at login ---
+# --- `autostart`: whether the tray starts with this user's desktop session ---
 
 
 _NO_HOME = "This user has no home directory to store the autostart entry in. Set HOME or XDG_CONFIG_HOME."
 
 
 def _find_autostart(invocation: Invocation) -> Any:
-    # An option that is left out is not stored: the usual directory is found again at each login.
+    # A data directory that is not named is not stored: the default one is determined at each start.
     is_named = invocation.data_dir or invocation.variable("DATA_DIR")
     folder = invocation.data_directory() if is_named else None
     found = invocation.service("autostart")(invocation.terminal.environment, folder)

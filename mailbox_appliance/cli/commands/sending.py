@@ -13,11 +13,11 @@ from mailbox_appliance.cli.groups import command, group
 from mailbox_appliance.cli.inputs import INPUT_OPTION
 from mailbox_appliance.client.errors import wrong_usage
 
-#: RFC 9110 5.5 would allow more; the API takes 1 to 255 characters of printable ASCII without spaces.
+#: The API accepts 1 to 255 printable ASCII characters without spaces; RFC 9110 5.5 would allow more.
 _KEY = re.compile(r"[!-~]{1,255}")
 _SEND = Call("POST", "/accounts/{accountId}/send")
 _OPERATIONS_PATH = "/accounts/{accountId}/delivery-operations"
-#: A response waits at most 25 s for the outcome; a draft, or a message to forward, may have to be fetched before.
+#: A response waits at most 25 s for the outcome; a draft, or a message to forward, may have to be fetched first.
 _SENDING_SECONDS = 180.0
 _EXIT_CODES_HELP = (
     "\n\nThe output is a delivery operation. Exit codes: 0 succeeded or in progress, 5 failed, 3 uncertain (it may have"
@@ -26,7 +26,7 @@ _EXIT_CODES_HELP = (
 
 
 def idempotency_header(given: Given) -> dict[str, str]:
-    """The header that makes repeating the command safe."""
+    """Return the header that makes repeating the command safe. Raises Failure for a missing or invalid key."""
     key = given["idempotency_key"]
     if key is None:
         message = "Missing option '--idempotency-key'. Only --dry-run works without one."
@@ -55,7 +55,7 @@ def _outcome_body(_invocation: Invocation, given: Given) -> Any:
 
 
 def _sending_row(name: str, call: Call, text: str, body: Any, *parameters: click.Parameter) -> Row:
-    """A command that hands a message over, at most once for each key."""
+    """Return a command that sends a message at most once per idempotency key."""
     return Row(
         name,
         call,
@@ -170,7 +170,7 @@ def _dry_run_remark(_answer: Any) -> str:
 
 
 def _with_dry_run(row: Row) -> click.Command:
-    """The command of a row that sends; with --dry-run it is a preview of the very same body."""
+    """Return the command of a row that sends; with --dry-run it previews exactly the same body."""
     preview = replace(PREVIEW, body=row.body, remark=_dry_run_remark)
 
     def act(invocation: Invocation, dry_run: bool, **given: Any) -> int:
@@ -255,7 +255,7 @@ SCHEDULED_ROWS = (
         Call("DELETE", f"{_SCHEDULED_PATH}/{{scheduleId}}"),
         "Cancel a scheduled message.\n\nThe message is kept as a draft.",
         (click.Argument(["schedule_id"]), ACCOUNT),
-        # The message is put among the drafts before the answer, if the mail server can be asked.
+        # If the mail server is reachable, the message is saved as a draft before the response.
         timeout=180.0,
         waiting_for="Contacting the mail server…",
     ),

@@ -37,7 +37,7 @@ LOGIN_OPTIONS: tuple[click.Parameter, ...] = (
 
 
 def device_name_or_host(name: str | None) -> str:
-    """The name of the session: as given, or this computer's."""
+    """Return the name of the session: the given one, or this computer's host name."""
     import socket
 
     return name if name is not None else socket.gethostname()[:200] or "computer"
@@ -54,7 +54,7 @@ def _login(
     if email is None and (password_stdin or not invocation.terminal.stdin.isatty()):
         raise wrong_usage("Missing option '--email'.", "option:--email")
     instance = find_instance(invocation, url, fingerprint)
-    # The target is shown before the password is typed: without a URL it is the appliance in use.
+    # Show the target before the password is typed: without a URL it is the appliance in use.
     email = email or invocation.terminal.line(f"Your email address for {instance.url}", "address")
     password = invocation.terminal.secret(f"Password for {instance.url}", PASSWORD_VARIABLE, from_stdin=password_stdin)
     return log_in(
@@ -79,9 +79,9 @@ def log_in(invocation: Invocation, instance: Instance, call: Call, body: dict[st
 
 
 def find_instance(invocation: Invocation, url: str | None, fingerprint: str | None) -> Instance:
-    """The appliance to sign in to, here or at a URL.
+    """Return the appliance to sign in to: the one at the URL, or the one in use.
 
-    Raises Failure if a password would travel unprotected, or the fingerprint is invalid.
+    Raises Failure if the password would be sent unencrypted to another computer, or the fingerprint is invalid.
     """
     from mailbox_appliance.client.tls import parse_fingerprint
 
@@ -97,13 +97,13 @@ def find_instance(invocation: Invocation, url: str | None, fingerprint: str | No
 
 
 def keep_token(invocation: Invocation, key: str, answer: Any) -> int:
-    """Keep the token of a login for the next commands, and show the answer."""
+    """Store the token of a new session for later commands, and show the response."""
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("token"), str):
         raise Failure("unexpected_answer", "The server did not return a token.", INTERNAL)
     invocation.tokens().put(key, data["token"])
     if invocation.terminal.stdout.isatty() or invocation.format == "table":
-        # A terminal keeps it in its scroll-back. A script that reads the output gets the whole response.
+        # A terminal keeps its output in the scrollback, so the token is left out. A script gets the whole response.
         answer = {**answer, "data": {name: value for name, value in data.items() if name != "token"}}
     output.show_answer(invocation, answer)
     return 0
@@ -117,7 +117,7 @@ def _logout(invocation: Invocation) -> int:
     except Failure as failure:
         if failure.code != "unauthenticated" or from_environment:
             raise
-        answer = {"data": None}  # The session has ended already; what is left is to forget its token.
+        answer = {"data": None}  # The session has already ended; only its stored token is left to delete.
     if not from_environment:
         invocation.tokens().remove(key)
     output.show_answer(invocation, answer)
@@ -198,11 +198,11 @@ instances = group(
 )
 
 
-# --- `setup`: the first administrator, through the running appliance, or on the files when none runs ---
+# --- `setup`: the first administrator, through the running appliance, or on the files if none is running ---
 
 
 POST_SETUP = Call("POST", "/setup")
-#: Seconds between two looks, and how long an appliance that starts is waited for.
+#: Seconds between two polls, and the longest wait for an appliance that is starting.
 _EVERY, _PATIENCE = 0.1, 15.0
 SETUP_OPTIONS: tuple[click.Parameter, ...] = (
     click.Option(["--name"], required=True, metavar="NAME", help="Name of the administrator."),
@@ -233,9 +233,9 @@ def _setup(invocation: Invocation, name: str, email: str, password_stdin: bool, 
 
 
 def _wait_for_appliance(invocation: Invocation, folder: Path, problem: Exception) -> local.RunningAppliance:
-    """Wait for the appliance that is starting on the data directory, until it says where it listens.
+    """Wait until the appliance that is starting on the data directory has published its address.
 
-    Raises Failure if it does not within some seconds.
+    Raises Failure after some seconds.
     """
     until = time.monotonic() + _PATIENCE
     with invocation.terminal.waiting("The appliance is starting…"):
@@ -296,7 +296,7 @@ def _redeem_link(
     if url is not None and "#" in url:
         raise wrong_usage("The link is a secret and must not be an argument. Leave it out; the command prompts for it.")
     named = url or invocation.instance
-    instance = find_instance(invocation, url, fingerprint) if named else None  # errors there are reported first
+    instance = find_instance(invocation, url, fingerprint) if named else None  # report errors in these first
     link = invocation.terminal.secret("Link", _LINK_VARIABLE, from_stdin=link_stdin, what="link")
     base, token = split_link(link, name)
     if instance is None:
@@ -311,7 +311,9 @@ def _redeem_link(
 
 
 def split_link(link: str, name: str) -> tuple[str | None, str]:
-    """The address of a link (None for a bare token), and its token. Raises Failure if it is for another command."""
+    """Return the address of a link (None for a bare token) and its token. Raises Failure if it is for another
+    command.
+    """
     address, is_link, fragment = link.strip().partition("#")
     kind, _, token = fragment.partition("=") if is_link else ("", "", address)
     takes_it = _COMMAND_BY_PREFIX.get(kind) or _COMMAND_BY_PREFIX.get(token[:4]) or name

@@ -1,4 +1,4 @@
-"""The commands `store` and `key`: through the running appliance, or on the files when none runs."""
+"""The commands `store` and `key`: through the running appliance, or on the files if none is running."""
 
 from collections.abc import Callable
 from typing import Any
@@ -164,7 +164,7 @@ store = group(
 )
 
 
-# --- `key`: the key of the store and what opens it, shown and changed on the files while nothing runs ---
+# --- `key`: the slots of the store's key, shown and changed on the files while no appliance is running ---
 
 
 _NEW_PASSPHRASE_VARIABLE = ENVIRONMENT_PREFIX + "NEW_PASSPHRASE"
