@@ -1,4 +1,4 @@
-"""Settings: the table of options, the values in force, and the public URL that follows from them."""
+"""Settings: the table of options, the effective values, and the public URL that follows from them."""
 
 import difflib
 import os
@@ -22,12 +22,12 @@ _ZONE = re.compile(r"[A-Za-z0-9._~-]+")  # RFC 6874 2: unreserved
 
 @dataclass(frozen=True)
 class Option:
-    """One setting: its name, what it means when nobody sets it, the bounds of a number, and its help.
+    """One setting: its name, default, the bounds of a number, and its help.
 
-    `runtime`: it may be changed while running, since whoever uses it asks for it each time. `networks`: each text of
-    the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`. `address`: the text is empty, an IP
-    address at which one can listen, or `localhost`; no other name, since looking one up may take for ever.
-    `resolver`: the text is empty, or an IP address with a port maybe.
+    `runtime`: the value can change while the appliance runs, so code reads it each time it needs it. `networks`: each
+    item of the list is an address or a network, such as `192.0.2.7` or `10.0.0.0/8`. `address`: the text is empty,
+    `localhost` or an IP address to listen on; other names are refused because resolving one may block. `resolver`: the
+    text is empty, or an IP address with an optional port.
     """
 
     name: str
@@ -211,12 +211,14 @@ BY_NAME = {option.name: option for option in OPTIONS}
 
 
 def parse_flag(text: str) -> bool | None:
-    """What a word says where yes or no is asked; None: neither."""
+    """Return the boolean that a word such as `yes` or `0` stands for; None if it stands for neither."""
     return _FLAGS.get(text.lower())
 
 
 def why_invalid(option: Option, value: object) -> str | None:
-    """What is wrong with a value, as the end of a sentence about it: "is a whole number, not 'x'"; None: it fits."""
+    """Return why a value is invalid, as the end of a sentence: "must be a whole number (got 'x')"; None if it is
+    valid.
+    """
     if type(value) is not type(option.default):
         return f"must be {_KINDS[type(option.default)]} (got {_shortened(value)})"
     if isinstance(value, int) and not isinstance(value, bool) and not option.minimum <= value <= option.maximum:
@@ -247,7 +249,9 @@ def _is_network(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """Whether one can listen at it: an address that others can connect to, with a zone maybe, or nothing special."""
+    """Whether a listener can use this address: empty, `localhost`, or an IP address to which clients can connect, with
+    an optional IPv6 zone.
+    """
     if text in ("", "localhost"):
         return True
     host, percent, zone = text.partition("%")
@@ -261,7 +265,11 @@ def _is_address(text: str) -> bool:
 
 
 def parse_host_and_port(text: str) -> tuple[str, int | None] | None:
-    """An IP address and its port, as `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53` or `[2001:db8::53]:53`."""
+    """Parse an IP address with an optional port: `192.0.2.53`, `192.0.2.53:5353`, `2001:db8::53` or
+    `[2001:db8::53]:53`.
+
+    Returns None for anything else; the port is None if it is not given.
+    """
     bracketed = re.fullmatch(r"\[([^]]*)\](?::([0-9]{1,5}))?|([0-9.]+):([0-9]{1,5})", text)
     host, port = text, None
     if bracketed:
@@ -275,62 +283,62 @@ def parse_host_and_port(text: str) -> tuple[str, int | None] | None:
 
 
 def _shortened(value: object) -> str:
-    """What was given, but not without end."""
+    """Return the value as it is quoted in a message, cut if it is long."""
     try:
         text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         text = "a number"
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
 
 
-# --- The values in force of the table of options ---
+# --- The effective values of the options ---
 #
-# default  <  config.toml  <  stored (changed while running)  <  environment  <  flag        the later one wins
-#
-# An option `server.port` is `[server] port = 8025` in the file and `MAILBOX_APPLIANCE_SERVER_PORT` in the
-# environment.
+# default < config.toml < stored (changed while running) < environment < flag the later one wins An option `server.port`
+# is `[server] port = 8025` in the file and `MAILBOX_APPLIANCE_SERVER_PORT` in the environment.
 
 
-#: What begins as a setting does, and is for the command line.
+#: Variables that begin like settings but belong to the command line.
 _NO_SETTINGS = frozenset({"MAILBOX_APPLIANCE_LICENSE_TOKEN"})
 
 
 class BadSetting(ValueError):
-    """A setting is unknown or has a value that does not fit; the text says which, where, and what would fit."""
+    """An unknown setting or an invalid value. The text names the setting, its source, and what is valid."""
 
 
-#: Where values come from; the later one wins.
+#: Sources of values; the later one wins.
 Source = Literal["default", "file", "stored", "environment", "flag"]
 
 
 class Settings:
-    """The values in force. Some change while running, so whoever needs one asks for it then, and does not keep it."""
+    """The effective values. Some change while the appliance runs, so code reads a value when it needs it and does not
+    keep it.
+    """
 
     def __init__(self, layers: Mapping[Source, Mapping[str, Value]]) -> None:
         self._layers = dict(layers)
         self.values = _merge_layers(self._layers)
-        #: The settings of config.toml, as it was last read, that count from the next start on.
+        #: Settings of the last read config.toml that take effect with the next start.
         self.waiting: tuple[str, ...] = ()
-        #: Whether config.toml did not fit when it was last read; the next start would fail.
+        #: Whether the last read config.toml was invalid, so that the next start would fail.
         self.is_file_invalid = False
 
     def use_stored(self, values: Mapping[str, object]) -> None:
-        """Let these stored values count from now on, in place of those before.
+        """Replace the stored values by these.
 
-        Passed over: what this release does not know, what may not change while running, and what does not fit.
+        Ignored are settings unknown to this release, settings that cannot change at run time, and invalid values.
         """
-        # A list comes as one of JSON.
+        # A stored list was decoded from JSON.
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         options = {name: option for name, option in BY_NAME.items() if option.runtime and name in given}
         fitting = {name: one for name, one in options.items() if why_invalid(one, given[name]) is None}
         self._layers["stored"] = {name: _require_valid(one, given[name], "stored") for name, one in fitting.items()}
-        # In one step: another thread sees the values from before or those from now.
+        # In one step, so that other threads see either the old or the new values.
         self.values = _merge_layers(self._layers)
 
     def apply_file(self, loaded: "Settings") -> tuple[str, ...]:
-        """Let what a newly read config.toml says count from now on, as far as it may change while running.
+        """Apply a newly read config.toml, as far as its settings can change at run time.
 
-        Answers the names of the settings that have another value at the next start only.
+        Returns the names of the settings that change only with the next start.
         """
         before, now = (settings._layers.get("file", {}) for settings in (self, loaded))
         then = _merge_layers({**self._layers, "file": now})
@@ -343,33 +351,35 @@ class Settings:
         return self.waiting
 
     def overridden_by(self, name: str) -> str | None:
-        """What sets this value whatever is stored: a variable of the environment, or the command line."""
+        """Return what overrides a stored value of this setting: an environment variable or the command line; None if
+        nothing does.
+        """
         if name in self._layers.get("flag", {}):
             return "the command line"
         return BY_NAME[name].environment if name in self._layers.get("environment", {}) else None
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody has set this value, be it to its default."""
+        """Whether the setting was set in any source, even to its default."""
         return any(name in values for source, values in self._layers.items() if source != "default")
 
     def text(self, name: str) -> str:
-        """The value of a text option."""
+        """Return the value of a text option."""
         value = self.values[name]
         assert isinstance(value, str)  # noqa: S101 - the table says so
         return value
 
     def number(self, name: str) -> int:
-        """The value of a number option."""
+        """Return the value of a number option."""
         value = self.values[name]
         assert isinstance(value, int)  # noqa: S101 - the table says so
         return value
 
     def flag(self, name: str) -> bool:
-        """The value of a yes-or-no option."""
+        """Return the value of a true-or-false option."""
         return bool(self.values[name])
 
     def names(self, name: str) -> tuple[str, ...]:
-        """The value of a list option."""
+        """Return the value of a list option."""
         value = self.values[name]
         assert isinstance(value, tuple)  # noqa: S101 - the table says so
         return value
@@ -378,9 +388,9 @@ class Settings:
 def load(
     file: Path | None = None, environment: Mapping[str, str] = os.environ, flags: Mapping[str, Value] | None = None
 ) -> Settings:
-    """Settings from the file (when there is one), the environment and the flags.
+    """Load settings from the file (if it exists), the environment and the flags.
 
-    Raises BadSetting for a name that is unknown or a value that does not fit.
+    Raises BadSetting for an unknown name or an invalid value.
     """
     given = [option for option in OPTIONS if option.environment in environment]
     layers: dict[Source, Mapping[str, Value]] = {
@@ -395,7 +405,9 @@ def load(
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str | None]]:
-    """Variables of the environment that look like settings and are none, each with the nearest one that there is."""
+    """Yield environment variables that look like settings but are unknown, each with the most similar known one, if
+    any.
+    """
     known = {option.environment for option in OPTIONS}
     areas = tuple({f"{ENVIRONMENT_PREFIX}{option.name.partition('.')[0].upper()}_" for option in OPTIONS})
     for name in sorted(environment):
@@ -408,7 +420,8 @@ def _merge_layers(layers: Mapping[Source, Mapping[str, Value]]) -> Mapping[str, 
 
 
 def _read_file(file: Path) -> dict[str, Value]:
-    if not file.is_file() and not file.is_dir():  # a pipe would be waited for; a directory says so itself
+    # opening a pipe would block; opening a directory reports its own error
+    if not file.is_file() and not file.is_dir():
         raise BadSetting(f"{file} is not a regular file.")
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
@@ -448,19 +461,19 @@ def _require_valid(option: Option, value: object, where: str) -> Value:
     return value
 
 
-# --- Where other computers reach the appliance, as far as the settings say; never taken from a request ---
+# --- The URL at which other computers reach the appliance, from the settings and never from a request ---
 
 
 def is_https_public(settings: Settings) -> bool:
-    """Whether HTTPS is asked for at an address that is not this computer's alone."""
+    """Whether the settings enable HTTPS at an address that other computers can reach."""
     host = settings.text("server.https_host")
     return settings.flag("server.https") and host != "localhost" and not (host and ip_address(host).is_loopback)
 
 
 def public_https_url(settings: Settings, port: int | None) -> str | None:
-    """Where HTTPS at this port answers to others; None: to nobody else.
+    """Return the HTTPS URL at this port for other computers; None if only this computer can use it.
 
-    At all addresses, and at one that means something on this computer only, it is reached by the computer's name.
+    The host name of this computer is used if HTTPS listens at all addresses, or at one that is only valid locally.
     """
     if not is_https_public(settings):
         return None
@@ -471,5 +484,5 @@ def public_https_url(settings: Settings, port: int | None) -> str | None:
 
 
 def host_for_url(host: str) -> str:
-    """A host as it stands in a URL: an IPv6 address in brackets (RFC 3986 3.2.2)."""
+    """Return a host as it is written in a URL, with an IPv6 address in brackets (RFC 3986 3.2.2)."""
     return f"[{host}]" if ":" in host else host

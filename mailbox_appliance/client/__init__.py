@@ -1,7 +1,7 @@
-"""How a program of this user reaches an appliance. No commands, no console: `cli` and `tray` stand on this.
+"""How a program of this user connects to an appliance. `cli` and `tray` use it; it has no commands and no interface.
 
 instances        the appliances that this user knows, and which one a command means
-local            the appliance of a data directory: whether it runs, and where it listens
+local            the appliance of a data directory: whether it runs, and its address
 http             one HTTP request and its response
 address          the address of an appliance, parsed
 tls              HTTPS, pinned or verified

@@ -1,4 +1,4 @@
-"""The address of an appliance, parsed and in one form."""
+"""The address of an appliance, parsed and normalized."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ API = "/api/v1"
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A server's address, parsed. `prefix`: what precedes `/api/v1`."""
+    """A parsed server address. `prefix`: the path before `/api/v1`."""
 
     secure: bool
     host: str
@@ -21,7 +21,7 @@ class ServerAddress:
 
     @classmethod
     def parse(cls, url: str) -> "ServerAddress":
-        """The parts of `http://HOST[:PORT][/PREFIX][/api/v1]` or `https://...`; anything else is wrong usage."""
+        """Parse `http://HOST[:PORT][/PREFIX][/api/v1]` or `https://...`. Raises Failure for anything else."""
         try:
             parts = urlsplit(url)
             port, host = parts.port, parts.hostname
@@ -35,14 +35,14 @@ class ServerAddress:
 
     @property
     def url(self) -> str:
-        """The address in one form, for comparing and for display."""
+        """The normalized address, for comparison and display."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == (443 if self.secure else 80) else f":{self.port}"
         return f"{'https' if self.secure else 'http'}://{host}{port}{self.prefix}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether this names the local computer."""
+        """Whether the address is that of this computer."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -50,7 +50,7 @@ class ServerAddress:
 
 
 def invalid_address() -> Failure:
-    """That a text is no address of an appliance."""
+    """Return the failure for a text that is not the address of an appliance."""
     message = "Invalid address. Use a form such as https://mail.example.org:8443, without user, query and fragment."
     return wrong_usage(message)
 

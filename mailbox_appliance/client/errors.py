@@ -1,6 +1,7 @@
-"""Why a command ends without success: the API's error object and the exit code that goes with it.
+"""Failures of a command: the API's error object and the matching exit code.
 
-0 success · 2 wrong input · 3 uncertain or partial · 4 access · 5 provider or network · 1 the rest · 130 and 141
+0 success · 2 invalid input · 3 uncertain or partial · 4 access · 5 provider or network · 1 any other error · 130 and
+141
 """
 
 import re
@@ -16,17 +17,17 @@ _EXIT_CODE_BY_STATUS = {400: INPUT, 404: INPUT, 405: INPUT, 409: INPUT, 413: INP
     502: NETWORK,
     503: NETWORK,
 }
-#: Where the code of an error says more than its status or family.
+#: Exit codes for error codes whose status or class is not specific enough.
 _EXIT_CODE_BY_CODE = {"backup_wrong_passphrase": ACCESS}
 
 
 def exit_code_for_status(status: int) -> int:
-    """The exit code for an HTTP error status."""
+    """Return the exit code for an HTTP error status."""
     return _EXIT_CODE_BY_STATUS.get(status, INTERNAL)
 
 
 class Failure(Exception):
-    """A command failed: an error object of the API's shape, and an exit code."""
+    """The failure of a command: an error object of the API's shape, and an exit code."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Failure(Exception):
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error object. One that no server made gets an ID of its own, so that the shape is always the same."""
+        """The error object. If no server made it, it gets its own request ID, so that its shape is always the same."""
         error: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -55,17 +56,20 @@ class Failure(Exception):
 
 
 def wrong_usage(message: str, path: str | None = None) -> Failure:
-    """The command line does not make sense; `path` names the option as `option:--limit`."""
+    """Return the failure for an invalid command line. `path` names the option, as `option:--limit`."""
     return Failure("invalid_request", message, INPUT, details=((path, message),) if path else ())
 
 
 def unreachable(message: str) -> Failure:
-    """No appliance answers. The code differs from `provider_unavailable`, which means that a mail server is down."""
+    """Return the failure for an appliance that does not respond.
+
+    Its code differs from `provider_unavailable`, which means that a mail server is down.
+    """
     return Failure("appliance_unreachable", message, NETWORK)
 
 
 def failure_from_answer(status: int, answer: object, retry_after: str | None = None) -> Failure:
-    """The failure for an error response of the API; its Retry-After, in seconds, is part of the message."""
+    """Return the failure for an error response of the API. Its Retry-After, in seconds, becomes part of the message."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if 300 <= status < 400:
         moved = (
@@ -97,7 +101,7 @@ def failure_from_answer(status: int, answer: object, retry_after: str | None = N
 
 
 def failure_from_problem(problem: Exception) -> Failure | None:
-    """The failure for an exception of lower layers, or None if it is not one of theirs."""
+    """Return the failure for an exception of lower layers; None for any other exception."""
     from mailbox_appliance import errors, settings
 
     if isinstance(problem, settings.BadSetting):

@@ -1,8 +1,8 @@
-"""One HTTP request to an appliance and its response, with a deadline and bounds. Redirects are not followed.
+"""One HTTP request to an appliance and its response, with a deadline and size limits. Redirects are not followed.
 
-Two things are retried, once: a connection that could not be made (nothing was sent yet), for every method, but not
-after silence; and a GET whose connection dropped. Nothing else: the holder of the idempotency key repeats a send whose
-response was lost.
+Two things are retried once: a connection that could not be made (for every method, since nothing was sent; but not
+after a timeout), and a GET whose connection was lost. Nothing else is: repeating a send whose response was lost is up
+to the caller, who has the idempotency key.
 """
 
 import json
@@ -21,42 +21,44 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 TellProgress = Callable[[str, int, int], None]
-#: Bytes of a body that are sent at once, and then reported.
+#: Bytes of a body that are sent between two progress reports.
 _PIECE = 256 * 1024
-#: Answers larger than this are refused, in bytes.
+#: The largest accepted response, in bytes.
 LARGEST_ANSWER = 64 * 1024 * 1024
 _PAUSE_BEFORE_SECOND_TRY = 0.2
-#: Seconds until a connection must be there, its handshake done.
+#: Seconds for connecting, including the TLS handshake.
 _CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A request. The path is already quoted; a body is a JSON value, or bytes that are sent as they are."""
+    """A request. The path is already quoted; the body is a JSON value, or bytes that are sent unchanged."""
 
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
-    #: Seconds to wait for the server, each time it is silent.
+    #: Seconds to wait each time the server is silent.
     timeout: float = 60.0
-    #: Called with the progress of a large body: what is done, bytes sent, bytes in all.
+    #: Called with the progress of a large body: step, bytes sent, total bytes.
     telling: TellProgress | None = None
-    #: The prefix of the path.
+    #: The prefix of the path, before `path`.
     base: str = API
-    #: What to do if the response is lost; empty: the usual advice for a command.
+    #: The next step if the response is lost; empty for the usual advice.
     advice: str = ""
 
 
 class ApiClient:
-    """Asks one appliance on behalf of one credential."""
+    """A client of one appliance with one credential."""
 
     def __init__(self, url: str, token: str | None = None, fingerprint: str | None = None) -> None:
         self.address, self._token, self._fingerprint = ServerAddress.parse(url), token, fingerprint
 
     def call(self, request: ApiRequest) -> Any:
-        """The answer to a request, decoded. An error answer, and no answer, raise a Failure."""
+        """Send a request and return the decoded response. Raises Failure for an error response and if there is no
+        response.
+        """
         status, payload, retry_after = self._exchange(request, *self.encode_request(request))
         answer = decode_answer(status, payload)
         if not 200 <= status < 300:
@@ -64,12 +66,12 @@ class ApiClient:
         return answer
 
     def exchange(self, request: ApiRequest) -> tuple[int, bytes]:
-        """Status and body of the answer, whatever they are. No answer raises a Failure."""
+        """Send a request and return status and body of any response. Raises Failure if there is no response."""
         status, payload, _ = self._exchange(request, *self.encode_request(request))
         return status, payload
 
     def encode_request(self, request: ApiRequest) -> tuple[str, bytes | None, dict[str, str]]:
-        """The encoded request: the target, the body, the header fields."""
+        """Return the target, the body and the header fields of a request."""
         headers = {"Accept": "application/json", "User-Agent": f"mailbox-appliance/{__version__}", **request.headers}
         body = request.body
         try:
@@ -106,7 +108,7 @@ class ApiClient:
                 connection.close()
 
     def open_connection(self, timeout: float) -> "HTTPConnection":
-        """A connection to the appliance. Raises a Failure where there is none, or not the right one."""
+        """Open a connection to the appliance. Raises Failure if it does not respond or is not the right one."""
         try:
             return self._connect(timeout)
         except TimeoutError as error:
@@ -143,7 +145,7 @@ def _why_unreachable(error: OSError) -> str:
 def _send_and_read(
     connection: "HTTPConnection", request: ApiRequest, target: str, body: bytes | None, headers: dict[str, str]
 ) -> tuple[int, bytes, str | None]:
-    """Status, body and Retry-After of the answer."""
+    """Send the request; return status, body and Retry-After of the response."""
     from ssl import SSLEOFError
 
     try:
@@ -153,7 +155,7 @@ def _send_and_read(
             sized = headers | {"Content-Length": str(len(body))}
             connection.request(request.method, target, _report_progress(body, request.telling), sized)
     except (BrokenPipeError, ConnectionResetError, SSLEOFError):
-        # A server that refuses a large body answers before it has read it all: the response is already here.
+        # A server that rejects a large body responds before it has read all of it, so the response may already be here.
         if body is None:
             raise
     answer = connection.getresponse()
@@ -164,7 +166,7 @@ def _send_and_read(
 
 
 def _report_progress(body: bytes, tell: TellProgress) -> Iterator[bytes]:
-    """The body in pieces, reporting progress."""
+    """Yield the body in pieces and report the progress."""
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
         done = min(start + _PIECE, len(body))
@@ -172,7 +174,7 @@ def _report_progress(body: bytes, tell: TellProgress) -> Iterator[bytes]:
 
 
 def decode_answer(status: int, payload: bytes) -> Any:
-    """The JSON of an answer; None for an error that has none."""
+    """Return the JSON of a response; None for an error response without JSON."""
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
@@ -182,12 +184,12 @@ def decode_answer(status: int, payload: bytes) -> Any:
 
 
 def timeout_message(request: ApiRequest) -> str:
-    """That the server does not answer, and what to do about it."""
+    """Return the message for a server that does not respond in time, with the next step."""
     return f"The appliance did not respond within {request.timeout:.0f} seconds.{_advice(request)}"
 
 
 def connection_lost_message(request: ApiRequest) -> str:
-    """That the connection was lost, and what to do about it."""
+    """Return the message for a lost connection, with the next step."""
     return f"The connection to the appliance was lost before it responded.{_advice(request)}"
 
 

@@ -1,8 +1,8 @@
-"""The appliances that this user can reach, and the private JSON file that remembers them.
+"""The appliances that this user knows, and the private JSON file that stores them.
 
-`--instance` decides; then `--data-dir`, which means the appliance of that directory; then the environment's instance;
-then the one chosen by `instances use` or `login URL`; else `local`, the one of the data directory. The choice belongs
-to the data directory in which it was made: under another one, such as a demo's, commands never reach it.
+A command uses the first of these: `--instance`; `--data-dir`, which means the appliance of that directory; the instance
+in the environment; the one chosen by `instances use` or `login URL`; `local`, the one of the data directory. A choice
+belongs to the data directory in which it was made, so commands for another one, such as a demo's, never use it.
 """
 
 import json
@@ -21,14 +21,14 @@ from mailbox_appliance.client.errors import ACCESS, INPUT, INTERNAL, Failure, un
 from mailbox_appliance.system import ownership
 from mailbox_appliance.system.files import replace_file
 
-# --- Small JSON files that only their owner may read, replaced whole ---
+# --- Small JSON files that only their owner can read, always replaced as a whole ---
 
 
 _LARGEST = 1024 * 1024
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The object in the file; an empty one where there is no file. A damaged file is a Failure that names it."""
+    """Return the object in the file; an empty one if there is no file. Raises Failure if the file is damaged."""
     try:
         with file.open("rb") as stream:
             value = json.loads(stream.read(_LARGEST))
@@ -42,7 +42,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def write_json(file: Path, value: dict[str, Any]) -> None:
-    """Replace the file, readable by its owner alone (0600; folders that are created here 0700)."""
+    """Replace the file, readable only by its owner (mode 0600; new folders get 0700)."""
     ownership.make_folder(file.parent)
     import tempfile
 
@@ -66,13 +66,13 @@ def _damaged_file(file: Path) -> Failure:
 
 
 LOCAL = "local"
-#: The prefix of keys of tokens that belong to an address, and not to a data directory.
+#: The prefix of token keys that belong to an address rather than a data directory.
 REMOTE = "url:"
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An appliance that can be reached. Its token is stored under `key`."""
+    """A known appliance. Its token is stored under `key`."""
 
     name: str
     url: str
@@ -80,7 +80,7 @@ class Instance:
     fingerprint: str | None = None
 
     def require_protected(self) -> "Instance":
-        """This instance, unless it is on another computer and reached without encryption: that is a Failure."""
+        """Return this instance. Raises Failure if it is on another computer and the connection is not encrypted."""
         address = ServerAddress.parse(self.url)
         if address.secure or address.is_loopback or not self.key.startswith(REMOTE):
             return self
@@ -89,7 +89,7 @@ class Instance:
 
 
 class Instances:
-    """The remote appliances that this user logged in to, and which of them is in use."""
+    """The remote appliances that this user signed in to, and the one in use."""
 
     def __init__(self, folder: Path, data_dir: Path) -> None:
         self._file, self._data_dir = folder / "instances.json", data_dir
@@ -100,11 +100,11 @@ class Instances:
         return str(self._load_choices().get(local_key(self._data_dir), LOCAL))
 
     def list(self) -> tuple[Instance, ...]:
-        """The remembered instances, by name."""
+        """Return the known instances, by name."""
         return tuple(self._load_instances()[name] for name in sorted(self._load_instances()))
 
     def get(self, name: str) -> Instance:
-        """The instance of this name; an unknown one is a Failure that lists the known ones."""
+        """Return the instance of this name. Raises Failure with the known names if there is none."""
         known = self._load_instances()
         if name not in known:
             names = ", ".join([LOCAL, *sorted(known)])
@@ -112,18 +112,18 @@ class Instances:
         return known[name]
 
     def find_by_url(self, url: str) -> Instance | None:
-        """The instance at this address, if it is remembered."""
+        """Return the known instance at this address, or None."""
         return next((known for known in self._load_instances().values() if known.url == url), None)
 
     def add(self, url: str, fingerprint: str | None) -> Instance:
-        """Remember an instance under its host name (and port, where that is not the usual one), and use it."""
+        """Store an instance under its host name (and port, unless it is the default one), and use it."""
         name = url.partition("://")[2].strip("/")
         instance = Instance(name, url, f"{REMOTE}{url}", fingerprint)
         self._save({**self._load_instances(), name: instance}, name)
         return instance
 
     def use(self, name: str) -> None:
-        """Speak to this instance from now on: one of this name, or a remembered one at this address."""
+        """Use this instance from now on, given by name or by the address of a known one."""
         if "://" in name and (known := self.find_by_url(ServerAddress.parse(name).url)):
             name = known.name
         if name != LOCAL:
@@ -131,7 +131,7 @@ class Instances:
         self._save(self._load_instances(), name)
 
     def remove(self, name: str) -> Instance:
-        """Forget an instance. If it was in use, the local one is used instead."""
+        """Remove an instance. If it was in use, the local one is used instead."""
         if name == LOCAL:
             raise wrong_usage("`local` is the appliance of the data directory and cannot be removed.")
         removed, known = self.get(name), self._load_instances()
@@ -161,20 +161,21 @@ def _to_fingerprint(value: object) -> str | None:
 
 
 def local_key(data_dir: Path) -> str:
-    """The key of the token of a data directory's appliance."""
+    """Return the key under which the token for a data directory's appliance is stored."""
     return f"dir:{data_dir.resolve()}"
 
 
 def find_local(data_dir: Path) -> Instance | None:
-    """The appliance that runs on the data directory, if one does."""
+    """Return the appliance that is running on the data directory, or None."""
     running = local.find_running(data_dir)
     return Instance(LOCAL, ServerAddress.parse(running.url).url, local_key(data_dir)) if running else None
 
 
 def get_local(data_dir: Path) -> Instance:
-    """The appliance that runs on the data directory; none is a Failure that says how to start one.
+    """Return the appliance that is running on the data directory.
 
-    Raises StoreUnusable for a data directory of another user.
+    Raises Failure with the command that starts one if none is running, and StoreUnusable if the directory belongs to
+    another user.
     """
     ownership.require_own(data_dir)
     instance = find_local(data_dir)
@@ -187,8 +188,10 @@ def get_local(data_dir: Path) -> Instance:
 
 
 def _serve_command(data_dir: Path) -> str:
-    """The command that starts the appliance of this directory, which is named where it is not this user's own."""
-    with suppress(Failure):  # somebody without a home directory
+    """Return the command that starts the appliance of this directory, which is named unless it is this user's
+    default.
+    """
+    with suppress(Failure):  # a user without a home directory
         if data_dir == local.default_data_dir():
             return "mailbox-appliance serve"
     path = str(data_dir)
@@ -197,7 +200,7 @@ def _serve_command(data_dir: Path) -> str:
 
 
 def choose_instance(instances: Instances, wanted: str | None, data_dir: Path) -> Instance:
-    """The instance that a command speaks to."""
+    """Return the instance that a command uses."""
     name = wanted or instances.current
     if "://" not in name:
         return get_local(data_dir) if name == LOCAL else instances.get(name)
@@ -205,7 +208,7 @@ def choose_instance(instances: Instances, wanted: str | None, data_dir: Path) ->
 
 
 def instance_at_url(instances: Instances, url: str, data_dir: Path) -> Instance:
-    """The instance at an address: a remembered one, the local one when it listens there, or an unknown one."""
+    """Return the instance at an address: a known one, the local one if it listens there, or a new one."""
     url = ServerAddress.parse(url).url
     if known := instances.find_by_url(url):
         return known

@@ -1,8 +1,8 @@
-"""The appliance of a data directory, as far as a client may know it: whether one runs, and where it listens.
+"""The appliance of a data directory as a client sees it: whether it is running, and its address.
 
 DIR/lock        held by the process that owns the directory
 DIR/run.json    {pid, url, secret}, new at each start; valid only while the lock is held
-DIR/setup-code  the code with which the first administrator is set up
+DIR/setup-code  the code for creating the first administrator
 """
 
 import json
@@ -21,7 +21,7 @@ _LARGEST, _LONGEST_PID = 64 * 1024, 20
 
 @dataclass(frozen=True)
 class RunningAppliance:
-    """A process that owns a data directory and answers."""
+    """A running process that owns a data directory."""
 
     pid: int
     url: str
@@ -29,7 +29,7 @@ class RunningAppliance:
 
 
 def default_data_dir() -> Path:
-    """The default data directory of this user's appliance. Raises Failure if there is no home directory."""
+    """Return the default data directory of this user. Raises Failure if there is no home directory."""
     import platformdirs
 
     try:
@@ -39,7 +39,9 @@ def default_data_dir() -> Path:
 
 
 def default_config_dir() -> Path:
-    """The default directory of this user's instances and tokens. Raises Failure if there is no home directory."""
+    """Return the default directory of this user's known appliances and tokens. Raises Failure if there is no home
+    directory.
+    """
     import platformdirs
 
     try:
@@ -53,14 +55,14 @@ def _no_home_failure(otherwise: str) -> Failure:
 
 
 def find_running(data_dir: Path) -> RunningAppliance | None:
-    """The process that owns the directory and has said where it listens, if there is one.
+    """Return the process that owns the directory and has published its address, or None.
 
-    The result may be sent a token, so the `run.json` of a killed process does not count: the next owner holds the
-    lock, with its PID, for a while before it writes the file again.
+    Callers may send it a token, so the `run.json` of a killed process does not count: the next owner holds the lock,
+    with its PID, for a while before it writes the file again.
     """
     file, lock = data_dir / "run.json", data_dir / "lock"
     try:
-        # In this order: a file that is read while the lock is held was written by the holder, or by one before it.
+        # In this order: a file read while the lock is held was written by the holder or an earlier one.
         if not file.exists() or not is_lock_held(lock):
             return None
         values = json.loads(files.read_own(file, _LARGEST))
@@ -71,12 +73,12 @@ def find_running(data_dir: Path) -> RunningAppliance | None:
 
 
 def is_owned(data_dir: Path) -> bool:
-    """Whether a process holds the lock of the directory."""
+    """Whether a process owns the directory."""
     return is_lock_held(data_dir / "lock")
 
 
 def is_lock_held(lock: Path) -> bool:
-    """Whether a process holds a lock, which is asked for in its shared form and given back at once."""
+    """Whether a process holds the lock. Takes its shared form for a moment to find out."""
     try:
         handle = files.open_regular(lock)
     except OSError:
@@ -88,7 +90,7 @@ def is_lock_held(lock: Path) -> bool:
 
 
 def find_lock_holder(lock: Path) -> int | None:
-    """The pid of the process that holds a lock, if it could write it there: on a full disk it could not."""
+    """Return the PID of the process that holds a lock, or None. On a full disk the holder could not write its PID."""
     try:
         return _pid_in(lock) if is_lock_held(lock) else None
     except OSError:
@@ -103,7 +105,7 @@ def _pid_in(lock: Path) -> int | None:
 
 
 def find_setup_code(data_dir: Path) -> str | None:
-    """The code for the first set-up, if it has not been used yet."""
+    """Return the setup code, or None if it was used."""
     try:
         return files.read_own(data_dir / "setup-code", _LARGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError, StoreUnusable):

@@ -1,6 +1,6 @@
-"""HTTPS to appliances: pinned by fingerprint, or verified by system CAs.
+"""HTTPS to appliances: pinned by fingerprint, or verified by the system's CAs.
 
-Nothing of a request, and so no password and no token, is sent before the certificate has been checked.
+No part of a request, and so no password or token, is sent before the certificate was checked.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ _WITHOUT_LOGIN = (
     " key, copy the server's `tls/cert.pem` and set SSL_CERT_FILE to the copy."
 )
 _HTTP_PORT = "check that this is its HTTPS port, not its HTTP port"
-#: OpenSSL's words, by release, for a response that is not a TLS record.
+#: OpenSSL's reasons, by release, for a response that is not a TLS record.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"})
 
 # fmt: off
-#: OpenSSL's verdict on a certificate -> our code, and the reason in words
+#: OpenSSL's verification error -> our code, and the reason in words
 _VERDICTS: dict[int, tuple[str, str]] = {
     9:  ("certificate_not_yet_valid", "is not valid yet: check the clock of this computer"),
     10: ("certificate_expired",       "has expired and must be renewed on the server"),
@@ -39,22 +39,22 @@ _VERDICTS[21] = _VERDICTS[20]
 
 
 class HandshakeFailed(OSError):
-    """Something listens there and does not shake hands; the text says how far it came."""
+    """A server that accepts the connection but fails the TLS handshake; the text describes how."""
 
 
 class HandshakeTimedOut(HandshakeFailed, TimeoutError):
-    """A server accepts the connection and does not answer."""
+    """A server that accepts the connection but does not respond to the TLS handshake."""
 
 
 def certificate_fingerprint(der: bytes) -> str:
-    """The name of a certificate: `sha256:` and the hex digits of its DER form's hash."""
+    """Return the fingerprint of a certificate: `sha256:` and the hex digits of the hash of its DER form."""
     return "sha256:" + hashlib.sha256(der).hexdigest()
 
 
 def parse_fingerprint(text: str) -> str:
-    """A fingerprint in its one form, `sha256:` and 64 lower-case hex digits.
+    """Return a normalized fingerprint: `sha256:` and 64 lower-case hex digits. Raises Failure if it is invalid.
 
-    It may be written in upper case, with colons, and without `sha256:`.
+    Upper case, colons, and a missing `sha256:` are accepted.
     """
     found = _FINGERPRINT.fullmatch(text.strip().lower())
     if found is None:
@@ -63,7 +63,9 @@ def parse_fingerprint(text: str) -> str:
 
 
 class PinnedConnection(http.client.HTTPSConnection):
-    """HTTPS to a server that is known by the fingerprint of its certificate; no request goes to another one."""
+    """An HTTPS connection to the server whose certificate has the pinned fingerprint; no other server gets a
+    request.
+    """
 
     def __init__(self, address: ServerAddress, *, timeout: float, fingerprint: str | None) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -74,7 +76,7 @@ class PinnedConnection(http.client.HTTPSConnection):
         self.seen = ""
 
     def connect(self) -> None:
-        """Shake hands and compare the certificate before anything is sent."""
+        """Complete the handshake and compare the certificate before anything is sent."""
         super().connect()
         assert isinstance(self.sock, ssl.SSLSocket)  # noqa: S101 - what HTTPSConnection makes
         self.seen = certificate_fingerprint(self.sock.getpeercert(binary_form=True) or b"")
@@ -84,16 +86,18 @@ class PinnedConnection(http.client.HTTPSConnection):
 
 
 def open_connection(address: ServerAddress, fingerprint: str | None, timeout: float) -> http.client.HTTPConnection:
-    """A connection to an appliance over which a request may go. Raises OSError, or a Failure about the certificate."""
+    """Open a connection to an appliance that can carry a request. Raises OSError, or Failure if the certificate is not
+    trusted.
+    """
     connection = _make_connection(address, fingerprint, timeout)
     try:
         connection.connect()
     except ssl.SSLCertVerificationError as error:
         raise _certificate_refused(address, error, timeout) from error
-    except ValueError as error:  # a host name that none can be
+    except ValueError as error:  # an impossible host name
         raise wrong_usage(f"{address.host} is not a valid host name.") from error
     except OSError as error:
-        if address.secure and connection.sock is not None:  # connected, and so not shaken hands
+        if address.secure and connection.sock is not None:  # connected, so the handshake failed
             raise _handshake_failed(error) from error
         raise
     return connection
@@ -136,7 +140,10 @@ def _fingerprint_changed(address: ServerAddress, pinned: str, seen: str) -> Fail
 
 
 def _certificate_refused(address: ServerAddress, error: ssl.SSLCertVerificationError, timeout: float) -> Failure:
-    """Say what is wrong with a certificate, and which it is. One more connection reads it; nothing is sent."""
+    """Return the failure for an untrusted certificate, with its fingerprint.
+
+    One more connection reads the certificate; nothing is sent.
+    """
     code, what = _VERDICTS.get(error.verify_code, ("certificate_invalid", f"is not valid: {error.verify_message}"))
     probe = PinnedConnection(address, timeout=timeout, fingerprint=None)
     try:

@@ -1,6 +1,6 @@
-"""The tokens of sessions: in the keychain of the operating system, or in a 0600 file if there is none.
+"""The tokens of sessions, in the keychain of the operating system, or in a file with mode 0600 if there is none.
 
-`tokens.json` holds `{"file": {KEY: TOKEN}, "keychain": [KEY]}`, so the keychain is asked only for what it contains.
+`tokens.json` holds `{"file": {KEY: TOKEN}, "keychain": [KEY]}`, so the keychain is asked only for tokens it contains.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from pathlib import Path
 from mailbox_appliance.client import instances
 from mailbox_appliance.client.errors import ACCESS, Failure
 
-#: Seconds that the keychain has to store a token, before the file is used.
+#: Seconds that the keychain has to store a token before the file is used instead.
 _PROBED_WITHIN = 5.0
 
 
 class TokenStore:
-    """The tokens of one user, each under the key of its instance."""
+    """The tokens of one user, each stored under the key of its instance."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._file, self._environment = folder / "tokens.json", environment
@@ -27,7 +27,7 @@ class TokenStore:
 
     @property
     def version(self) -> tuple[int, int] | None:
-        """A value that changes when a token is stored or removed; None: nobody has ever signed in."""
+        """A value that changes when a token is stored or removed; None if this user has never signed in."""
         try:
             now = self._file.stat()
         except OSError:
@@ -35,12 +35,12 @@ class TokenStore:
         return now.st_ino, now.st_mtime_ns
 
     def has(self, key: str) -> bool:
-        """Whether there is a token, without reading it."""
+        """Whether a token is stored, without reading it."""
         in_file, in_keychain = self._places()
         return key in in_file or key in in_keychain
 
     def find(self, key: str) -> str | None:
-        """The token of an instance, if this user has logged in to it."""
+        """Return the token of an instance, or None. Raises Failure if it is in a keychain that cannot be read."""
         in_file, in_keychain = self._places()
         if key in in_file:
             return in_file[key]
@@ -58,7 +58,7 @@ class TokenStore:
             ) from error
 
     def put(self, key: str, token: str) -> None:
-        """Keep a token, replacing an earlier one."""
+        """Store a token, replacing an earlier one."""
         in_file, in_keychain = self._places()
         in_file.pop(key, None)
         if self._put_into_keychain(key, token):
@@ -69,7 +69,7 @@ class TokenStore:
         self._write(in_file, in_keychain)
 
     def remove(self, key: str) -> None:
-        """Forget a token."""
+        """Delete a token."""
         in_file, in_keychain = self._places()
         if key in in_keychain:
             from mailbox_appliance.system import keyring
@@ -77,7 +77,7 @@ class TokenStore:
             try:
                 keyring.remove(key, environment=self._environment)
             except keyring.KeyringUnavailable:
-                pass  # What remains is a token that has been revoked, or that nothing uses any more.
+                pass  # The remaining token is revoked or no longer used.
         if key in in_file or key in in_keychain:
             in_file.pop(key, None)
             in_keychain.discard(key)

@@ -1,10 +1,10 @@
-"""The demo: mail servers, a sample mailbox and an appliance, which leave nothing behind. Only here: pymap, aiosmtpd.
+"""The demo: mail servers, a sample mailbox and an appliance, all deleted at the end. Only here: pymap, aiosmtpd.
 
-run              the command: starts the processes, sets the appliance up, waits, cleans up
-servers          both mail servers in a process of their own
+run              the command: starts the processes, sets up the appliance, waits, cleans up
+servers          both mail servers in a separate process
 imap_server      the embedded IMAP server
 maildir          the Maildir++ folders that hold the mail
-handshake        what the demo and its servers send each other; the cleanup order
+handshake        messages between the demo and its servers; the cleanup order
 smtp_server      the embedded SMTP server
 mail             the sample messages, and how they are composed and stored
 """

@@ -1,4 +1,4 @@
-"""What the demo and its mail servers tell each other, and the cleanup that is carried out when the demo vanishes."""
+"""Messages between the demo and its mail servers, and the cleanup that is carried out if the demo is killed."""
 
 import json
 import os
@@ -9,14 +9,14 @@ import time
 from dataclasses import asdict, dataclass
 
 if sys.platform == "win32":
-    _BY_FORCE = signal.SIGTERM  # there is one way to end a process, and it is by force
+    _BY_FORCE = signal.SIGTERM  # Windows can end a process only by force.
 else:
     _BY_FORCE = signal.SIGKILL
 
 
 @dataclass(frozen=True)
 class ServersReady:
-    """Where the servers answer, and the password of the sample users at both."""
+    """The ports of the servers, and the password of the sample users for both."""
 
     imap_port: int
     smtp_port: int
@@ -25,17 +25,19 @@ class ServersReady:
 
 @dataclass(frozen=True)
 class CleanupOrder:
-    """What is cleaned up if the parent was killed. Both empty: nothing."""
+    """The cleanup if the parent is killed: a process to stop and a folder to remove. Empty fields mean nothing to
+    do.
+    """
 
     stop: int = 0
     remove: str = ""
 
     def to_line(self) -> str:
-        """As a line of the servers' input."""
+        """Return the order as a line of the servers' input."""
         return json.dumps(asdict(self)) + "\n"
 
     def carry_out(self, deadline: float = 10.0) -> None:
-        """Stop the process, at the latest after `deadline` seconds by force, then remove the folder."""
+        """Stop the process, by force after `deadline` seconds, then remove the folder."""
         end = time.monotonic() + deadline
         while self.stop and _send_signal(self.stop, signal.SIGTERM if time.monotonic() < end else _BY_FORCE):
             time.sleep(0.1)

@@ -1,7 +1,8 @@
 """The embedded IMAP server of the demo (pymap). It serves the folders of `maildir`.
 
-By itself pymap hashes passwords half a million times, looks for new mail once a second, serves messages rewritten and
-with bare LF, sends responses in small pieces, asks DNS for its own name, and blocks a thread for each client in IDLE.
+This module changes defaults of pymap: it would hash passwords half a million times, check for new mail once a second,
+serve messages rewritten and with bare LF, send responses in small pieces, ask DNS for its own name, and block a thread
+for each client in IDLE.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from pysasl.hashing import BuiltinHash, HashInterface
 
 from mailbox_appliance.demo.maildir import read_message
 
-#: Seconds between looks at a folder for a client that idles.
+#: Seconds between checks of a folder for a client in IDLE.
 LOOK_AGAIN = 0.2
 
 
@@ -41,7 +42,7 @@ async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> async
         colon=None,
         tls_enabled=False,
         subsystem=Subsystem.for_asyncio(),
-        # The passwords are random and die with the demo: one round is enough.
+        # The passwords are random and exist only during the demo, so one round is enough.
         hash_context=BuiltinHash(rounds=1),
         invalid_user_sleep=0.0,
     )
@@ -57,7 +58,7 @@ async def start_imap_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _BufferedWriter:
-    """A writer that sends a response in one piece. Seen in practice: a client in IDLE takes half a line for a fault."""
+    """A writer that sends a response in one piece. Observed: a client in IDLE treats half a line as an error."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer, self._pending = writer, bytearray()

@@ -1,26 +1,26 @@
-"""Mailboxes as Maildir++ folders on disk: what the sample is put into, SMTP delivers to, and IMAP serves."""
+"""Mailboxes as Maildir++ folders on disk: the sample is stored in them, SMTP delivers to them, and IMAP serves them."""
 
 import os
 import uuid
 from datetime import datetime
 from pathlib import Path
 
-#: Folders of a new mailbox besides INBOX, by their IMAP paths.
+#: Folders of a new mailbox in addition to INBOX, by their IMAP paths.
 FOLDERS = ("Sent", "Drafts", "Trash", "Archive", "Junk", "Projects", "Projects/Lighthouse")
 
 
 def make_mailbox(home: Path) -> None:
-    """Make an empty mailbox with its folders."""
+    """Create an empty mailbox with its folders."""
     for path in ("INBOX", *FOLDERS):
         for part in ("tmp", "new", "cur"):
             (_folder_path(home, path) / part).mkdir(mode=0o700, parents=True)
 
 
 def add_message(home: Path, path: str, content: bytes, flags: str = "", at: datetime | None = None) -> None:
-    """Put a message into a folder, byte for byte.
+    """Add a message to a folder, byte for byte.
 
-    `flags` are Maildir's letters: S seen, F flagged, R answered, D draft; without any it is new. `at` is the time of
-    its arrival (IMAP's INTERNALDATE), now if not given.
+    `flags` are Maildir's letters: S seen, F flagged, R answered, D draft; without any the message is new. `at` is the
+    time of its arrival (IMAP's INTERNALDATE), by default now.
     """
     folder, name = _folder_path(home, path), uuid.uuid4().hex
     unfinished = folder / "tmp" / name
@@ -31,7 +31,7 @@ def add_message(home: Path, path: str, content: bytes, flags: str = "", at: date
 
 
 def read_message(file: Path) -> bytes:
-    """The bytes of a stored message as they travel: lines end with CR LF (RFC 5322 2.1)."""
+    """Return a stored message as it is transmitted: lines end with CR LF (RFC 5322 2.1)."""
     return file.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 

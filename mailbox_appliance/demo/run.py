@@ -26,25 +26,25 @@ from mailbox_appliance.demo import mail as demo_mail
 from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 from mailbox_appliance.system import processes
 
-# --- The processes of the demo: in sessions of their own, read with a deadline, and always ended ---
+# --- The processes of the demo: each in its own session, read with a deadline, and always ended ---
 
 
 class DemoStopped(Exception):
-    """Somebody stopped the demo."""
+    """The user stopped the demo."""
 
 
 class DemoFailed(Exception):
-    """The demo cannot go on; the text says why."""
+    """The demo cannot continue; the text explains why."""
 
 
 class DemoProcess:
-    """A process that says in its first line of output that it is ready, and writes complaints into a file."""
+    """A process whose first line of output means that it is ready, and whose errors are written to a file."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._name, self._log = name, folder / f"{name.replace(' ', '-')}.log"
         self._ready = False
         with self._log.open("wb") as log:
-            # A session of its own: Ctrl-C in the terminal reaches the demo alone, which ends the others in order.
+            # In its own session: Ctrl-C in the terminal reaches only the demo, which ends the others in order.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -57,20 +57,23 @@ class DemoProcess:
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
+        """The ID of the process."""
         return self._process.pid
 
     def require_running(self) -> None:
         """Raise DemoFailed if the process has ended."""
         code = self._process.poll()
         if code is not None:
-            # Once it is ready, its last words are about other things.
+            # Once it was ready, its last output no longer explains the end.
             words = [] if self._ready else self._log.read_text("utf-8", "replace").strip().splitlines()
             reason = f": {words[-1].rstrip('.')}." if words else "."
             raise DemoFailed(f"The {self._name} ended unexpectedly (exit code {code}){reason}")
 
     def first_line(self, stopping: threading.Event, seconds: float) -> bytes:
-        """The line that it prints when ready; raises DemoFailed if it ends first or is late, DemoStopped if stopped."""
+        """Wait for the line that the process prints when it is ready.
+
+        Raises DemoFailed if it ends first or takes too long, DemoStopped if the demo is stopped.
+        """
         output, line = self._process.stdout, b""
         assert output is not None  # noqa: S101 - it is a pipe
         end = time.monotonic() + seconds
@@ -89,16 +92,16 @@ class DemoProcess:
         return line
 
     def write_line(self, line: str) -> None:
-        """Write a line to its input."""
+        """Write a line to the standard input of the process."""
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         try:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # It has ended; check() says so.
+            pass  # It has ended; require_running() reports that.
 
     def end(self, *, by_signal: bool, seconds: float = 15.0) -> None:
-        """Close its input, ask it to end if that is not enough, and end it by force when it does not."""
+        """Close the input of the process, send it a signal if requested, and kill it if it does not end in time."""
         process = self._process
         for stream in (process.stdin, process.stdout):
             if stream is not None:
@@ -120,33 +123,33 @@ class DemoProcess:
 
 @dataclass(frozen=True)
 class DemoLogin:
-    """A member of the demo's appliance."""
+    """The sign-in data of a member of the demo's appliance."""
 
     email: str
     password: str
 
 
 class DemoClient:
-    """Asks the appliance; an error answer raises DemoFailed."""
+    """A client of the appliance. An error response raises DemoFailed."""
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
         self._token = ""
 
     def set_up(self, code: str, login: DemoLogin) -> None:
-        """Make the first administrator and act as it from now on."""
+        """Create the first administrator and use its session from now on."""
         body = {"setupCode": code, "name": "Robin Vale", "email": login.email, "password": login.password}
         self._token = self._ask("POST", "/setup", {**body, "deviceName": "demo"})["token"]
 
     def connect(self, email: str, name: str, servers: ServersReady) -> str:
-        """Connect the mailbox and return the id of the account."""
+        """Connect the mailbox and return its ID."""
         login = {"host": "127.0.0.1", "security": "none", "username": email, "password": servers.password}
         imap, smtp = {**login, "port": servers.imap_port}, {**login, "port": servers.smtp_port}
         account = self._ask("POST", "/accounts", {"email": email, "displayName": name, "imap": imap, "smtp": smtp})
         return str(account["id"])
 
     def wait_for_mail(self, account: str, expected: int, tick: Callable[[int], None], seconds: float = 60.0) -> None:
-        """Wait until the mailbox is ready and shows as many messages; `tick` is called with the number so far."""
+        """Wait until the mailbox is ready and has so many messages; `tick` is called with the number so far."""
         end = time.monotonic() + seconds
         while True:
             state = self._ask("GET", f"/accounts/{account}")
@@ -160,7 +163,7 @@ class DemoClient:
                 )
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        # Not urllib: it would ask the proxies of the environment for the way to this very computer.
+        # Not urllib: it would use the proxies of the environment for this local address.
         connection = http.client.HTTPConnection(self._host, timeout=60)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if self._token:
@@ -185,7 +188,7 @@ class DemoClient:
 
 _PREFIX = "MAILBOX_APPLIANCE_"
 _START_WITHIN = 30.0
-#: The folders that a list of messages leaves out unless they are named.
+#: The folders that a list of messages leaves out by default.
 _NOT_LISTED = ("Trash", "Junk")
 _WORDS = """
 mailbox-appliance is running with its own mail server and sample mailbox.
@@ -224,8 +227,8 @@ def main(port: int = 0) -> int:
 
 
 def _why_impossible() -> str | None:
-    """Why the demo cannot run here, and what to do."""
-    if sys.platform == "win32":  # Maildir's file names hold a colon, and the demo's command is a shell script
+    """Return why the demo cannot run here, with the next step; None if it can."""
+    if sys.platform == "win32":  # Maildir file names contain a colon, and the demo's command is a shell script.
         return "The demo needs Linux or macOS. On Windows run `mailbox-appliance serve` and connect your own mailbox."
     else:
         missing = [name for name in ("aiosmtpd", "pymap") if importlib.util.find_spec(name) is None]
@@ -234,13 +237,13 @@ def _why_impossible() -> str | None:
 
 
 class Demo:
-    """One demo in its scratch folder. Whatever it starts is put on the stack, which ends it in reverse order."""
+    """One demo in its scratch folder. Everything it starts is put on the stack, which ends it in reverse order."""
 
     def __init__(self, folder: Path, stopping: threading.Event, stack: ExitStack) -> None:
         self._folder, self._stopping, self._stack = folder, stopping, stack
 
     def run(self, port: int) -> None:
-        """Start everything, say how to use it, and wait; raises Stopped when asked to stop, Failed when it cannot."""
+        """Start everything, print how to use it, and wait. Raises DemoStopped or DemoFailed."""
         _print("Starting the mail servers...")
         servers, mail = self._start_servers()
         _print("Starting the appliance...")
@@ -268,12 +271,12 @@ class Demo:
         child = DemoProcess("mail servers", command, processes.child_environment(os.environ), self._folder)
         self._stack.callback(child.end, by_signal=False)
         child.write_line(CleanupOrder(0, str(self._folder)).to_line())
-        # When the demo ends in order it cleans up itself.
+        # A demo that ends in order cleans up itself.
         self._stack.callback(child.write_line, CleanupOrder().to_line())
         return child, ServersReady(**json.loads(child.first_line(self._stopping, _START_WITHIN)))
 
     def _start_appliance(self, port: int, servers: DemoProcess) -> tuple[DemoProcess, str]:
-        # A table, because complaints are then plain text.
+        # With the table format, errors are plain text.
         options = ("--data-dir", str(self._folder / "data"), "--format", "table")
         arguments = (*options, "serve", "--port", str(port), "--ready-json")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
@@ -285,7 +288,7 @@ class Demo:
         return child, str(json.loads(child.first_line(self._stopping, _START_WITHIN))["http"])
 
     def _set_up_mailbox(self, client: DemoClient, login: DemoLogin, mail: ServersReady) -> None:
-        """Set the appliance up, connect the mailbox, and wait for its mail."""
+        """Set up the appliance, connect the mailbox, and wait for its mail."""
         client.set_up((self._folder / "data" / "setup-code").read_text("utf-8").strip(), login)
         _print("Connecting the mailbox...")
         account = client.connect(demo_mail.OWNER_EMAIL, "Robin Vale", mail)
@@ -299,13 +302,15 @@ class Demo:
             raise DemoStopped
 
     def _make_command(self, login: DemoLogin) -> str:
-        """Make a `mailbox-appliance` that speaks to this demo and touches no keychain, and log it in."""
+        """Write a `mailbox-appliance` script that uses this demo and no keychain, and sign it in. Return its path,
+        shell-quoted.
+        """
         file = self._folder / "mailbox-appliance"
         settings = {"DATA_DIR": self._folder / "data", "CONFIG_DIR": self._folder / "login", "KEYCHAIN": "off"}
         lines = [
             "#!/bin/sh",
             f"unset {_PREFIX}INSTANCE",
-            # A session is likely another appliance's; somebody who gives a key means it, and its permissions.
+            # A session token is probably another appliance's; an API key is set on purpose, for its permissions.
             f'case "${{{_PREFIX}TOKEN-}}" in mbxk_*) ;; *) unset {_PREFIX}TOKEN ;; esac',
             *(f"export {_PREFIX}{name}={shlex.quote(str(value))}" for name, value in settings.items()),
             f'exec {shlex.join(processes.own_command())} "$@"',
@@ -318,7 +323,7 @@ class Demo:
         )
         if done.returncode != 0:
             raise DemoFailed(f"The command line could not sign in: {done.stderr.strip()}")
-        # A temporary folder may be on a disk from which nothing can run.
+        # The temporary folder may be mounted with noexec.
         return shlex.quote(str(file)) if os.access(file, os.X_OK) else f"sh {shlex.quote(str(file))}"
 
 
@@ -339,7 +344,7 @@ def _stop_on_signals() -> threading.Event:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    # nohup asks that a terminal may close.
+    # Under nohup the terminal may close.
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, stop)
     return stopping
@@ -350,11 +355,11 @@ def _print(text: str, end: str = "\n") -> None:
         sys.stdout.write(text + end)
         sys.stdout.flush()
     except OSError:
-        pass  # The terminal is gone; the cleanup is done all the same.
+        pass  # The terminal is gone; the cleanup still happens.
 
 
 def _print_error(text: str) -> None:
     try:
         sys.stderr.write(text + "\n")
     except OSError:
-        pass  # As above.
+        pass  # The terminal is gone.

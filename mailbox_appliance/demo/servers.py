@@ -1,7 +1,7 @@
-"""Both mail servers of the demo in a process of their own: the command `demo-servers FOLDER`.
+"""Both mail servers of the demo in a separate process: the command `demo-servers FOLDER`.
 
-It prints one line of JSON when they answer, and ends when its input ends: so it ends with its parent, however that
-ends. The last line of its input may be a cleanup order: what to stop and to remove at that end.
+It prints one line of JSON when they are ready, and ends when its input ends, and so with its parent in any case. The
+last line of its input may be a cleanup order: what to stop and to remove at that end.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from mailbox_appliance.demo.handshake import CleanupOrder, ServersReady
 
 
 async def start_servers(folder: Path) -> tuple[ServersReady, tuple[asyncio.Server, asyncio.Server]]:
-    """Fill an empty folder with the sample mailboxes, and serve them."""
-    # pymap makes files here and moves them; both must be on one file system, and nothing may stay behind.
+    """Fill an empty folder with the sample mailboxes and serve them."""
+    # pymap creates files here and moves them: both places must be on one file system, and nothing may be left behind.
     tempfile.tempdir = str(folder)
     password = secrets.token_urlsafe(18)
     passwords = dict.fromkeys((mail.OWNER_EMAIL, mail.COLLEAGUE_EMAIL), password)
@@ -32,14 +32,14 @@ async def start_servers(folder: Path) -> tuple[ServersReady, tuple[asyncio.Serve
 
 
 async def serve_until_end(folder: Path) -> str:
-    """Serve until the input ends; return what was written there."""
+    """Serve until the input ends; return what was read from it."""
     ready, _servers = await start_servers(folder)
     print(json.dumps(asdict(ready)), flush=True)  # noqa: T201 - whoever started this process reads it
     return await asyncio.to_thread(sys.stdin.read)
 
 
 def main(folder: Path) -> None:
-    """Serve, then carry out the will, if the last line of the input is one."""
+    """Serve, then carry out the cleanup order in the last line of the input, if any."""
     lines = asyncio.run(serve_until_end(folder)).splitlines()
     if lines:
         CleanupOrder(**json.loads(lines[-1])).carry_out()

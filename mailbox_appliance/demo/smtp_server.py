@@ -1,4 +1,4 @@
-"""The embedded SMTP server: accepts mail from users who sign in and puts it into their maildirs; nothing leaves."""
+"""The embedded SMTP server: accepts mail from users who sign in and stores it in their maildirs; no mail leaves."""
 
 import asyncio
 import hmac
@@ -12,13 +12,13 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from mailbox_appliance.demo import maildir
 
-#: Mail to this name is accepted, the other recipients get theirs, and the connection drops without a reply.
+#: Mail to this name is accepted and delivered to its other recipients; then the connection drops without a reply.
 LOST = "lost"
 LARGEST_MESSAGE = 40 * 1024 * 1024
 
 
 async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> asyncio.Server:
-    """Take mail on a free port of 127.0.0.1 for the users, whose mailboxes are `folder/NAME`."""
+    """Accept mail for the users, whose mailboxes are `folder/NAME`, on a free port of 127.0.0.1."""
     rules = _DeliveryRules(folder, passwords)
 
     def answer() -> SMTP:
@@ -35,7 +35,9 @@ async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _DeliveryRules:
-    """Who may send (RFC 6409 6.1: only under their own address), to whom, and what is done with the message."""
+    """The rules of the server: who may send (RFC 6409 6.1: only under their own address), to whom, and where mail is
+    stored.
+    """
 
     def __init__(self, folder: Path, passwords: Mapping[str, str]) -> None:
         self._folder, self._passwords = folder, passwords
@@ -44,10 +46,10 @@ class _DeliveryRules:
     def sign_in(
         self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, given: LoginPassword
     ) -> AuthResult:
-        """Whether name and password belong together."""
+        """Return whether name and password are right."""
         name = given.login.decode("utf-8", "replace").lower()
         right = hmac.compare_digest(self._passwords.get(name, "").encode(), given.password)
-        # handled=False: the answer is the library's to give.
+        # handled=False: the library sends the reply.
         return AuthResult(success=right and name in self._passwords, handled=False, auth_data=name)
 
     async def handle_MAIL(  # noqa: N802 - the library's name
@@ -86,7 +88,7 @@ class _DeliveryRules:
 
 
 def _trace_fields(envelope: Envelope, recipient: str) -> bytes:
-    """The trace fields that a delivering server adds (RFC 5321 4.4)."""
+    """Return the trace fields that a delivering server adds (RFC 5321 4.4)."""
     now = format_datetime(datetime.now(UTC))
     return (
         f"Return-Path: <{envelope.mail_from}>\r\n"

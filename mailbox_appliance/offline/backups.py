@@ -18,7 +18,7 @@ from mailbox_appliance.store.key import StoreKey, find_key_file, load_passphrase
 def create(
     data_dir: Path, passphrase: str | None, *, of_store: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Make a backup. `of_store`: the passphrase of the store's key, if any. Raises StoreUnusable, Conflict, Invalid."""
+    """Create a backup. `of_store`: the passphrase of the store's key. Raises StoreUnusable, Conflict, Invalid."""
     request: CreateBackupRequest = convert_body({"passphrase": passphrase}, CreateBackupRequest)
     with open_existing_store(data_dir, of_store, progress) as store:
         made = store.backups.create("manual", request.passphrase, progress)
@@ -28,7 +28,10 @@ def create(
 
 
 def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str, Any]:
-    """The backups of a data directory, newest first; nothing is opened. Raises StoreUnusable where there is none."""
+    """List the backups of a data directory, newest first, without opening them.
+
+    Raises StoreUnusable if there is neither a store nor a backup folder.
+    """
     require_backups(data_dir)
     return to_envelope(
         backup_page(backups.list_backups(data_dir), limit, cursor), stray_warnings(backups.list_unlisted(data_dir))
@@ -36,19 +39,21 @@ def list_backups(data_dir: Path, *, limit: int, cursor: str | None) -> dict[str,
 
 
 def verify(data_dir: Path, backup_id: str, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
-    """Read and check a backup of a data directory; its store is not opened. Raises NotFound, BackupUnusable."""
+    """Read and check a backup of a data directory without opening its store. Raises NotFound, BackupUnusable."""
     require_backups(data_dir)
     file = backups.find_backup(data_dir, backup_id)
     return to_envelope(backups.verify_file(file, passphrase, _find_key(data_dir, passphrase), progress))
 
 
 def verify_file(file: Path, passphrase: str | None, progress: Progress | None = None) -> dict[str, Any]:
-    """The same for a file anywhere. Raises BackupUnusable."""
+    """Read and check a backup file anywhere. Raises BackupUnusable."""
     return to_envelope(backups.verify_file(file, passphrase, None, progress))
 
 
 def _find_key(data_dir: Path, passphrase: str | None) -> StoreKey | None:
-    """The key of the store, which opens its backups too; None where it cannot be had: they may open without."""
+    """Return the key of the store, which also opens its backups; None if it is unavailable, since they may open without
+    it.
+    """
     with suppress(KeyUnusable, OSError):
         return read_key(find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ))
     return None

@@ -1,4 +1,4 @@
-"""HTTPS while no service runs: switched on or off for the next start, and its certificate."""
+"""HTTPS while no appliance is running: enable or disable it for the next start, and manage its certificate."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -25,16 +25,16 @@ _OPERATOR = Caller(LOCAL, is_operator=True)
 
 
 def status(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """How HTTPS is set. Raises StoreUnusable, also where there is no store."""
+    """Return the HTTPS settings and certificate. Raises StoreUnusable, also if there is no store."""
     require_store(data_dir)
     with _open_appliance(data_dir, passphrase) as appliance:
         return _envelope_of(appliance, https.get_https(appliance, _OPERATOR))
 
 
 def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
-    """Let HTTPS be offered from the next start on, or not. Raises StoreUnusable, Conflict, Invalid.
+    """Enable or disable HTTPS for the next start. Raises StoreUnusable, Conflict, Invalid.
 
-    A store is created if there is none; but not to switch off what is off.
+    Enabling creates a store if there is none; disabling does not.
     """
     request = convert_body(dict(given), https.UpdateHttpsRequest)
     if not request.enabled:
@@ -44,9 +44,9 @@ def change(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = No
 
 
 def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str | None = None) -> dict[str, Any]:
-    """Let a certificate of the operator's take the place of the present one. Raises StoreUnusable, Conflict, Invalid.
+    """Replace the certificate by the operator's own. Raises StoreUnusable, Conflict, Invalid.
 
-    A store is created if there is none, since its audit log records it.
+    A store is created if there is none, since its audit log records the change.
     """
     request = convert_body(dict(given), https.SetCertificateRequest)
     with _open_appliance(data_dir, passphrase) as appliance:
@@ -54,16 +54,18 @@ def import_certificate(data_dir: Path, given: Mapping[str, Any], passphrase: str
 
 
 def rotate_certificate(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Make another certificate in place of the present one. Raises StoreUnusable, Conflict; a store as above."""
+    """Replace the certificate and its key by new ones. Raises StoreUnusable, Conflict.
+
+    A store is created if there is none, since its audit log records the change.
+    """
     with _open_appliance(data_dir, passphrase) as appliance:
         return _envelope_of(appliance, https.rotate(appliance, _OPERATOR))
 
 
 def fingerprint(data_dir: Path) -> dict[str, Any]:
-    """Return the certificate's fingerprint. If there is no certificate, one is created, with a warning.
+    """Return the certificate's fingerprint. If there is no certificate, create one and return a warning.
 
-    Neither the store nor its key is read, and a service may be running. Raises
-    CertificateUnusable, BadSetting.
+    Neither the store nor its key is read, and an appliance may be running. Raises CertificateUnusable, BadSetting.
     """
     files, now = CertificateFiles(data_dir), datetime.now(UTC)
     is_new = files.ensure(own_names(settings.load(data_dir / "config.toml")), now)
@@ -73,7 +75,7 @@ def fingerprint(data_dir: Path) -> dict[str, Any]:
 
 
 def _certificate_made_warning(data_dir: Path, files: CertificateFiles) -> str:
-    """Warn about a new certificate: somebody who mistyped the directory has a fingerprint that no server uses."""
+    """Return a warning about a new certificate. With a mistyped directory, its fingerprint belongs to no server."""
     made = f"This certificate was created now in {files.folder}, because none existed."
     if os.path.lexists(data_dir / DATABASE_FILE):
         return f"{made} Clients that pinned an earlier certificate refuse this one."

@@ -1,7 +1,7 @@
-"""The slots of the store's key while no service runs: shown and changed.
+"""The slots of the store's key while no appliance is running: shown and changed.
 
-Every change first opens the store with the key, so that no key file is written that does not open it, and tests each
-new slot before the file is replaced. The file and the row of the audit log are written together.
+Every change first opens the store with the key, so that the new key file always fits the store, and tests each new slot
+before the file is replaced. The file and the audit log row are written together.
 """
 
 import os
@@ -46,7 +46,7 @@ _ORDER = (FileSlot, KeyringSlot, PassphraseSlot)
 
 
 def show_key(data_dir: Path) -> dict[str, Any]:
-    """Show the key's slots and its location, unlocking nothing; no key material. Raises StoreUnusable."""
+    """Return the key's slots and its file, without key material and without unlocking it. Raises StoreUnusable."""
     file = find_key_file(data_dir, os.environ)
     require_store(data_dir)
     lock = DirectoryLock(data_dir)
@@ -61,9 +61,9 @@ def show_key(data_dir: Path) -> dict[str, Any]:
 
 
 def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, only: bool = False) -> dict[str, Any]:
-    """Let a new passphrase open the store, in place of an earlier one. The other slots stay; `only`: none of them.
+    """Add a passphrase slot, replacing an earlier one. The other slots stay, unless `only` is set.
 
-    Raises Invalid too.
+    Raises StoreUnusable, and Invalid for an unsuitable passphrase.
     """
     require_passphrase(new)
     with _store_with_own_key(data_dir, passphrase) as store:
@@ -77,16 +77,18 @@ def add_passphrase(data_dir: Path, new: str, passphrase: str | None = None, *, o
 
 
 def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Let the keychain open the store, instead of the file; a recovery passphrase opens it if that fails.
+    """Protect the key with the keychain instead of the key file. A recovery passphrase opens the store if the keychain
+    fails.
 
-    If there is none, one is generated: `recoveryPassphrase`, shown this once. Raises KeychainLocked.
+    If there is no passphrase slot, a passphrase is generated and returned once, as `recoveryPassphrase`. Raises
+    KeychainLocked.
     """
     recovery: list[str] = []
     with _store_with_own_key(data_dir, passphrase) as store:
 
         def edit(key: StoreKey, slots: Slots) -> Slots:
             slot = wrap_with_keyring(key, load_keyring_kek(key.store_id, file=store.key_file))
-            _require_opens(slot, key, None, store.key_file)  # by a process that did not store it
+            _require_opens(slot, key, None, store.key_file)  # tested by a process that did not store it
             kept = _without_kinds(slots, KeyringSlot, FileSlot)
             if kept:
                 return (*kept, slot)
@@ -99,7 +101,7 @@ def use_keyring(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]
 
 
 def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Let the file itself hold the key, instead of the keychain; a passphrase slot stays."""
+    """Store the key in the key file instead of the keychain; a passphrase slot stays."""
     with _store_with_own_key(data_dir, passphrase) as store:
         return _change_slots(
             store, lambda key, slots: (wrap_in_file(key.master), *_without_kinds(slots, KeyringSlot, FileSlot))
@@ -108,7 +110,9 @@ def use_file(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _store_with_own_key(data_dir: Path, passphrase: str | None) -> Iterator[Store]:
-    """The store, opened, whose key file is ours to change. Raises KeyUnusable for a lent one."""
+    """Open the store, if its key file can be changed. Raises KeyUnusable if systemd provides the key as a
+    credential.
+    """
     require_store(data_dir)
     require_no_credential(find_key_file(data_dir, os.environ), os.environ)
     with open_existing_store(data_dir, passphrase) as store:
@@ -139,13 +143,13 @@ def _change_slots(store: Store, edit: Callable[[StoreKey, Slots], Slots]) -> dic
 
 def _read_key_file(store: Store) -> KeyFile:
     there = read_key_file(store.key_file)
-    if there is None:  # opening the store has not given it the form that has slots
+    if there is None:  # opening the store could not convert the file to the form with slots
         raise KeyUnusable(reason=f"{store.key_file} has no key slots yet and cannot be written.")
     return there
 
 
 def _put_back(file: Path, before: bytes) -> str:
-    """Restore the key file after a change that failed, and return the error to report."""
+    """Restore the key file after a failed change, and return a sentence about its state."""
     with suppress(OSError):
         if file.read_bytes() != before:
             replace_key_file(file, before)

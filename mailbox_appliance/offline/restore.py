@@ -1,6 +1,6 @@
-"""Restore while no service runs: over the present store, or into an empty directory.
+"""Restore while no appliance is running: over the current store, or into an empty directory.
 
-The output says what the backup contains and, as warnings, what happens to sends and rights.
+The output describes the contents of the backup and, as warnings, what happens to sends and permissions.
 """
 
 import os
@@ -51,7 +51,7 @@ from mailbox_appliance.store.store import Store
 from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 from mailbox_appliance.system import ownership
 
-# --- What happens to sends and rights: a sentence each ---
+# --- What happens to sends and permissions: one sentence each ---
 
 
 _NOT_KNOWN = (
@@ -62,8 +62,8 @@ _MAY_BE_OUT = ("may have been sent and is uncertain now", "may have been sent an
 _IN_TIME = ("waits for its time", "wait for their time")
 _HELD = tuple(f"{is_on} on hold until you run `mailbox-appliance scheduled release`" for is_on in ("is", "are"))
 _ENDS = (
-    "is canceled because its mailbox is not in the backup",
-    "are canceled because their mailboxes are not in the backup",
+    "fails with account_removed because its mailbox is not in the backup",
+    "fail with account_removed because their mailboxes are not in the backup",
 )
 _GIVEN_BACK = tuple(
     f"{fails} with permission_revoked and {is_kept}: in the backup, the member who scheduled it has no permission for"
@@ -78,7 +78,10 @@ _OTHER_LOG = (
 
 
 def restore_sentences(carried: MergeResult, why: str) -> Iterator[str]:
-    """What happens to sends and rights; `why` the time since the backup is unknown, if so."""
+    """Yield sentences about what happens to sends and permissions.
+
+    `why`: the reason if changes since the backup are unknown.
+    """
     sends, rights = carried.sends, carried.rights
     if not carried.is_known:
         yield _NOT_KNOWN.format(why=why or f"The current store cannot be used for this: {carried.why}.")
@@ -109,7 +112,7 @@ def _count_sentence(count: int, noun: str, one: str, many: str) -> Iterator[str]
 
 
 _ACTOR = Actor("local")
-#: Causes that waiting does not mend: the present store stays unknown. Others must be resolved first.
+#: Causes that do not go away by waiting: the current store stays unknown. Others must be resolved first.
 _LOST = (StoreDamaged, KeyMissing, KeyDamaged, KeyWrong)
 _OLDER = "The current store has format {}. It is upgraded first; then what happened since the backup is carried over."
 _KEY_MAY_BE_ELSEWHERE = (
@@ -128,7 +131,7 @@ _RAW = (
 
 @dataclass(frozen=True)
 class _PresentStore:
-    """The present store: what opens it, or why nothing does; or that it must be upgraded first."""
+    """The current store: its key, or why it cannot be opened, or that it must be upgraded first."""
 
     key: PresentKey | None
     why: str = ""
@@ -146,10 +149,10 @@ def restore(
     progress: Progress | None = None,
     give_up: Callable[[str], bool] | None = None,
 ) -> dict[str, Any]:
-    """Replace the store of a data directory by a backup, an ID or a file; `dry_run`: only report what would happen.
+    """Replace the store of a data directory by a backup, an ID or a file. `dry_run`: only report what would happen.
 
-    `give_up` is asked whether a store may be replaced of which only the key is missing; None: it may.
-    Raises NotFound, BackupUnusable, Conflict, StoreUnusable; then the store is as it was.
+    `give_up` is asked whether a store may be discarded whose key is missing; None means yes. Raises NotFound,
+    BackupUnusable, Conflict, StoreUnusable; then the store is unchanged.
     """
     key_file = find_key_file(data_dir, os.environ)
     file = _find_file(data_dir, backup)
@@ -190,10 +193,10 @@ def unpack(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Unpack a backup into a directory that is empty or not there: a store of its own, or, where it is one of an older
-    release or was replaced by a restore, byte for byte what it was. `dry_run`: only report what would happen.
+    """Unpack a backup into a directory that is empty or does not exist. `dry_run`: only report what would happen.
 
-    Raises as `restore`.
+    The result is a separate store. A backup of an older release, or one that a restore made of the previous store, is
+    unpacked byte for byte. Raises the same errors as `restore`.
     """
     file, key = _find_file(data_dir, backup), _find_key(data_dir)
     if dry_run:
@@ -211,7 +214,7 @@ def unpack(
 
 @contextmanager
 def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
-    """The directory, locked; one that was not there stays only where something comes into it."""
+    """Lock the directory. If it is new and stays empty, it is removed again."""
     is_new = not data_dir.exists()
     with failures_as_unusable(data_dir):
         ownership.make_folder(data_dir)
@@ -228,12 +231,12 @@ def _lock_directory(data_dir: Path) -> Iterator[DirectoryLock]:
 
 
 def _find_file(data_dir: Path, backup: str | Path) -> Path:
-    """The file of a backup. Raises NotFound."""
+    """Return the file of a backup. Raises NotFound."""
     return backup if isinstance(backup, Path) else backups.find_backup(data_dir, backup)
 
 
 def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
-    """The summary of files that nothing opens."""
+    """Return the summary of a backup whose files no store opens."""
     told = unpacked.manifest
     return {"ok": False, "createdAt": told.created_at, "format": told.format, "version": told.version}
 
@@ -248,7 +251,7 @@ def _find_key(data_dir: Path) -> StoreKey | None:
 def _open_present(
     data_dir: Path, lock: DirectoryLock, key_file: Path, passphrase: str | None, progress: Progress | None
 ) -> _PresentStore:
-    """Open the store that is there as it always is, upgraded where it is older, and close it."""
+    """Open the current store, upgrading an older format, and close it again."""
     swap.finish(data_dir, key_file)
     if not os.path.lexists(data_dir / DATABASE_FILE):
         return _PresentStore(None, "There is no current store.")
@@ -268,7 +271,7 @@ def _inspect_present(
     passphrase: str | None,
     progress: Progress | None,  # noqa: ARG001
 ) -> _PresentStore:
-    """The same for a dry run: nothing of it is changed."""
+    """Return the current store for a dry run, without changing it."""
     file = data_dir / DATABASE_FILE
     if not os.path.lexists(file):
         return _PresentStore(None, "There is no current store.")
@@ -285,7 +288,7 @@ def _inspect_present(
 
 
 def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
-    """Try to open the present store, with its own passphrase, else with the backup's, which may be the same."""
+    """Open the current store with its own passphrase, else with the backup's, which may be the same."""
     own = load_passphrase(os.environ)
     try:
         try:
@@ -308,7 +311,7 @@ def _try_passphrases(opening: Any, passphrase: str | None) -> _PresentStore:
 def _verify_restored_opens(
     prepared: PreparedRestore, kept: Path | None, lock: DirectoryLock, passphrase: str | None
 ) -> None:
-    """Move the restored store into place and open it; if that fails, move the old one back."""
+    """Move the restored store into place and open it. If that fails, move the previous one back."""
     folder, clock = prepared.folder, SystemClock()
 
     def opened(given: str | None) -> None:
@@ -322,7 +325,7 @@ def _verify_restored_opens(
             if passphrase is not None and passphrase != own:
                 opened(passphrase)
     except (PassphraseNeeded, PassphraseWrong, KeychainLocked):
-        return  # somebody has what opens it, on the computer that needs it
+        return  # the passphrase or keychain is available on the computer that needs it
     except Exception:
         if kept is not None:
             undo_restore(prepared, kept)
@@ -331,7 +334,7 @@ def _verify_restored_opens(
 
 
 def _restore_warnings(carried: MergeResult, present: _PresentStore) -> tuple[str, ...]:
-    """What happens to sends and rights, a sentence each."""
+    """Return sentences about what happens to sends and permissions."""
     if present.older is not None:
         return (_OLDER.format(present.older),)
     return (*upgrade_warnings(present.upgraded), *restore_sentences(carried, present.why))

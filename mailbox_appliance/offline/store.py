@@ -1,4 +1,4 @@
-"""The store while no service runs: status, check, compact, rekey, upgrade, setup, audit check."""
+"""The store while no appliance is running: status, check, compact, rekey, upgrade, setup, audit check."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -38,9 +38,9 @@ from mailbox_appliance.store.upgrade.upgrade import UPGRADABLE_FORMATS, UpgradeR
 def open_existing_store(
     data_dir: Path, passphrase: str | None = None, progress: Progress | None = None
 ) -> Iterator[Store]:
-    """The store that is there; one of an older format is upgraded. Raises StoreUnusable, also where there is none.
+    """Open the existing store, upgrading an older format. Raises StoreUnusable, also if there is none.
 
-    `passphrase`: the key's, if it is not in the environment.
+    `passphrase`: that of the key, if it is not in the environment.
     """
     require_store(data_dir)
     passphrase = passphrase or load_passphrase(os.environ)
@@ -54,12 +54,12 @@ def open_existing_store(
 
 
 def upgrade_warnings(upgraded: UpgradeResult | None) -> tuple[str, ...]:
-    """Warnings about an upgrade that a command did on its way."""
+    """Return warnings about an upgrade that happened when a command opened the store."""
     return () if upgraded is None else upgraded.sentences
 
 
 def to_envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """An answer as the API gives it."""
+    """Return the response as the API would."""
     return {
         "data": msgspec.to_builtins(data, enc_hook=encode_own_text),
         **({"warnings": list(warnings)} if warnings else {}),
@@ -67,13 +67,15 @@ def to_envelope(data: Any, warnings: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def require_store(data_dir: Path) -> None:
-    """Raises StoreUnusable where there is no store: a command that is about one makes none."""
+    """Raise StoreUnusable if there is no store, for commands that must not create one."""
     if not os.path.lexists(data_dir / DATABASE_FILE):
         raise StoreUnusable(reason=f"there is no store in {data_dir}. Name the right directory with --data-dir.")
 
 
 def require_backups(data_dir: Path) -> None:
-    """The same for commands about backups, which also work if the store has been lost."""
+    """Raise StoreUnusable if there is neither a store nor a backup folder: backups remain usable if the store is
+    lost.
+    """
     if not (data_dir / BACKUPS_FOLDER).is_dir():
         require_store(data_dir)
 
@@ -90,7 +92,10 @@ _BROKEN_LOG = "The audit log was altered before the key was changed: see `mailbo
 
 
 def status(data_dir: Path) -> dict[str, Any]:
-    """How the store is, or why it is none. Nothing is upgraded or changed. Raises StoreUnusable where none is there."""
+    """Return the status of the store, or why it cannot be used. Nothing is upgraded or changed.
+
+    Raises StoreUnusable if there is no store.
+    """
     require_store(data_dir)
     key_file, pid = find_key_file(data_dir, os.environ), find_lock_holder(data_dir)
     number, problem = _identify_store(data_dir, key_file, is_free=pid is None)
@@ -117,7 +122,7 @@ def status(data_dir: Path) -> dict[str, Any]:
 def check(
     data_dir: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Whether the store is whole. Nothing is upgraded or changed. Raises StoreUnusable."""
+    """Check the integrity of the store. Nothing is upgraded or changed. Raises StoreUnusable."""
     require_store(data_dir)
     key_file, passphrase = _read_store_key(data_dir, passphrase)
     found = check_closed_store(data_dir, key_file, full=full, passphrase=passphrase, progress=progress)
@@ -145,7 +150,9 @@ def rekey(data_dir: Path, passphrase: str | None = None, progress: Progress | No
 
 
 def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[int | None, str | None]:
-    """The format of the present file, None if it is not a store; and why it would not open, as far as is visible."""
+    """Return the format of the store file (None if it is not a store), and why it cannot be opened, as far as is
+    visible.
+    """
     file, number = data_dir / DATABASE_FILE, None
     try:
         with failures_as_unusable(data_dir):
@@ -160,7 +167,7 @@ def _identify_store(data_dir: Path, key_file: Path, *, is_free: bool) -> tuple[i
 
 
 def _opens_without_asking(key_file: Path) -> bool:
-    """Whether the key opens without asking a keychain or a person. Other faults are reported elsewhere."""
+    """Whether the key opens without a keychain or a passphrase. Other errors are reported elsewhere."""
     try:
         there = read_key_file(key_file)
     except (KeyUnusable, OSError):
@@ -182,13 +189,13 @@ def _read_store_key(data_dir: Path, passphrase: str | None) -> tuple[Path, str |
     return find_key_file(data_dir, os.environ), passphrase or load_passphrase(os.environ)
 
 
-# --- Upgrade of a store of an older release: done, or only tried ---
+# --- Upgrade of a store of an older release, real or as a dry run ---
 
 
 def upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """Upgrade the store; one that is of this format stays as it is. Raises StoreUnusable, Conflict.
+    """Upgrade the store; one of the current format stays as it is. Raises StoreUnusable, Conflict.
 
-    Returns `upgradedFrom`, and the name of the migration backup; both null if nothing was done.
+    Returns `upgradedFrom` and the name of the migration backup, both null if nothing was upgraded.
     """
     with open_existing_store(data_dir, passphrase, progress) as store:
         done = store.upgraded
@@ -199,7 +206,7 @@ def upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | 
 
 
 def dry_run_upgrade(data_dir: Path, passphrase: str | None = None, progress: Progress | None = None) -> dict[str, Any]:
-    """What an upgrade would do, and what prevents it; nothing is changed. Raises StoreUnusable."""
+    """Report what an upgrade would do and what prevents it, without changing anything. Raises StoreUnusable."""
     require_store(data_dir)
     passphrase = passphrase or load_passphrase(os.environ)
     with failures_as_unusable(data_dir):
@@ -213,10 +220,10 @@ def dry_run_upgrade(data_dir: Path, passphrase: str | None = None, progress: Pro
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
-    """Add the first administrator; whoever can write the files needs no code. Creates a store if there is none.
+    """Create the first administrator, without a setup code since the caller can write the files.
 
-    Answers token, session and member, as the API does. Raises StoreUnusable, Conflict where it is set up already,
-    Invalid for values that are not accepted.
+    Creates a store if there is none. Returns token, session and member, as the API does. Raises StoreUnusable, Conflict
+    if the appliance is already set up, Invalid for invalid values.
     """
     given = {"setupCode": "-", "name": name, "email": email, "password": password, "deviceName": device_name}
     options, key_file = settings.load(data_dir / "config.toml"), find_key_file(data_dir, os.environ)
@@ -231,6 +238,6 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
 
 
 def verify_audit_on_files(data_dir: Path, passphrase: str | None = None) -> dict[str, Any]:
-    """Verify the audit log; returns what the API does. Raises StoreUnusable."""
+    """Verify the audit log; return the same as the API. Raises StoreUnusable."""
     with open_existing_store(data_dir, passphrase) as store:
         return to_envelope(verify_audit_log(store), upgrade_warnings(store.upgraded))

@@ -1,4 +1,4 @@
-"""How the appliance of a data directory is opened: at the start, and again after a restore."""
+"""Opening the appliance of a data directory: at the start, and again after a restore."""
 
 import gc
 import secrets
@@ -21,9 +21,9 @@ from mailbox_appliance.store.store import Store
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How the appliance of a data directory is opened, at the start and again after a restore.
+    """The parameters for opening the appliance of a data directory, at the start and again after a restore.
 
-    `prepare` may subscribe to what happens, before anything does.
+    `prepare` can subscribe to events before the first one.
     """
 
     data_dir: Path
@@ -34,7 +34,7 @@ class Bootstrap:
     prepare: Callable[[Appliance], None] | None = None
 
     def finish_pending_restore(self) -> None:
-        """Move into place what a restore has decided before it was killed: the configuration may be among it.
+        """Finish a restore that was interrupted after its point of no return. It may replace the configuration too.
 
         Raises StoreInUse, StoreUnusable.
         """
@@ -47,11 +47,13 @@ class Bootstrap:
                     lock.release()
 
     def load_settings(self) -> Settings:
-        """The settings as they are now. Raises BadSetting."""
+        """Return the current settings. Raises BadSetting."""
         return settings.load_settings(self.data_dir / "config.toml", self.flags)
 
     def open(self, options: Settings, progress: Progress | None = None) -> Appliance:
-        """The appliance, on a directory that nobody has; `progress` is told of an upgrade. Raises StoreUnusable."""
+        """Open the appliance on a directory that no process owns; `progress` reports an upgrade. Raises
+        StoreUnusable.
+        """
         clock = SystemClock()
         store = Store.open(self.data_dir, clock, self.key_file, passphrase=self.passphrase, progress=progress)
         try:
@@ -61,7 +63,7 @@ class Bootstrap:
             raise
 
     def reopen(self, lock: DirectoryLock) -> Appliance:
-        """Another appliance, on the directory that is ours already, with the configuration that is there then."""
+        """Open a new appliance on the directory, whose lock this process holds, with the configuration in it now."""
         swap.finish(self.data_dir, self.key_file)
         options, clock = self.load_settings(), SystemClock()
         store = Store.open_locked(self.data_dir, lock, clock, self.key_file, passphrase=self.passphrase)
@@ -73,7 +75,7 @@ class Bootstrap:
 
 
 def ensure_setup_code(appliance: Appliance) -> str | None:
-    """The code that set-up asks for, kept in a file that only the owner reads; None where set-up is done."""
+    """Return the setup code, creating its file, which only the owner can read; None if there is already a member."""
     file = appliance.folder / SETUP_CODE
     if appliance.store.members.has_any():
         file.unlink(missing_ok=True)
@@ -84,8 +86,8 @@ def ensure_setup_code(appliance: Appliance) -> str | None:
 
 
 def tune_garbage_collector() -> None:
-    """What stays for good is not looked through for garbage any more, and the rest not after every few objects."""
-    gc.unfreeze()  # another appliance may have been there before
+    """Exclude the objects that stay from garbage collection, and collect the others less often."""
+    gc.unfreeze()  # an earlier appliance may have frozen its objects
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)

@@ -1,9 +1,9 @@
-"""The listeners of the service: HTTP as started, HTTPS as settings and certificate files say.
+"""The listeners of the service: HTTP as started, HTTPS as settings and certificate files require.
 
-apply ................. open, move or close HTTPS with the present certificate; a failure changes nothing
-refresh_certificate ... each second: were the certificate's files replaced, or does now work what failed?
+apply ................. open, move or close HTTPS with the current certificate; a failure changes nothing
+refresh_certificate ... every second: reload replaced certificate files, and retry what failed before
 reload ................ as `apply`; a failure is logged, and reported by `trouble`
-switch_to ............. after a restore: other settings, and maybe other files
+switch_to ............. after a restore: use other settings, and maybe other files
 """
 
 import logging
@@ -32,56 +32,56 @@ log = logging.getLogger(__name__)
 # --- The HTTPS listener: when it moves or closes, requests on the previous one are still answered ---
 
 _ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - as it is asked for
-#: Seconds in which what is under way on a listener that closes is answered.
+#: Seconds for requests in progress on a listener that closes.
 _DRAIN_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """Where HTTPS is to be offered; no host: at all addresses of this computer; port 0: at any that is free."""
+    """The address for HTTPS. An empty host means all addresses of this computer; port 0 means any free port."""
 
     host: str
     port: int
 
     @property
     def bind_addresses(self) -> list[tuple[str, int]]:
-        """What is listened on."""
+        """The addresses and ports to listen on."""
         return [(host, self.port) for host in ((self.host,) if self.host else _ALL_ADDRESSES)]
 
 
 @dataclass(frozen=True)
 class OpenListener:
-    """A listener that is open, and what it was opened for."""
+    """An open listener and the address it was opened for."""
 
     asked: ListenAddress
     group: ListenerGroup
 
     @property
     def port(self) -> int:
-        """Where it is."""
+        """The port it listens on."""
         return self.group.addresses[0][1]
 
     def is_at(self, asked: ListenAddress) -> bool:
-        """Whether it is where it is asked for."""
+        """Whether it listens at the wanted address."""
         return asked.host == self.asked.host and asked.port in (self.asked.port, self.port)
 
 
 class HttpsListener:
-    """At most one listener. One thread at a time changes it; any thread may read `current`."""
+    """At most one HTTPS listener. One thread at a time changes it; any thread may read `current`."""
 
     def __init__(self, listeners: HttpServer) -> None:
         self._listeners = listeners
         self.current: OpenListener | None = None
 
     def close(self) -> None:
-        """Offer HTTPS no more."""
+        """Close the listener."""
         offer, self.current = self.current, None
         if offer is not None:
             offer.group.close(_DRAIN_SECONDS)
             log.info("https_stopped")
 
     def listen_at(self, asked: ListenAddress, context: ssl.SSLContext) -> None:
-        """Offer it there, with this certificate. Raises CannotListen; then it is where it was."""
+        """Listen at this address with this certificate. Raises CannotListen; then the listener is unchanged."""
         before = self.current
         if before is not None and before.is_at(asked):
             before.group.use_certificate(context)
@@ -98,8 +98,10 @@ class HttpsListener:
                 before.group.close(_DRAIN_SECONDS)
 
     def _reopen_at_same_port(self, asked: ListenAddress, before: OpenListener, context: ssl.SSLContext) -> None:
-        """At the same port, which is not opened twice: the one from before is closed, once it is sure that the address
-        is of this computer. Where somebody else takes the port meanwhile, the one from before is opened again.
+        """Move to another address at the same port, which cannot be opened twice.
+
+        The previous listener is closed once it is certain that the new address belongs to this computer. If another
+        process takes the port in between, the previous listener is opened again.
         """
         self._listeners.open(replace(asked, port=0).bind_addresses, context).close(0)
         before.group.close(_DRAIN_SECONDS)
@@ -122,15 +124,15 @@ class HttpsListener:
 _LOOPBACK = ("127.0.0.1", "::1")
 _DAY = 86_400
 _POLL_SECONDS = 0.01
-#: Seconds between two tries to offer HTTPS where that could not be done.
+#: Seconds between two attempts to start HTTPS after a failure.
 _RETRY_SECONDS = 10
 
 
 class ServiceListeners:
-    """All listeners of a service. They are open from the beginning, and answer from `start`. For any thread."""
+    """All listeners of a service. They are open from the beginning and serve from `start`. For any thread."""
 
     def __init__(self, app: App, appliance: Appliance) -> None:
-        """Raises CannotListen, CertificateUnusable."""
+        """Open the listeners. Raises CannotListen, CertificateUnusable."""
         self._app, self._appliance = app, appliance
         self._files = CertificateFiles(appliance.folder)
         self._changing = threading.Lock()
@@ -151,13 +153,13 @@ class ServiceListeners:
 
     @property
     def http_url(self) -> str:
-        """Where it answers by HTTP, at the address that was asked for; as this computer reaches it, where at all."""
+        """The HTTP address as set, in the form that this computer can use."""
         host, port = self._listeners.addresses[0]
         return _base_url("http", _local_host(host), port)
 
     @property
     def url(self) -> str | None:
-        """Where it answers by HTTPS, as this computer reaches it; None where it does not."""
+        """The HTTPS address that this computer can use; None if HTTPS is off."""
         if (offer := self._https.current) is None:
             return None
         host, port = offer.group.addresses[0]
@@ -165,18 +167,18 @@ class ServiceListeners:
 
     @property
     def certificate(self) -> CertificateFacts | None:
-        """The certificate that clients see; None where HTTPS is not offered."""
+        """The certificate that clients see; None if HTTPS is off."""
         return None if (certificate := self._certificate) is None else certificate.facts
 
     @property
     def pin(self) -> str | None:
-        """The fingerprint by which clients know the certificate that is offered, where nobody they trust issued it."""
+        """The fingerprint for clients to pin; None if HTTPS is off or the certificate is trusted without a pin."""
         certificate = self.certificate
         return None if certificate is None or certificate.trusted else certificate.fingerprint
 
     @property
     def trouble(self) -> str | None:
-        """What an operator should see to, as a sentence that every member may read; None: nothing."""
+        """A problem for the operator, as a sentence that every member may read; None if there is none."""
         asked, offer, certificate = self._wanted_address(), self._https.current, self.certificate
         if asked is None:
             return None
@@ -190,21 +192,23 @@ class ServiceListeners:
         return next(iter(remarks), None)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to serve requests."""
         self._listeners.start()
 
     def stop_listening(self) -> None:
-        """Take no new connections, and answer what is under way."""
+        """Accept no new connections; requests in progress are still served."""
         self._listeners.stop_listening()
 
     @property
     def requests(self) -> int:
-        """How many requests are being answered, or wait for that."""
+        """The number of requests that are being served or wait for a worker."""
         figures = self._listeners.stats()
         return figures.busy_workers + figures.waiting_requests
 
     def wait_until_idle(self, within: float) -> bool:
-        """Whether no request is being received or answered any more, within so many seconds."""
+        """Wait until no request is being received or served; return False if there still is one after so many
+        seconds.
+        """
         until = time.monotonic() + within
         while self._listeners.is_busy():
             if time.monotonic() > until:
@@ -213,17 +217,17 @@ class ServiceListeners:
         return True
 
     def refuse_unfinished(self, problem: Problem) -> None:
-        """Answer the requests that are still being sent with this."""
+        """Respond with this problem to requests that are still being received."""
         self._listeners.refuse_unfinished(problem)
 
     def stop(self, timeout: float) -> None:
-        """End, within about so many seconds for what is under way."""
+        """Stop, with about so many seconds for requests in progress."""
         self._listeners.stop(timeout)
 
     def apply(self) -> None:
-        """Open, move or close HTTPS as the settings say now, and take the certificate that is there now.
+        """Open, move or close HTTPS as the settings require, with the current certificate.
 
-        What is under way on an old listener is still answered. Raises HttpsNotOffered; then all is as it was.
+        Requests in progress on a previous listener are still served. Raises HttpsNotOffered; then nothing is changed.
         """
         with self._changing:
             asked = self._wanted_address()
@@ -238,16 +242,16 @@ class ServiceListeners:
             self._last_failure = None
 
     def switch_to(self, appliance: Appliance) -> None:
-        """Go on with the settings of this one, and with the files that are there now."""
+        """Use the settings and files of another appliance from now on."""
         with self._changing:
             self._appliance, self._files = appliance, CertificateFiles(appliance.folder)
             self._apply_host_settings()
         self.reload()
 
     def refresh_certificate(self) -> None:
-        """Take the certificate where its files are others than when this was last looked at.
+        """Load the certificate again if its files have changed.
 
-        Where HTTPS is not offered as it is asked for, it is tried again now and then: who is elsewhere could not.
+        If HTTPS is not running as set, retry from time to time: a remote user could not do that.
         """
         asked, offer = self._wanted_address(), self._https.current
         if asked is None or self._changing.locked():
@@ -258,7 +262,7 @@ class ServiceListeners:
             self._apply_or_log(told=self._last_failure)
 
     def reload(self) -> None:
-        """As `apply`; what cannot be done is logged, and `trouble` tells it until it can."""
+        """Apply the settings; a failure is logged, and `trouble` reports it until it is resolved."""
         self._apply_or_log(told=None)
 
     def _apply_or_log(self, told: tuple[ListenAddress | None, str] | None) -> None:
@@ -287,7 +291,7 @@ class ServiceListeners:
             self._certificate = None
             self._https.close()
         else:
-            if self._certificate is None:  # else it is in use, and its files may be missing for a moment only
+            if self._certificate is None:  # otherwise it is in use, and its files may be missing only for a moment
                 ensure_certificate(self._appliance, SYSTEM_ACTOR)
             certificate = load_certificate(self._files, self._certificate)
             self._https.listen_at(asked, certificate.context)
@@ -295,7 +299,7 @@ class ServiceListeners:
         self._set_strict_transport()
 
     def _open_loopback(self) -> str:
-        """Where this computer reaches it as itself: also at its loopback addresses, at the same port."""
+        """Listen at the loopback addresses too, at the same port; return the URL for this computer."""
         host, port = self._listeners.addresses[0]
         address = ip_address(host.partition("%")[0])
         if address.is_loopback or address.is_unspecified:
@@ -321,7 +325,7 @@ class ServiceListeners:
         self._app.strict_transport = self._appliance.settings.number("server.hsts_days") * _DAY if is_real else 0
 
     def _public_reason(self, problem: Exception) -> str:
-        """What every member may be told: nobody needs to know where the data directory is."""
+        """Return the reason as every member may read it, without the path of the data directory."""
         if not isinstance(problem, Problem):
             return f"Internal error ({type(problem).__name__}); see the log for details."
         return problem.message.replace(f"{self._appliance.folder}/", "")
@@ -355,7 +359,7 @@ def _allowed_hosts(settings: Settings) -> tuple[str, ...]:
 
 
 def _local_host(host: str) -> str:
-    """The address by which this computer reaches one at which it listens."""
+    """Return the address by which this computer reaches a listener."""
     if not ip_address(host.partition("%")[0]).is_unspecified:
         return host
     return "::1" if ":" in host else "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Start in order, wait, stop in reverse: what `serve` does."""
+"""Start in order, wait, stop in reverse order: the command `serve`."""
 
 import json
 import logging
@@ -41,11 +41,11 @@ def serve(
     showing: Callable[[], AbstractContextManager[Progress]] | None = None,
     prepare: Callable[[Appliance], None] | None = None,
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C, then answer what is in flight, and end within 10 seconds. Returns the exit code.
+    """Serve until SIGTERM or Ctrl-C, then finish requests in progress and end within 10 seconds. Returns the exit code.
 
-    `passphrase` of the store's key, where somebody typed it; else the environment's or systemd's. `showing` tells how
-    far an upgrade is. `prepare` may subscribe to what happens, before anything does.
-    Raises StoreUnusable, BadSetting, or CannotListen where the port is taken.
+    `passphrase`: of the store's key, if the user typed it; default: the environment's or systemd's. `showing` displays
+    the progress of an upgrade. `prepare` can subscribe to events before the first one. Raises StoreUnusable,
+    BadSetting, or CannotListen if the port is in use.
     """
     files.tune_memory()
     watchdog = ShutdownWatchdog()
@@ -61,7 +61,7 @@ def serve(
         )
         _run_service(_open_service(bootstrap, showing), signals, watchdog, ready_json=ready_json)
     except BaseException:
-        # Before it serves, whatever came of that: what it broke off is finished, or thrown away, by the next start.
+        # Stopped before it served: the next start finishes or discards interrupted work, whatever error came of it.
         if not signals.is_stopping or signals.has_target:
             raise
     finally:
@@ -75,7 +75,7 @@ def _run_service(service: Service, signals: SignalHandler, watchdog: ShutdownWat
     data_dir = service.data_dir
     try:
         signals.forward_to(service)
-        with failures_as_unusable(data_dir):  # the set-up code, and where it is found
+        with failures_as_unusable(data_dir):  # errors with the setup code or the run file
             service.start()
             _write_run_file(data_dir, service)
         _log_start(service)
@@ -85,14 +85,14 @@ def _run_service(service: Service, signals: SignalHandler, watchdog: ShutdownWat
     finally:
         watchdog.arm()
         service_signals.notify_stopping()
-        with suppress(OSError):  # nobody believes it once the lock is let go
+        with suppress(OSError):  # the file is invalid anyway once the lock is released
             (data_dir / RUN_FILE).unlink(missing_ok=True)
         _print_pending_work(service)
         service.close()
 
 
 def _open_service(bootstrap: Bootstrap, showing: Callable[[], AbstractContextManager[Progress]] | None) -> Service:
-    """The service of a data directory; its listeners are open."""
+    """Open the service of a data directory with its listeners."""
     bootstrap.finish_pending_restore()
     data_dir, options = bootstrap.data_dir, bootstrap.load_settings()
     has_lost_store = _has_key_without_store(data_dir)
@@ -122,7 +122,7 @@ def _configure_logs(data_dir: Path, options: Settings) -> None:
 
 
 def _watch_for_crashes(data_dir: Path) -> None:
-    """Log the crash of the previous run, and have the next one leave a trace; without either it serves all the same."""
+    """Log a crash of the previous run, and record a trace if this one crashes. Both are optional for serving."""
     try:
         crash = crashes.record(data_dir)
         crashes.watch(data_dir)
@@ -135,13 +135,13 @@ def _watch_for_crashes(data_dir: Path) -> None:
 
 
 def _has_key_without_store(data_dir: Path) -> bool:
-    """Whether there is a key and no store, as when the store was moved away or lies on a disk that is not there."""
+    """Whether there is a key but no store, as when the store was moved away or its disk is not mounted."""
     has_key = os.path.exists(find_key_file(data_dir, os.environ))  # noqa: PTH110 - never raises
     return has_key and not os.path.lexists(data_dir / DATABASE_FILE)
 
 
 def _log_upgrade(upgraded: "UpgradeResult | None") -> None:
-    """What opening the store did, which was before there was a log."""
+    """Log the upgrade that happened when the store was opened, before the log was configured."""
     if upgraded is not None:
         log.info("store_upgraded", extra={"from": upgraded.format, "backup": upgraded.backup})
         for warning in upgraded.warnings:
@@ -154,7 +154,7 @@ def _warn_of_unknown_variables() -> None:
 
 
 def _write_run_file(data_dir: Path, service: Service) -> None:
-    """Where the running instance is found; the secret is the local operator's, new at each start."""
+    """Publish where the running instance listens, with the local operator's secret, which is new at each start."""
     content = {"pid": os.getpid(), "url": service.listening.local_url, "secret": service.secret}
     write_private(data_dir / RUN_FILE, json.dumps(content).encode())
 
@@ -186,7 +186,7 @@ def _announce(service: Service, *, ready_json: bool) -> None:
 
 
 def _print_pending_work(service: Service) -> None:
-    """At a terminal, where somebody else would think that Ctrl-C had been lost."""
+    """Print at a terminal what the shutdown waits for, so that Ctrl-C does not seem to be ignored."""
     if sys.stderr.isatty() and (under_way := service.pending_work):
         stdio.write_quietly(
             sys.stderr, f"\nStopping: waiting for {under_way} (at most {SHUTDOWN_SECONDS:.0f} seconds).\n"

@@ -2,10 +2,10 @@
 
     request `restore` -> prepared (store/restore/restore.py) -> 202 -> `Appliance.start_restore`
     the serving thread: requests get 503 -> the appliance stops -> its files are closed, the directory lock is kept
-                        -> `complete_restore` -> another appliance on the restored store -> requests go on
+                        -> `complete_restore` -> a new appliance on the restored store -> requests are served again
 
-If the restore fails, an appliance starts again on the store that was there. If the restored store does not open, what
-it replaced is put back first.
+If the restore fails, an appliance starts again on the current store. If the restored store cannot be opened, the
+previous store is put back first.
 """
 
 import logging
@@ -36,46 +36,46 @@ from mailbox_appliance.web.app import App
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which it ends, from the word on that it is to, whatever is under way.
+#: Seconds from a stop request to the end of the process, whatever is in progress.
 SHUTDOWN_SECONDS = 9.0
-# Requests go on for the first of them, and in the next all of them are answered.
+# Requests continue for the first of these; within the second, all of them get a response.
 _FINISH_SECONDS, _ANSWER_SECONDS = 3.0, 3.0
 _CLOSE_FILES_SECONDS = 1.5
 _POLL_SECONDS = 0.05
 _RETRY_AFTER = 10
-_WAKE_EVERY = 1.0  # a signal that comes just before the waiting begins is only handled after it
-# Seconds for requests that are under way when a restore begins.
+_WAKE_EVERY = 1.0  # a signal just before the wait begins is handled only after it
+# Seconds for requests in progress when a restore begins.
 _DRAIN_SECONDS = 10.0
 
 
 class _StopRequested(Exception):
-    """Serving is to end: nothing that was begun is decided any more."""
+    """The service must stop: no step that was begun is completed any more."""
 
 
 class Service:
-    """Serves until it is told to stop. One thread calls `serve`; any thread and a signal handler may call `stop`."""
+    """Serves until it is stopped. One thread calls `serve`; any thread and a signal handler may call `stop`."""
 
     def __init__(self, bootstrap: Bootstrap, appliance: Appliance) -> None:
-        """Take an open appliance over; it listens from now on. Raises CannotListen, CertificateUnusable."""
+        """Take over an open appliance and open the listeners. Raises CannotListen, CertificateUnusable."""
         self._bootstrap = bootstrap
         self._assistants = McpEndpoint()
         self._app = App(appliance, assistants=self._assistants)
         self.listening = ServiceListeners(self._app, appliance)
         self._lock = appliance.store.lock
         self._appliance: Appliance | None = appliance
-        # A signal handler may put into it at any moment, also while it is being read; an event cannot be set so.
+        # A signal handler may add an item at any moment, even while it is being read; an event is not safe for that.
         self._wakeups: SimpleQueue[None] = SimpleQueue()
         self._is_stopping = self._must_reload = False
         self._stop_requested_at: float | None = None
         self._shutdown: Future[bool] | None = None
         self._pending_restore: tuple[PreparedRestore, Actor] | None = None
-        #: Shows that somebody on this computer is its operator.
+        #: The secret by which a local user proves to be the operator.
         self.secret = secrets.token_urlsafe(32)
-        #: What set-up asks for, until that is done.
+        #: The setup code, until setup is done.
         self.setup_code: str | None = None
 
     def start(self) -> None:
-        """Begin to work, and to answer."""
+        """Start the appliance and begin to serve requests."""
         assert self._appliance is not None  # noqa: S101 - as it was taken over
         self._attach(self._appliance)
         self._appliance.start()
@@ -83,7 +83,7 @@ class Service:
         tune_garbage_collector()
 
     def serve(self) -> None:
-        """Wait until it is told to stop; a restore that is handed over meanwhile is carried out here."""
+        """Wait until `stop` is called. A restore that is requested until then is carried out here."""
         while not self._is_stopping:
             with suppress(Empty):
                 self._wakeups.get(timeout=_WAKE_EVERY)
@@ -104,30 +104,30 @@ class Service:
 
     @property
     def pending_work(self) -> str:
-        """What would be waited for if it ended now, in words; empty: nothing."""
+        """The work that a shutdown would wait for now, in words; empty if there is none."""
         requests, appliance = self.listening.requests, self._appliance
         parts = [f"{requests} request{'' if requests == 1 else 's'}"] if requests else []
         parts += ["messages being sent"] if appliance is not None and appliance.sender.is_sending() else []
         return " and ".join([*parts, *(["the restore"] if self._shutdown is not None else [])])
 
     def stop(self) -> None:
-        """Let `serve` end. For signal handlers as well."""
+        """Make `serve` return. Safe in signal handlers."""
         if self._stop_requested_at is None:
             self._stop_requested_at = time.monotonic()
         self._is_stopping = True
         self._wakeups.put(None)
 
     def reload(self) -> None:
-        """Let `serve` take up configuration, certificate and log files as they are now. For signal handlers as well."""
+        """Make `serve` reload configuration, certificate and log files. Safe in signal handlers."""
         self._must_reload = True
         self._wakeups.put(None)
 
     def close(self) -> None:
-        """Answer what is in flight, end, and let others have the directory; within seconds."""
+        """Finish requests in progress, stop within seconds, and release the directory."""
         began = self._stop_requested_at or time.monotonic()
         until = began + SHUTDOWN_SECONDS
         log.info("service_stopping")
-        # Requests that wait for a send are released first; those that wait for others have some time to go on.
+        # Requests that wait for a send are released first; those that wait for other servers get some time.
         if self._appliance is not None:
             self._appliance.stop_sending()
         self.listening.stop_listening()
@@ -145,7 +145,7 @@ class Service:
         self._lock.release()
 
     def _reload_all(self) -> None:
-        """Whatever goes wrong ends nothing that runs, and is told."""
+        """Reload everything. An error is logged and stops nothing that runs."""
         signals.notify_reloading()
         try:
             logs.reopen()
@@ -183,7 +183,8 @@ class Service:
             self._bootstrap.prepare(appliance)
 
     def _accept_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
-        _note_restore(prepared, actor)  # it is answered for from here on, whatever becomes of this process
+        # the audit log will have a row about it from here on, even if this process is killed
+        _note_restore(prepared, actor)
         self._pending_restore = prepared, actor
         self._wakeups.put(None)
 
@@ -201,7 +202,7 @@ class Service:
             log.exception("restore_failed", extra=facts)
             self._resume_after_failure(prepared, actor)
             return
-        if self._is_stopping:  # the next start moves the restored store into its place
+        if self._is_stopping:  # the next start moves the restored store into place
             return
         try:
             appliance = self._reopen()
@@ -211,19 +212,20 @@ class Service:
                 undo_restore(prepared, restored.kept)
             self._resume_after_failure(prepared, actor)
             return
-        # From here on there is no way back: it may send, and what it sends must not be forgotten.
+        # There is no way back from here: the appliance may send, and what it sends must not be forgotten.
         self._resume(appliance)
         log.info("restore_finished", extra=facts | _restore_facts(restored))
 
     def _abandon_restore(self, prepared: PreparedRestore, actor: Actor) -> None:
-        """The next start records it: the store may be closed by now."""
+        """Leave a restore to the next start to record, since the store may be closed by now."""
         log.warning("restore_abandoned", extra={"backup": prepared.backup_id})
         _note_restore(prepared, actor)
 
     def _shut_down_appliance(self) -> bool:
-        """Stop the appliance and close its files; the directory stays ours.
+        """Stop the appliance and close its files, keeping the data-directory lock.
 
-        False: somebody still has a file open, and might fold an old log into a new one. Nothing can be replaced then.
+        Returns False if a thread still has a file open: it might write an old log into a new store, so nothing can be
+        replaced.
         """
         appliance = self._appliance
         assert appliance is not None  # noqa: S101 - it is what handed over
@@ -234,7 +236,7 @@ class Service:
         self._appliance, shutdown = None, shut_down_in_background(appliance)
         self._shutdown = shutdown
         try:
-            self._wait_for(math.inf, lambda within: bool(wait([shutdown], within).done))  # it has bounds of its own
+            self._wait_for(math.inf, lambda within: bool(wait([shutdown], within).done))  # it has its own time limits
         except _StopRequested:
             appliance.abort_requests()
             raise
@@ -242,7 +244,10 @@ class Service:
         return shutdown.result()
 
     def _wait_for(self, within: float, has_come: Callable[[float], bool]) -> bool:
-        """Whether something comes about within so many seconds; `has_come` waits for some. Raises _StopRequested."""
+        """Wait until `has_come` is true, which itself waits for some seconds; return False after `within` seconds.
+
+        Raises _StopRequested.
+        """
         until = time.monotonic() + within
         while not has_come(_POLL_SECONDS):
             if self._is_stopping:
@@ -252,7 +257,7 @@ class Service:
         return True
 
     def _reopen(self) -> Appliance:
-        """Another appliance on the store that is there now, ready to begin."""
+        """Open a new appliance on the current store, ready to start."""
         appliance = self._bootstrap.reopen(self._lock)
         try:
             logs.set_level(appliance.settings.text("log.level"))
@@ -264,12 +269,12 @@ class Service:
         return appliance
 
     def _resume_after_failure(self, prepared: PreparedRestore, actor: Actor) -> None:
-        _note_restore(prepared, actor)  # what failed has thrown it away; the opening records it, this one or the next
+        _note_restore(prepared, actor)  # the failed step discarded the mark; the next opening of the store records it
         if not self._is_stopping:
             self._resume(self._reopen())
 
     def _resume(self, appliance: Appliance) -> None:
-        self._appliance = appliance  # whatever fails now, who ends stops it
+        self._appliance = appliance  # if a later step fails, `close` still stops it
         if self._is_stopping:
             return
         appliance.start()

@@ -10,14 +10,14 @@ from mailbox_appliance.appliance import Appliance
 
 log = logging.getLogger(__name__)
 
-# Seconds for what is under way: sends, of which longer ones become uncertain; and whoever still reads.
+# Seconds for work in progress (longer sends become uncertain), and then for threads that still read.
 _STOP_SECONDS, _CLOSE_SECONDS = 20.0, 30.0
 
 
 def shut_down_in_background(appliance: Appliance) -> Future[bool]:
-    """Stop an appliance and close its files, in a thread of its own, so that who waits may have to do something else.
+    """Stop an appliance and close its files in a thread, so that the caller can do something else meanwhile.
 
-    The result: whether the files are closed. Else somebody still has one open.
+    The result is whether all files are closed; otherwise a thread still has one open.
     """
     is_closed = Future[bool]()
 
@@ -32,29 +32,29 @@ def shut_down_in_background(appliance: Appliance) -> Future[bool]:
     return is_closed
 
 
-# --- The watchdog, for a disk that does not answer, say. The store survives any end of the process ---
+# --- The watchdog, for example for a disk that does not respond. Ending the process abruptly is safe for the store ---
 
 
-#: Seconds after which the process ends, whatever does not: closing gives up before.
+#: Seconds after which the process ends in any case. An orderly shutdown gives up before.
 KILL_AFTER = 9.6
 _LOG_SECONDS = 0.2
 
 
 class ShutdownWatchdog:
-    """Watches from the moment it is made, in a thread of its own: one that hangs need not be able to act."""
+    """A thread that ends the process if the shutdown hangs; the main thread need not be able to act."""
 
     def __init__(self, within: float = KILL_AFTER) -> None:
         self._within = within
-        # What a signal handler may put something into at any moment.
+        # A signal handler may put an item into these queues at any moment.
         self._armed, self._canceled = SimpleQueue[None](), SimpleQueue[None]()
         threading.Thread(target=self._wait_and_kill, name="last-resort", daemon=True).start()
 
     def arm(self) -> None:
-        """It is to end from now on; only the first time counts. For signal handlers as well."""
+        """Start the time limit; only the first call counts. Safe in signal handlers."""
         self._armed.put(None)
 
     def cancel(self) -> None:
-        """It has ended in order."""
+        """Stop the watchdog after an orderly end."""
         self._canceled.put(None)
         self._armed.put(None)
 
@@ -63,7 +63,7 @@ class ShutdownWatchdog:
         try:
             self._canceled.get(timeout=self._within)
         except Empty:
-            # The log may be what hangs: its disk, or a pipe that nobody reads.
+            # The log itself may hang: its disk, or a pipe that nobody reads.
             saying = threading.Thread(
                 target=log.warning, args=("it did not end in time, so it was ended",), daemon=True
             )

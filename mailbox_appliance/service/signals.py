@@ -1,14 +1,14 @@
-"""Signals that stop or reload the service, and the state that systemd is told (sd_notify(3)).
+"""Signals that stop or reload the service, and the state reported to systemd (sd_notify(3)).
 
-              before it serves            while it serves
-SIGTERM       it ends: nothing is left     what is in flight is answered, then it ends
-SIGBREAK      the same: CTRL_BREAK of      the same
-              Windows
-SIGINT        as Python has it             the same
-SIGHUP        nothing: it reads its        configuration, certificate and log files are taken up anew;
-              configuration anyway         as SIGTERM where its terminal has gone, unless nohup said otherwise
+              before it serves             while it serves
+SIGTERM       ends; nothing is left over   finishes requests in progress, then ends
+SIGBREAK      as SIGTERM (CTRL_BREAK on    as SIGTERM
+              Windows)
+SIGINT        Python's default             as SIGTERM
+SIGHUP        ignored: the configuration   reloads configuration, certificate and log files;
+              is read anyway               as SIGTERM if its terminal has closed, except under nohup
 
-On Windows no signal reaches a process without a console: there, the event of `files.request_end` counts as SIGTERM.
+On Windows no signal reaches a process without a console. There, the event of `files.request_end` counts as SIGTERM.
 """
 
 import _thread
@@ -24,32 +24,32 @@ from typing import Protocol
 from mailbox_appliance.model.backups import Progress
 from mailbox_appliance.system import files
 
-# What Windows has not, and what it alone has.
+# Signals that Windows does not have, and one that only Windows has.
 _HANG_UP, _BREAK = getattr(signal, "SIGHUP", None), getattr(signal, "SIGBREAK", None)
 
 
 class SignalTarget(Protocol):
-    """What is told; from a signal handler, so at any moment of the main thread's."""
+    """The object that signals act on. A signal handler calls it, so at any moment of the main thread."""
 
     def stop(self) -> None:
-        """It is to end."""
+        """Begin to stop."""
 
     def reload(self) -> None:
-        """It is to take up its configuration anew."""
+        """Reload the configuration."""
 
 
 class StoppedBeforeStart(BaseException):
-    """It was told to end before it served."""
+    """A stop signal arrived before the service was ready."""
 
 
 class SignalHandler:
-    """Listens from the moment it is made. For the main thread."""
+    """The signal handlers of the process, installed from the moment it is created. For the main thread."""
 
     def __init__(self, begin_to_end: Callable[[], None] = lambda: None) -> None:
-        """`begin_to_end` is told of the first word that it is to end, whatever is done then; from a signal handler."""
+        """Install the handlers. `begin_to_end` is called at the first stop signal, from a signal handler."""
         self._target: SignalTarget | None = None
         self._on_first_stop = begin_to_end
-        #: Whether it was told to end.
+        #: Whether a stop signal has arrived.
         self.is_stopping = False
         self._may_hang_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) != signal.SIG_IGN and _has_terminal()
         signal.signal(signal.SIGTERM, self._on_stop)
@@ -61,14 +61,14 @@ class SignalHandler:
 
     @property
     def has_target(self) -> bool:
-        """Whether somebody is told, who ends in order."""
+        """Whether a service receives the signals and ends in order."""
         return self._target is not None
 
     def forward_to(self, service: SignalTarget) -> None:
-        """From now on this one is told."""
+        """Forward signals to this service from now on."""
         self._target = service
         signal.signal(signal.SIGINT, self._on_stop)
-        if self.is_stopping:  # what it raised was lost on its way, as in a callback of a library's
+        if self.is_stopping:  # its exception may have been swallowed, for example in a callback of a library
             service.stop()
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
@@ -76,7 +76,7 @@ class SignalHandler:
         self._on_first_stop()
         if self._target is not None:
             self._target.stop()
-        elif not was_ended:  # the second one leaves alone what tidies up after the first
+        elif not was_ended:  # a second signal must not interrupt the cleanup after the first
             raise StoppedBeforeStart
 
     def _on_hang_up(self, number: int, frame: FrameType | None) -> None:
@@ -87,7 +87,7 @@ class SignalHandler:
 
 
 def _has_terminal() -> bool:
-    """Whether there is a controlling terminal that is still there."""
+    """Whether there is a controlling terminal that is still open."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | getattr(os, "O_NOCTTY", 0)))
     except OSError:
@@ -98,28 +98,28 @@ def _has_terminal() -> bool:
 # --- The state for systemd (sd_notify(3)); without `Type=notify` nothing is sent ---
 
 
-#: Seconds that a start may take from each sign of progress on, and between two of them.
+#: Seconds that systemd grants after each sign of progress, and seconds between two such signs.
 _START_SECONDS, _EXTEND_EVERY = 60, 10
 _SEND_SECONDS = 1.0
 
 
 def notify_ready() -> None:
-    """It answers; a reload is over."""
+    """Report to systemd that the service is ready, or that a reload is finished."""
     _notify_systemd("READY=1")
 
 
 def notify_reloading() -> None:
-    """It takes up its configuration anew."""
+    """Report to systemd that the service is reloading its configuration."""
     _notify_systemd("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
 def notify_stopping() -> None:
-    """It ends."""
+    """Report to systemd that the service is stopping."""
     _notify_systemd("STOPPING=1")
 
 
 def extend_start_timeout(tell: Progress | None) -> Progress:
-    """Progress of an upgrade that tells this one as well, and keeps the start from being given up as too slow."""
+    """Return a progress function that also extends systemd's start timeout, so that a long upgrade is not aborted."""
     told_at = 0.0
 
     def progress(step: str, done: int, total: int) -> None:
@@ -138,7 +138,7 @@ def _notify_systemd(*lines: str) -> None:
     if not address.startswith(("/", "@")) or not hasattr(socket, "AF_UNIX"):
         return
     place = "\0" + address[1:] if address.startswith("@") else address
-    # Whoever does not listen, or not any more, is not told.
+    # Nobody may be listening any more.
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as teller:
         teller.settimeout(_SEND_SECONDS)
         teller.sendto("\n".join(lines).encode(), place)
