@@ -5,7 +5,6 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -20,6 +19,7 @@ from mailbox_appliance.web.routes import ROUTES
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
 ALL_TEXT = "\n".join(file.read_text("utf-8") for file in DOCUMENTS)
 #: A command line in a text, as in `mailbox-appliance https enable --port 443`, with or without the program's name.
 _SPAN = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
@@ -34,7 +34,7 @@ def document_id(file: Path) -> str:
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_every_setting_is_documented(option: Option) -> None:
-    row = next((line for line in ALL_TEXT.splitlines() if line.startswith(f"| `{option.name}` |")), "")
+    row = next((line for line in SETTINGS.splitlines() if line.startswith(f"| `{option.name}` |")), "")
     assert option.help.replace("|", "/") in row
 
 
@@ -74,8 +74,7 @@ def anchors(text: str) -> set[str]:
 def command_lines(text: str) -> Iterator[list[str]]:
     """The command lines of ours in a document, without the program's name."""
     for block in _BLOCK.findall(text):
-        for line in whole_lines(block.replace("\\\n", " ")):
-            words = list(takewhile(lambda word: word != "|", shlex.split(line, comments=True)))
+        for words in statements(block):
             named = [place for place, word in enumerate(words) if word.rpartition("/bin/")[2] == "mailbox-appliance"]
             programs = [place for place in named if place == 0 or words[place - 1] not in _BEFORE_USERS]
             yield from (words[place + 1 :] for place in programs[:1])
@@ -85,18 +84,18 @@ def command_lines(text: str) -> Iterator[list[str]]:
             yield words[words[0] == "mailbox-appliance" :]
 
 
-def whole_lines(script: str) -> Iterator[str]:
-    """The lines of a script; a line whose quotes do not close goes on with the next one."""
+def statements(block: str) -> Iterator[list[str]]:
+    """The words of each line of a shell block, up to a pipe; quoted text may span lines."""
     begun = ""
-    for line in script.splitlines():
-        begun += f"{line}\n"
+    for line in block.replace("\\\n", " ").splitlines():
+        begun += line
         try:
-            shlex.split(begun, comments=True)
-        except ValueError:
+            words = shlex.split(begun, comments=True)
+        except ValueError:  # a quotation that the next line closes
+            begun += "\n"
             continue
-        yield begun
         begun = ""
-    assert not begun, f"no closing quotation: {begun}"
+        yield words[: words.index("|")] if "|" in words else words
 
 
 def wrong_in(words: list[str]) -> str | None:
@@ -104,12 +103,10 @@ def wrong_in(words: list[str]) -> str | None:
     root = Root(ENTRIES)
     context = click.Context(root)
     known: click.Command = root
-    options = {name for parameter in root.params for name in parameter.opts}
+    options = {"--help", "--version"} | {name for parameter in root.params for name in parameter.opts}
     for word in words:
         if word.startswith("--"):
-            if word.partition("=")[0] not in options | {
-                name for one in known.params for name in (*one.opts, *one.secondary_opts)
-            } | {"--help"}:
+            if word.partition("=")[0] not in options.union(*((*one.opts, *one.secondary_opts) for one in known.params)):
                 return word
         elif isinstance(known, click.Group) and re.fullmatch(r"[a-z|-]+", word):
             found = [known.get_command(context, name) for name in word.split("|")]

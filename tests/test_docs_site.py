@@ -1,6 +1,9 @@
 """The reference pages that are generated say what the code says, and the documentation can be built as a site."""
 
-from tests.house import reference
+import re
+from pathlib import Path
+
+from tests.house import reference, site
 
 
 def test_generated_pages_are_up_to_date() -> None:
@@ -19,3 +22,17 @@ def test_every_object_has_one_place() -> None:
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert len(headings) > 100
     assert len(headings) == len(set(headings))
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    """With Zensical's strict checks: a page or an anchor that is not there raises BuildFailed with its place."""
+    assert site.build(tmp_path / "site") > 150
+    page = (tmp_path / "site" / "docs" / "index.html").read_text("utf-8")
+    assert "quick-start.html" in page
+
+
+def test_the_site_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    site.build(tmp_path / "site")
+    pages = list((tmp_path / "site").rglob("*.html"))
+    loaded = re.compile(r"<(?:script|img|iframe)\b[^>]*\bsrc=.?https?:|<link\b(?![^>]*canonical)[^>]*\bhref=.?https?:")
+    assert [str(page) for page in pages if loaded.search(page.read_text("utf-8"))] == []

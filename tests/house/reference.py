@@ -240,7 +240,8 @@ class HttpApi:
 
         def visit(part: Any, tag: str) -> None:
             if isinstance(part, dict):
-                if (name := str(part.get("$ref", "")).rpartition("/")[2]) and name not in homes:
+                name = self._named(part)
+                if name and name not in homes:
                     homes[name] = tag
                     visit(self._schemas[name], tag)
                 for value in part.values():
@@ -253,6 +254,11 @@ class HttpApi:
             for _, _, operation in self._operations[tag]:
                 visit(operation, tag)
         return {name: tag for name, tag in homes.items() if self._is_object(name)}
+
+    def _named(self, part: Json) -> str:
+        """Return the name of the schema that a part of the document refers to, or an empty text."""
+        name = str(part.get("$ref", ""))
+        return name.rpartition("/")[2] if "/schemas/" in name else ""
 
     def _is_object(self, name: str) -> bool:
         return "properties" in self._schemas[name] or self._alternatives(name) != [] or "enum" in self._schemas[name]
@@ -285,7 +291,8 @@ class HttpApi:
         if (body := operation.get("requestBody")) is not None:
             content = body["content"]["application/json"]
             required = "" if body.get("required") else " (optional)"
-            text += f"**Body**{required}: {self._kind(content['schema'])}.\n\n"
+            more = " " + body["description"] if body.get("description") else ""
+            text += _fill(f"**Body**{required}: {self._kind(content['schema'])}.{more}", "") + "\n\n"
         text += self._answer(operation["responses"]) + "\n"
         return text + self._examples(method, path, operation)
 
@@ -391,7 +398,7 @@ class HttpApi:
 
     def _kind(self, schema: Json) -> str:
         """Say what a value is, with links to objects."""
-        if name := str(schema.get("$ref", "")).rpartition("/")[2]:
+        if name := self._named(schema):
             if not self._is_object(name):
                 return self._kind(self._schemas[name])
             return f"[{name}]({self._places.get(name, '')}.md#{_anchor(name)})" if name in self._homes else name
@@ -419,7 +426,7 @@ class HttpApi:
         return f"`{json.dumps(schema['default'], ensure_ascii=False)}`" if schema.get("default") is not None else ""
 
     def _resolve(self, schema: Json) -> Json:
-        name = str(schema.get("$ref", "")).rpartition("/")[2]
+        name = self._named(schema)
         return dict(self._schemas[name]) if name else schema
 
     # Examples
