@@ -68,7 +68,7 @@ def leads_somewhere(file: Path, link: str) -> bool:
 def anchors(text: str) -> set[str]:
     """What the headings of a document are called in links."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
