@@ -501,7 +501,7 @@ def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimelin
         attempts=more.attempts,
         next_attempt_at=_to_moment(more.next_attempt_at),
         sent_copy=more.copy,
-        outcome_warnings=tuple(json.loads(row[9])),
+        outcome_warnings=tuple(map(from_stored_text, json.loads(row[9]))),
         looks=more.looks,
         next_look_at=_to_moment(more.next_look_at),
         reply_code=more.reply_code,

@@ -77,8 +77,7 @@ def read_interfaces(build: Build) -> dict[str, str]:
 def _help_pages(build: Build, *command: str) -> Iterator[tuple[str, str]]:
     page = build.run(*command, "--help")
     yield " ".join(("help", *command)), page
-    _, _, commands = page.partition("\nCommands:\n")
-    for name in re.findall(r"^  ([a-z][a-z-]*)(?: |$)", commands, re.MULTILINE):
+    for name in re.findall(r"^  ([a-z][a-z-]*)(?:  +\S|$)", page, re.MULTILINE):
         yield from _help_pages(build, *command, name)
 
 

@@ -20,6 +20,7 @@ SAME_NOUN = {
     "deliveries",
     "drafts",
     "errors",
+    "examples",
     "files",
     "folders",
     "graph",

@@ -197,7 +197,7 @@ def test_a_busy_appliance_refuses_cheaply_and_counts_nothing(ada: CheckedClient,
             taken.enter_context(timed.hashing_slot(is_local=False))
         refused = log_in(ada, WRONG, "192.0.2.1")
         assert (refused.refusal, refused.headers["retry-after"]) == ((429, "too_many_attempts"), "1")
-        assert "once" in refused.message
+        assert "simultaneous" in refused.message
         assert timed.store.database.value("SELECT total_changes()") == before
         # Who sits at this computer is not kept out by those who do not.
         assert log_in(ada).status == 200

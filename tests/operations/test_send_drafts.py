@@ -157,7 +157,7 @@ def test_a_draft_that_cannot_be_removed_yet_is_said_to_be_sent(behind_proxy: tup
     for answer in (box.send(draft), box.preview(draft), box.ask("DELETE", f"/drafts/{draft}")):
         assert answer.refusal == (409, "conflict")
         assert sent.data["operationId"] in answer.message
-        assert "was sent" in answer.message
+        assert "already sent" in answer.message
         assert "about to be removed" in answer.message
         assert "Wait" not in answer.message
 
