@@ -216,7 +216,7 @@ def _autostart_remark(answer: Any) -> str:
 
 _AUTOSTART_HELP = (
     "For desktop users; needs no administrator. On a computer without a desktop, run the appliance as a service: see"
-    " docs/operating.md."
+    " docs/how-to/run-as-a-user-service.md."
 )
 autostart = group(
     "autostart",
