@@ -6,12 +6,17 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 from mailbox_appliance.cli.groups import Root
 from mailbox_appliance.cli.main import ENTRIES
+from mailbox_appliance.mail import search
+from mailbox_appliance.model.accounts import AccountStatus
+from mailbox_appliance.model.deliveries import DeliveryStatus, DeliveryStepName
+from mailbox_appliance.model.messages import SearchMatch, SearchNoMatch, SearchScanLimit, SearchUnavailable
 from mailbox_appliance.settings import OPTIONS, Option
 from mailbox_appliance.version import __version__
 from mailbox_appliance.web.openapi import describe
@@ -41,6 +46,22 @@ def test_every_setting_is_documented(option: Option) -> None:
 def test_every_command_is_documented() -> None:
     names = [name for name, (_, help_text) in ENTRIES.items() if help_text]
     assert [name for name in names if not re.search(rf"`(mailbox-appliance )?{name}\b", ALL_TEXT)] == []
+
+
+def test_every_status_is_documented() -> None:
+    page = (ROOT / "docs/reference/statuses.md").read_text("utf-8")
+    excerpts = (SearchMatch, SearchNoMatch, SearchScanLimit, SearchUnavailable)
+    names = {*get_args(DeliveryStatus), *get_args(AccountStatus), *get_args(DeliveryStepName)}
+    names |= {str(one.__struct_config__.tag) for one in excerpts}
+    assert [name for name in names if f"`{name}`" not in page] == []
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) <= names
+
+
+def test_every_search_operator_is_documented() -> None:
+    page = (ROOT / "docs/reference/search.md").read_text("utf-8")
+    operators = {f"{key}:" for key in (*search._FIELDS, "after", "before", "label")}
+    operators |= {f"{key}:{value}" for key, values in search._MARKS.items() for value in values}
+    assert [one for one in operators if f"`{one}" not in page] == []
 
 
 def test_every_route_is_described() -> None:
