@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,6 +33,7 @@ _PARTS = {
         "decisions",
     ),
 }
+_TITLES = {"http-api": "HTTP API", "cli": "Command line"}
 _SETTINGS = """
 [project]
 site_name = "mailbox-appliance"
@@ -110,21 +112,23 @@ def _make_navigation() -> str:
     return "[\n  " + ",\n  ".join(nav) + ",\n]"
 
 
-def _list_entries(places: tuple[str, ...]) -> list[str]:
+def _list_entries(places: Iterable[str]) -> list[str]:
+    """Return the entries of pages and folders; folders within a folder come first, as sections of their own."""
     entries = []
     for place in places:
         path = ROOT / "docs" / place
-        files = (
-            sorted(path.glob("*.md"), key=lambda file: (file.name != "index.md", file.name))
-            if path.is_dir()
-            else [path]
-        )
+        inner = sorted(one for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+        for folder in reversed(inner):
+            title = _TITLES.get(folder.name, folder.name.capitalize())
+            entries.append(f"{{ {json.dumps(title)} = [{', '.join(_list_entries([f'{place}/{folder.name}']))}] }}")
+        files = sorted(path.glob("*.md"), key=_order) if path.is_dir() else [path]
         entries += [json.dumps(str(file.relative_to(ROOT))) for file in files if file.exists()]
-        for inner in sorted(path.iterdir()) if path.is_dir() else ():
-            if inner.is_dir() and any(inner.glob("*.md")):
-                title = {"http-api": "HTTP API", "cli": "Command line"}.get(inner.name, inner.name.capitalize())
-                entries.append(f"{{ {json.dumps(title)} = [{', '.join(_list_entries((f'{place}/{inner.name}',)))}] }}")
     return entries
+
+
+def _order(file: Path) -> tuple[bool, bool, str]:
+    """Put the index first and the pages of objects last; `messages` comes before `messages-2`."""
+    return file.stem != "index", "-objects" in file.stem, file.stem
 
 
 def main() -> int:
