@@ -1,4 +1,4 @@
-"""The bundle by PyInstaller: one folder, one file, and where what is in them came from."""
+"""The PyInstaller bundle: one folder, one file, and the sources of their contents."""
 
 import importlib.util
 import json
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 class CannotBuild(Exception):
-    """Something that a build needs is not here; the text says what to do."""
+    """A missing requirement of the build; the text names the next step."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What was made; None where it was not asked for. `sources`: every file that went in, where it was found."""
+    """The built parts, None for those not requested. `sources`: the paths of all files that went into them."""
 
     folder: Path | None
     file: Path | None
@@ -23,7 +23,7 @@ class Parts:
 
 
 def check_tools() -> None:
-    """Raise CannotBuild where something of the system is missing: before minutes are spent on what it would end."""
+    """Raise CannotBuild if a system tool is missing, before a build that would fail after minutes."""
     if missing := [name for name in ("objdump", "strip", "ldd") if shutil.which(name) is None]:
         raise CannotBuild(f"{', '.join(missing)} is missing; on Debian: apt-get install binutils libc-bin")
     if importlib.util.find_spec("ensurepip") is None:
@@ -31,7 +31,7 @@ def check_tools() -> None:
 
 
 def make(root: Path, scratch: Path, python: Path, *, folder: bool, one_file: bool) -> Parts:
-    """Run PyInstaller on what is installed in the environment of this Python."""
+    """Run PyInstaller in the environment of this Python; return the built parts."""
     made, work = scratch / "bundle", scratch / "pyinstaller"
     shutil.rmtree(made, ignore_errors=True)
     told = ("--noconfirm", "--log-level", "ERROR", "--distpath", str(made), "--workpath", str(work))
@@ -57,10 +57,10 @@ def _environment(scratch: Path, *, folder: bool, one_file: bool) -> dict[str, st
         "SOURCE_DATE_EPOCH": os.environ["SOURCE_DATE_EPOCH"],
         "MAILBOX_APPLIANCE_FORMS": ",".join(forms),
         "PYINSTALLER_CONFIG_DIR": str(scratch / "pyinstaller-cache"),
-        # Sets are written in the order of their hashes.
+        # Makes the order of sets reproducible.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        # pystray would look for a display when PyInstaller asks it for its modules.
+        # Otherwise pystray would need a display when PyInstaller imports it.
         "PYSTRAY_BACKEND": "dummy",
         "LC_ALL": "C.UTF-8",
     }

@@ -1,6 +1,6 @@
-"""Where programs and libraries of Linux look for other libraries: in the bundle, and nowhere on the build's computer.
+"""Library search paths of ELF files: only the bundle, never folders of the build machine.
 
-A Python that was built in somebody's home looks for its libraries there, also on the computer of somebody else.
+A Python that was built in a home folder searches for its libraries there, even on another computer.
 """
 
 import struct
@@ -14,7 +14,7 @@ _ENTRY = struct.Struct("<QQ")
 
 
 def without_foreign_paths(binaries: list[tuple[str, str, str]], folder: Path) -> list[tuple[str, str, str]]:
-    """The binaries of a bundle (name, source, kind), those that look elsewhere replaced by copies that do not."""
+    """Return the binaries of a bundle (name, source, kind), with copies for those that search outside of it."""
     return [(name, _cleaned(Path(source), folder / name), kind) for name, source, kind in binaries]
 
 
@@ -31,8 +31,8 @@ def _cleaned(source: Path, copy: Path) -> str:
 
 
 def _place_of_path(content: bytes) -> int | None:
-    """Where in the file the text of its RUNPATH or RPATH begins; None where it has none."""
-    if not content.startswith(b"\x7fELF\x02\x01"):  # 64 bits, the least byte first: all that bundles are made for
+    """Return the position of the RUNPATH or RPATH text in the file; None if it has none."""
+    if not content.startswith(b"\x7fELF\x02\x01"):  # 64-bit little-endian, the only kind that bundles support
         return None
     (start,) = struct.unpack_from("<Q", content, 32)
     size, count = struct.unpack_from("<HH", content, 54)
@@ -50,8 +50,8 @@ def _place_of_path(content: bytes) -> int | None:
 
 
 def _offset(headers: list[tuple[int, ...]], address: int) -> int:
-    """Where in the file lies what is loaded to this address."""
+    """Return the position in the file of the data that is loaded to this address."""
     for kind, _, offset, virtual, _, in_file, *_ in headers:
         if kind == _LOAD and virtual <= address < virtual + in_file:
             return offset + address - virtual
-    raise ValueError("no part of the file is loaded there")
+    raise ValueError("no part of the file is loaded to this address")

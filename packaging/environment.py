@@ -1,6 +1,6 @@
-"""A clean environment to make bundles in: exactly what the lock names, and this checkout as a wheel.
+"""A clean environment for building bundles: exactly the locked packages, and this checkout as a wheel.
 
-PyInstaller takes whatever it can import, so nothing of development may be there.
+PyInstaller includes everything it can import, so there must be no development packages.
 """
 
 import hashlib
@@ -16,25 +16,25 @@ from pathlib import Path
 LOCK = "requirements-package.lock"
 _VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 _PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)(?: ; (.*?))? \\$", re.MULTILINE)
-#: What the wheel is made of.
+#: Files and folders that the wheel is built from.
 _SOURCES = ("mailbox_appliance", "pyproject.toml", "README.md", "LICENSE")
 _PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps")
 
 
 class CannotBuild(Exception):
-    """Something that a build needs is not here; the text says what to do."""
+    """A missing requirement of the build; the text names the next step."""
 
 
 def version_of(root: Path) -> str:
-    """What this checkout calls itself."""
+    """Return the version of a checkout."""
     found = _VERSION.search((root / "mailbox_appliance" / "version.py").read_text("utf-8"))
     if found is None:
-        raise CannotBuild("mailbox_appliance/version.py names no version.")
+        raise CannotBuild("mailbox_appliance/version.py has no version.")
     return found[1]
 
 
 def make(root: Path, scratch: Path, version: str, *, packages_of: Path | None = None) -> Path:
-    """Make or renew the environment below `scratch`; the path of its Python."""
+    """Create or update the environment below `scratch`; return the path of its Python."""
     folder = scratch / "environment"
     wanted = _stamp(root, packages_of)
     stamp = folder / "stamp"
@@ -68,20 +68,20 @@ def _fill(root: Path, python: Path, packages_of: Path | None) -> None:
 
 
 def _take_over(root: Path, packages_of: Path, python: Path) -> None:
-    """Link what the lock names out of another environment, which has to have it in the same versions."""
+    """Link the locked packages from another environment, which must have the same versions."""
     target = _site_packages(python.parents[1])
     there = {_normal(each.name): each for each in distributions(path=[str(_site_packages(packages_of))])}
     for name, version in _locked(root):
         if name not in there or there[name].version != version:
-            raise CannotBuild(f"{packages_of} has no {name} {version}: run scripts/setup.")
+            raise CannotBuild(f"{packages_of} lacks {name} {version}. Run scripts/setup.")
         for source, place in _files(there[name], target):
             place.parent.mkdir(parents=True, exist_ok=True)
             _link(source, place)
 
 
 def _locked(root: Path) -> Iterator[tuple[str, str]]:
-    """Names and versions of what is installed on this system."""
-    from packaging.markers import Marker  # of the environment that runs the tests; a plain build does not come here
+    """Yield names and versions of the locked packages for this system."""
+    from packaging.markers import Marker  # installed in the test environment; a plain build does not need it
 
     for name, version, marker in _PINNED.findall((root / LOCK).read_text()):
         if not marker or Marker(marker).evaluate():
@@ -90,7 +90,7 @@ def _locked(root: Path) -> Iterator[tuple[str, str]]:
 
 def _files(distribution: Distribution, target: Path) -> Iterator[tuple[Path, Path]]:
     for file in distribution.files or []:
-        # Programs (../../../bin) are not called, and compiled modules are made anew.
+        # Programs (../../../bin) are not used, and compiled modules are created again.
         if ".." not in file.parts and file.suffix != ".pyc":
             yield Path(str(file.locate())), target / file
 
@@ -111,7 +111,7 @@ def _normal(name: str) -> str:
 
 
 def _wheel(root: Path, scratch: Path, python: Path, version: str) -> Path:
-    """A wheel of what the checkout holds now, under the version that is wanted."""
+    """Build a wheel of the checkout under this version; return its path."""
     sources, wheels = scratch / "sources", scratch / "wheel"
     for folder in (sources, wheels):
         shutil.rmtree(folder, ignore_errors=True)
@@ -134,7 +134,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _put_ours(wheel: Path, python: Path) -> None:
-    """Unpack it where modules are found: it is pure Python and brings no programs that are called."""
+    """Unpack the wheel into the environment. It is pure Python, and its programs are not used."""
     target = _site_packages(python.parents[1])
     for old in (*target.glob("mailbox_appliance-*.dist-info"), target / "mailbox_appliance"):
         shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Where the program of a bundle begins that is opened by a click (Windows, macOS): without arguments it is the tray."""
+"""The entry point of a bundle's desktop program (Windows, macOS). Without arguments it starts the tray icon."""
 
 import sys
 

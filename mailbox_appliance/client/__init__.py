@@ -1,4 +1,4 @@
-"""How a program of this user connects to an appliance. `cli` and `tray` use it; it has no commands and no interface.
+"""The connection of a user's programs to an appliance, used by `cli` and `tray`. It has no commands and no interface.
 
 instances        the appliances that this user knows, and which one a command means
 local            the appliance of a data directory: whether it runs, and its address

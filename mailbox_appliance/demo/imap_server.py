@@ -1,8 +1,8 @@
 """The embedded IMAP server of the demo (pymap). It serves the folders of `maildir`.
 
-This module changes defaults of pymap: it would hash passwords half a million times, check for new mail once a second,
-serve messages rewritten and with bare LF, send responses in small pieces, ask DNS for its own name, and block a thread
-for each client in IDLE.
+This module replaces defaults of pymap. By itself, pymap hashes passwords half a million times, checks for new mail once
+a second, and serves messages rewritten and with bare LF. It also sends responses in small pieces, asks DNS for its own
+name, and blocks a thread for each client in IDLE.
 """
 
 import asyncio

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from mailbox_appliance.demo import maildir
 
-# --- What the sample mail consists of: letters, invented people in example domains, attachments ---
+# --- The parts of the sample mail: letters, invented people in example domains, attachments ---
 
 
 @dataclass(frozen=True)
 class LetterFile:
-    """Something attached, or shown inside the HTML when it has a content id."""
+    """An attachment, or an image in the HTML if it has a content ID."""
 
     name: str
     kind: str
@@ -28,7 +28,9 @@ class LetterFile:
 
 @dataclass(frozen=True)
 class Letter:
-    """One message. `hours` is its age; `key` becomes its Message-ID; `answers` is the key of what it replies to."""
+    """One message. `hours` is its age; `key` becomes its Message-ID; `answers` is the key of the message it
+    replies to.
+    """
 
     key: str
     hours: float
@@ -69,7 +71,7 @@ UNKNOWN = _make_person("", "someone@plain.example")
 
 
 def _make_png(red: int, green: int, blue: int, size: int = 48) -> bytes:
-    """A PNG that fades from the colour to white."""
+    """Return a PNG that fades from the color to white."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -83,7 +85,7 @@ def _make_png(red: int, green: int, blue: int, size: int = 48) -> bytes:
 
 
 def _make_pdf() -> bytes:
-    """A PDF of one page with one line of text."""
+    """Return a PDF of one page with one line of text."""
     text = b"BT /F1 18 Tf 72 720 Td (Invoice 2041: 12 l white paint, 86.40) Tj ET"
     objects = (
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -516,7 +518,7 @@ FILED = (
 )
 
 
-#: Every letter of the owner's mailbox, with its folder.
+#: All letters of the owner's mailbox, each with its folder.
 LETTERS: tuple[tuple[str, Letter], ...] = (
     *((letter.folder, letter) for letter in (*INBOX, *FILED)),
     *(("Sent", letter) for letter in SENT),
@@ -527,7 +529,7 @@ _BY_KEY = {letter.key: letter for _, letter in LETTERS}
 
 
 def fill_mailboxes(folder: Path, now: datetime | None = None) -> None:
-    """Make the mailbox of the owner, with all mail, and an empty one of the colleague. Ages count from `now`."""
+    """Create the mailbox of the owner, with all mail, and an empty one of the colleague. Ages count from `now`."""
     now = now or datetime.now(UTC)
     for email in (OWNER_EMAIL, COLLEAGUE_EMAIL):
         maildir.make_mailbox(folder / email)
@@ -538,7 +540,7 @@ def fill_mailboxes(folder: Path, now: datetime | None = None) -> None:
 
 
 def compose_letter(letter: Letter, now: datetime) -> bytes:
-    """The letter as a message; the same letter and time give the same bytes."""
+    """Return the letter as a message; the same letter and time give the same bytes."""
     message = EmailMessage(policy=SMTP)
     message["From"] = letter.sender
     message["To"] = letter.to or (OWNER,)
@@ -566,7 +568,7 @@ def _message_id(key: str) -> str:
 
 
 def _ancestor_keys(letter: Letter) -> list[str]:
-    """The keys of what a letter answers, the nearest first."""
+    """Return the keys of the messages that a letter answers, the nearest first."""
     keys = []
     while letter.answers:
         keys.append(letter.answers)
@@ -589,7 +591,7 @@ def _write_body(message: EmailMessage, letter: Letter) -> None:
 
 
 def _attach_inline(message: EmailMessage, file: LetterFile) -> None:
-    """Put a picture beside the HTML that shows it (RFC 2387)."""
+    """Attach an image to the HTML that shows it (RFC 2387)."""
     kind, _, subtype = file.kind.partition("/")
     related = message.get_body(("related", "html"))
     assert isinstance(related, EmailMessage)  # noqa: S101 - a letter with pictures has HTML
@@ -609,7 +611,7 @@ def _attach(message: EmailMessage, file: LetterFile) -> None:
 
 
 def _fix_boundaries(message: EmailMessage, key: str) -> None:
-    """Name the boundaries after the letter; random ones would make other bytes each time."""
+    """Derive the MIME boundaries from the letter; random ones would give different bytes each time."""
     for number, part in enumerate(message.walk()):
         if part.is_multipart() and part.get_content_maintype() == "multipart":
             part.set_boundary(f"=_{key}_{number}")

@@ -35,9 +35,7 @@ async def start_smtp_server(folder: Path, passwords: Mapping[str, str]) -> async
 
 
 class _DeliveryRules:
-    """The rules of the server: who may send (RFC 6409 6.1: only under their own address), to whom, and where mail is
-    stored.
-    """
+    """The rules of the server: senders (RFC 6409 6.1: only under their own address), recipients, and local delivery."""
 
     def __init__(self, folder: Path, passwords: Mapping[str, str]) -> None:
         self._folder, self._passwords = folder, passwords

@@ -58,7 +58,7 @@ _NOT_KNOWN = (
     "{why} So changes since the backup are unknown: API keys that were revoked, passwords that were changed and members"
     " who were removed since then are as they were in the backup. Review them. All sessions have ended."
 )
-_MAY_BE_OUT = ("may have been sent and is uncertain now", "may have been sent and are uncertain now")
+_MAY_BE_OUT = ("may have been delivered and is uncertain now", "may have been delivered and are uncertain now")
 _IN_TIME = ("waits for its time", "wait for their time")
 _HELD = tuple(f"{is_on} on hold until you run `mailbox-appliance scheduled release`" for is_on in ("is", "are"))
 _ENDS = (

@@ -15,7 +15,7 @@ _STOP_SECONDS, _CLOSE_SECONDS = 20.0, 30.0
 
 
 def shut_down_in_background(appliance: Appliance) -> Future[bool]:
-    """Stop an appliance and close its files in a thread, so that the caller can do something else meanwhile.
+    """Stop an appliance and close its files in a thread, so that the caller can do something else.
 
     The result is whether all files are closed; otherwise a thread still has one open.
     """

@@ -1,11 +1,11 @@
-"""The certificate authorities that connections to servers trust. The first of these lists that exists counts:
+"""Trusted CAs for outgoing TLS connections. The first of these lists that exists is used:
 
-SSL_CERT_FILE, SSL_CERT_DIR   replace the default file, and the default folder; setting one keeps the other
-the default places            a file and a folder that this build of OpenSSL knows (Windows: its store as well)
-places of other systems       for a bundle that runs on another system than the one it was built on
-certifi's                     for a machine without any list; these are as old as the installation
+SSL_CERT_FILE, SSL_CERT_DIR   replace the default file and the default folder; setting one keeps the other
+the default places            the file and the folder that this build of OpenSSL knows (Windows: also its store)
+places of other systems       for a bundle that runs on another system than it was built on
+certifi's                     for a machine without any list; as old as the installation
 
-A list that exists and is empty counts: then no server is trusted.
+An existing but empty list counts: then no server is trusted.
 """
 
 import os
@@ -14,27 +14,27 @@ import ssl
 from contextlib import suppress
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-#: Where systems keep them in one file.
+#: Files in which systems keep their CAs.
 CA_FILES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch, Gentoo
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, Red Hat
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # the same, of late
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # the same, newer releases
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # Alpine, macOS
 )
-# A folder's are read when they are asked for, by these names (OpenSSL's `rehash`), and are never counted.
+# Names of files in a CA folder (OpenSSL's `rehash`). They are read on demand and do not count in the statistics.
 _BY_HASH = re.compile(r"[0-9a-f]{8}\.\d+")
 
 
 def client_context() -> ssl.SSLContext:
-    """As ssl.create_default_context, for connections to servers; where that trusts nobody, with what is found here.
+    """Return a TLS context for connections to servers.
 
-    It takes some 20 ms.
+    It is ssl.create_default_context; if that trusts no CA, the list found here is added. Takes about 20 ms.
     """
     made = ssl.create_default_context()
     if any(name in os.environ for name in _VARIABLES) or _has_authorities(made):
         return made
-    with suppress(OSError):  # ssl.SSLError is one: a file without a certificate
+    with suppress(OSError):  # includes ssl.SSLError, for a file without a certificate
         made.load_verify_locations(_find_ca_file())
     return made
 

@@ -1,10 +1,10 @@
 """Native crashes: the trace that a fatal signal leaves, and the last crash until an administrator dismisses it.
 
-logs/crash.txt             where `faulthandler` writes at SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT; empty else
+logs/crash.txt             written by `faulthandler` at SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT; otherwise empty
 logs/crash-<UTC time>.txt  the traces of crashes before this start
 logs/last-crash.json       the last crash, until it is dismissed
 
-A trace holds files, lines and functions of every thread: no mail, no addresses, no values. All files are 0600.
+A trace holds files, lines and functions of every thread: no mail, no addresses, no values. All files have mode 0600.
 """
 
 import faulthandler
@@ -21,12 +21,12 @@ from mailbox_appliance.system import files
 from mailbox_appliance.system.files import replace_file
 
 TRACE, _LAST = "crash.txt", "last-crash.json"
-#: How many traces are kept.
+#: The number of traces to keep.
 KEPT = 5
 _LARGEST = 1024 * 1024
 _FOLDER = "logs"
-#: How a trace begins (CPython, Modules/faulthandler.c). Windows also lets programs handle exceptions, which are traced
-#: all the same: those that are not named here are no crash.
+#: First lines of a trace (CPython, Modules/faulthandler.c). On Windows, exceptions that a program handles are traced
+#: too; only those named here are crashes.
 _SIGNALS = {
     "Fatal Python error: Segmentation fault": "SIGSEGV",
     "Fatal Python error: Bus error": "SIGBUS",
@@ -40,7 +40,7 @@ _SIGNALS = {
 
 
 class Crash(Wire, frozen=True, kw_only=True):
-    """A crash of the appliance. `at`: when; `signal`: such as SIGSEGV; `file`: the trace in the log folder."""
+    """A crash of the appliance: its time, the signal such as SIGSEGV, and the trace file in the log folder."""
 
     at: Timestamp
     signal: str
@@ -48,7 +48,7 @@ class Crash(Wire, frozen=True, kw_only=True):
 
 
 def record(data_dir: Path) -> Crash | None:
-    """Keep the trace that the run before this one left, and return its crash; None if there was none.
+    """Keep the trace of the previous run and return its crash; None if there was none.
 
     Call it while holding the lock of the data directory, before `watch`. Raises OSError.
     """
@@ -62,9 +62,9 @@ def record(data_dir: Path) -> Crash | None:
     signals = [_SIGNALS[line] for line in lines if line in _SIGNALS]
     if not signals:
         return None
-    # The first one is the cause: abort() in a container's first process ends by SIGSEGV.
+    # The first one is the cause: abort() in the first process of a container ends with SIGSEGV.
     crash = Crash(at=to_timestamp(moment), signal=signals[0], file=f"crash-{moment:%Y%m%dT%H%M%SZ}.txt")
-    # In this order: a start that is killed in between does the same again.
+    # In this order, so that a start that is killed in between repeats both steps.
     _write(folder / _LAST, msgspec.json.encode(crash))
     replace_file(trace, folder / crash.file)
     for old in sorted(folder.glob("crash-*.txt"))[:-KEPT]:
@@ -73,9 +73,9 @@ def record(data_dir: Path) -> Crash | None:
 
 
 def watch(data_dir: Path) -> None:
-    """Let a fatal signal leave a trace of all threads from now on; then it ends the process as it always does.
+    """Record a trace of all threads at a fatal signal from now on. The signal still ends the process.
 
-    For a process of its own alone: there is one such file in a process, and it takes the place of `-X faulthandler`.
+    Only for a process that owns the data directory: a process has one such file, which replaces `-X faulthandler`.
     Raises OSError.
     """
     handle = os.open(data_dir / _FOLDER / TRACE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -83,7 +83,7 @@ def watch(data_dir: Path) -> None:
 
 
 def find(data_dir: Path) -> Crash | None:
-    """The last crash, unless it was dismissed."""
+    """Return the last crash; None if there is none or it was dismissed."""
     try:
         return decode_json(files.read_regular(data_dir / _FOLDER / _LAST, _LARGEST), Crash)
     except (OSError, msgspec.MsgspecError):
@@ -91,14 +91,14 @@ def find(data_dir: Path) -> Crash | None:
 
 
 def dismiss(data_dir: Path, file: str) -> None:
-    """Show the crash with this trace no more; the trace stays. Another crash is left alone. Raises OSError."""
+    """Stop showing the crash with this trace; the trace stays. Any other crash is left alone. Raises OSError."""
     crash = find(data_dir)
     if crash is not None and crash.file == file:
         (data_dir / _FOLDER / _LAST).unlink(missing_ok=True)
 
 
 def warning(crash: Crash) -> str:
-    """What administrators read of a crash."""
+    """Return the warning about a crash for administrators."""
     return (
         f"The appliance crashed ({crash.signal}) at {crash.at} and was restarted. Report this with the trace"
         f" {_FOLDER}/{crash.file}; it contains no mail."

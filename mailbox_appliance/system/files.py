@@ -1,10 +1,10 @@
-"""What differs between Linux, macOS and Windows: file locks, syncing, renaming, free space, memory, ending a process.
+"""Differences between Linux, macOS and Windows: file locks, syncing, renaming, free space, memory, ending a process.
 
-A lock is one on an open file. All processes see it, and it ends when the file is closed or its process ends.
+A lock belongs to an open file. All processes see it, and it ends when the file is closed or its process ends.
 
-    Linux, macOS   flock, which has a shared form, and hinders nobody from reading or writing
-    Windows        ranges of bytes, without a shared form, and nobody else can read or write these: they lie far
-                   behind any content. Who holds the lock has all of them; who asks for its shared form takes one
+    Linux, macOS   flock: has a shared form, and does not prevent reading or writing
+    Windows        byte ranges: no shared form, and no other process can read or write them, so they are far
+                   beyond any content. An exclusive lock takes all of them, a shared one takes one
 """
 
 import errno
@@ -28,20 +28,21 @@ if sys.platform == "win32":
     import threading
     import time
 
-    #: Open flags that are not everywhere: bytes as they are; not waiting for a pipe's other end; no terminal of ours;
-    #: no link at the end of the path.
+    #: Open flags that some systems lack: binary mode; do not wait for the other end of a pipe; no controlling terminal;
+    #: do not follow a link.
     BINARY, NO_WAIT, NO_TERMINAL, NO_FOLLOW = os.O_BINARY, 0, 0, 0
 
-    # For the shared form as many places are tried: one may be another's who asks for it too, but all are the holder's.
+    # Number of places tried for a shared lock: one place may be taken by another shared lock, all by an exclusive one.
     _LOCK_AT, _LOCK_LENGTH, _SHARED_TRIES = 0x7000_0000, 509, 3
     _PAUSE, _MOVE_TRIES = 0.05, 40
-    _moving = threading.Lock()  # a handle is moved to where it is to be read or locked
+    _moving = threading.Lock()  # held while the position of a handle is moved
     _shared_at: dict[int, int] = {}
 
     def lock_file(handle: int, *, shared: bool = False) -> bool:
-        """Take the lock on an open file without waiting; whether that could be. Raises OSError where there are none.
+        """Take the lock on an open file without waiting; return whether that succeeded.
 
-        It is held until `unlock_file`, or until the file is closed. `shared`: together with others who ask for it so.
+        The lock is held until `unlock_file`, or until the file is closed. `shared`: other shared locks may exist at the
+        same time. Raises OSError if the file system does not support locks.
         """
         if not shared:
             return lock_bytes(handle, _LOCK_AT, _LOCK_LENGTH)
@@ -54,7 +55,7 @@ if sys.platform == "win32":
         return False
 
     def unlock_file(handle: int) -> None:
-        """Give a lock back that is held. To be done before closing: the system takes its time with what was left."""
+        """Release a lock. Call it before closing the file: Windows releases locks of closed files late."""
         place = _shared_at.pop(handle, None)
         if place is None:
             _lock(handle, msvcrt.LK_UNLCK, _LOCK_AT, _LOCK_LENGTH)
@@ -62,7 +63,7 @@ if sys.platform == "win32":
             _lock(handle, msvcrt.LK_UNLCK, place, 1)
 
     def lock_bytes(handle: int, start: int, length: int) -> bool:
-        """Lock bytes of a file as SQLite does, without waiting; whether that could be."""
+        """Lock bytes of a file as SQLite does, without waiting; return whether that succeeded."""
         try:
             _lock(handle, msvcrt.LK_NBLCK, start, length)
         except PermissionError:
@@ -79,35 +80,35 @@ if sys.platform == "win32":
                 os.lseek(handle, before, os.SEEK_SET)
 
     def _open_to_lock(folder: Path) -> int:
-        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)  # a folder is not opened as a file here
+        return os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)  # Windows cannot open a folder as a file
 
     def _wait_for_lock(handle: int) -> None:
         while not lock_file(handle):
             time.sleep(_PAUSE)
 
     def read_at(handle: int, length: int, offset: int, /) -> bytes:
-        """What stands at a place of an open file, which others may read in the same way meanwhile."""
+        """Return bytes at a position of an open file; other threads may do the same at the same time."""
         with _moving:
             os.lseek(handle, offset, os.SEEK_SET)
             return os.read(handle, length)
 
     def write_at(handle: int, content: bytes, offset: int, /) -> int:
-        """Write at a place of an open file; answers how much of it was written."""
+        """Write at a position of an open file; return the number of bytes written."""
         with _moving:
             os.lseek(handle, offset, os.SEEK_SET)
             return os.write(handle, content)
 
     def sync_folder(folder: Path) -> None:
-        """Put a folder's entries on the disk: here NTFS keeps a journal of them, and Python cannot open a folder."""
+        """Do nothing: NTFS keeps a journal of a folder's entries, and Python cannot open a folder on Windows."""
 
     def sync_file(file: Path) -> None:
-        """Put a file's content on the disk."""
-        _sync(file, os.O_RDWR)  # what is open for reading alone cannot be synced here
+        """Write a file's content to the disk."""
+        _sync(file, os.O_RDWR)  # Windows cannot sync a file that is open only for reading
 
     def replace_file(source: Path, target: Path) -> None:
-        """Give a file another name; a file that has it is replaced. One that others read at this moment is waited for.
+        """Rename a file, replacing an existing one. Waits up to some seconds while another program has one open.
 
-        Windows refuses that as long as somebody has either file open: a client that reads it, or a virus scanner.
+        Windows refuses to rename a file that a client or a virus scanner has open.
         """
         for tries_left in reversed(range(_MOVE_TRIES)):
             try:
@@ -119,13 +120,13 @@ if sys.platform == "win32":
                 time.sleep(_PAUSE)
 
     def free_bytes(folder: Path) -> int:
-        """How much room is left for us on the disk that holds a folder. Raises OSError."""
+        """Return the free bytes that this user may use on the disk of a folder. Raises OSError."""
         import shutil
 
         return shutil.disk_usage(folder).free
 
     def on_end_request(act: Callable[[], None]) -> None:
-        """Have this done in a thread when somebody of this user tells this process to end, by `request_end`."""
+        """Call `act` in a thread when a process of this user asks this one to end with `request_end`."""
         kernel = _kernel()
         if event := kernel.CreateEventW(None, True, False, _EVENT.format(os.getpid())):
 
@@ -136,17 +137,17 @@ if sys.platform == "win32":
             threading.Thread(target=wait, name="told-to-end", daemon=True).start()
 
     def request_end(pid: int) -> None:
-        """Tell a process to end in order; one that does not listen for that is ended. Raises OSError."""
+        """Ask a process to end in order; end it by force if it does not listen. Raises OSError."""
         import signal
 
         kernel = _kernel()
         event = kernel.OpenEventW(_MAY_SET, False, _EVENT.format(pid))
         if not (event and kernel.SetEvent(event)):
-            os.kill(pid, signal.SIGTERM)  # which is by force here
+            os.kill(pid, signal.SIGTERM)  # on Windows this ends the process by force
         if event:
             kernel.CloseHandle(event)
 
-    # There is no signal that reaches a process without a console, or with one of its own. An event with a name does.
+    # No signal reaches a process without a console, or with its own. A named event does.
     _EVENT, _MAY_SET, _FOR_EVER = "Local\\mailbox-appliance-end-{}", 0x0002, 0xFFFF_FFFF
 
     def _kernel() -> Any:
@@ -168,9 +169,10 @@ else:
     read_at, write_at = os.pread, os.pwrite
 
     def lock_file(handle: int, *, shared: bool = False) -> bool:
-        """Take the lock on an open file without waiting; whether that could be. Raises OSError where there are none.
+        """Take the lock on an open file without waiting; return whether that succeeded.
 
-        It is held until `unlock_file`, or until the file is closed. `shared`: together with others who ask for it so.
+        The lock is held until `unlock_file`, or until the file is closed. `shared`: other shared locks may exist at the
+        same time. Raises OSError if the file system does not support locks.
         """
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -179,11 +181,11 @@ else:
         return True
 
     def unlock_file(handle: int) -> None:
-        """Give a lock back that is held."""
+        """Release a lock."""
         fcntl.flock(handle, fcntl.LOCK_UN)
 
     def lock_bytes(handle: int, start: int, length: int) -> bool:
-        """Lock bytes of a file as SQLite does, without waiting; whether that could be."""
+        """Lock bytes of a file as SQLite does, without waiting; return whether that succeeded."""
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
         except BlockingIOError:
@@ -197,37 +199,37 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
     def sync_folder(folder: Path) -> None:
-        """Put a folder's entries on the disk: renames are lasting only after this."""
+        """Write a folder's entries to the disk: a rename is durable only after this."""
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_file(file: Path) -> None:
-        """Put a file's content on the disk."""
+        """Write a file's content to the disk."""
         _sync(file, os.O_RDONLY)
 
     def replace_file(source: Path, target: Path) -> None:
-        """Give a file another name; a file that has it is replaced."""
+        """Rename a file, replacing an existing one."""
         source.replace(target)
 
     def free_bytes(folder: Path) -> int:
-        """How much room is left for us on the disk that holds a folder. Raises OSError."""
+        """Return the free bytes that this user may use on the disk of a folder. Raises OSError."""
         room = os.statvfs(folder)
         return room.f_bavail * room.f_frsize
 
     def on_end_request(act: Callable[[], None]) -> None:
-        """Have this done when somebody tells this process to end: here SIGTERM does, and whoever listens for that."""
+        """Do nothing: a request to end is SIGTERM, which has its own handler."""
 
     def request_end(pid: int) -> None:
-        """Tell a process to end in order. Raises OSError."""
+        """Ask a process to end in order. Raises OSError."""
         import signal
 
         os.kill(pid, signal.SIGTERM)
 
 
 def tune_memory() -> None:
-    """Have glibc keep little freed memory, from now on. For a process with threads of its own, before they start.
+    """Make glibc keep little freed memory. Call it before the process starts threads.
 
-    By default each thread may get a pool (arena) of its own, and a pool keeps up to 64 MiB at its top once a large
-    piece was freed: `malloc_trim` does not reach that (mallopt(3), M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX).
+    By default each thread may get its own pool (arena), and a pool keeps up to 64 MiB at its top once a large piece was
+    freed. `malloc_trim` does not release that (mallopt(3), M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX).
     """
     if not can_trim_memory():
         return
@@ -239,12 +241,12 @@ def tune_memory() -> None:
 
 
 def can_trim_memory() -> bool:
-    """Whether the C library keeps freed memory that `trim_memory` gives back (glibc)."""
+    """Whether the C library keeps freed memory that `trim_memory` releases (glibc)."""
     return _malloc_trim() is not None
 
 
 def trim_memory() -> None:
-    """Give freed memory back to the system (malloc_trim(3)). Does nothing where the C library has no such call."""
+    """Return freed memory to the system (malloc_trim(3)). Does nothing if the C library has no such call."""
     trim = _malloc_trim()
     if trim is not None:
         trim(0)
@@ -261,7 +263,7 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 
 def is_locked(handle: int) -> bool:
-    """Whether somebody holds the lock of an open file for himself alone: asks for its shared form, for a moment."""
+    """Whether a process holds an exclusive lock on the open file. Takes the shared form for a moment to find out."""
     if not lock_file(handle, shared=True):
         return True
     unlock_file(handle)
@@ -270,10 +272,10 @@ def is_locked(handle: int) -> bool:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """One process at a time is in here, others wait. Raises OSError where the folder cannot be opened."""
+    """Let one process at a time enter; others wait. Raises OSError if the folder cannot be opened."""
     handle, is_held = _open_to_lock(folder), False
     try:
-        with suppress(OSError):  # a network's file system may know no locks of directories
+        with suppress(OSError):  # a network file system may not support locks on directories
             _wait_for_lock(handle)
             is_held = True
         yield
@@ -284,7 +286,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def usable_processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     else:
@@ -303,8 +305,12 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def open_regular(file: Path) -> int:
-    """A handle to read a regular file by, to be closed by who asks. Raises OSError, also for what is none."""
-    handle = os.open(file, os.O_RDONLY | NO_WAIT | BINARY)  # else a pipe is waited for until somebody writes into it
+    """Open a regular file for reading and return its handle, which the caller closes.
+
+    Raises OSError, also if it is not a regular file.
+    """
+    # without NO_WAIT, opening a pipe would block until another process writes to it
+    handle = os.open(file, os.O_RDONLY | NO_WAIT | BINARY)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return handle
@@ -314,14 +320,16 @@ def open_regular(file: Path) -> int:
 
 
 def read_regular(file: Path, most: int) -> bytes:
-    """The content of a regular file, no more than its first `most` bytes. Raises OSError, also for what is none."""
+    """Return at most the first `most` bytes of a regular file. Raises OSError, also if it is not a regular file."""
     with os.fdopen(open_regular(file), "rb") as stream:
         return stream.read(most)
 
 
 def read_own(file: Path, most: int, *, is_read_only: bool = False) -> bytes:
-    """Return the first `most` bytes of a regular file that is the effective user's alone, or also root's if
-    `is_read_only`. Raises OSError, and StoreUnusable for a file of somebody else or with several hard links.
+    """Return at most the first `most` bytes of a regular file that belongs to the effective user alone.
+
+    `is_read_only`: root may own it too. Raises OSError, and StoreUnusable if another user owns it or it has several
+    hard links.
     """
     with os.fdopen(open_regular(file), "rb") as stream:
         require_own_handle(stream.fileno(), file, is_read_only=is_read_only)

@@ -1,8 +1,8 @@
-"""The keychain of the operating system, which may be missing, locked, or waiting for an answer nobody gives.
+"""The keychain of the operating system, which may be missing, locked, or waiting for an answer that nobody gives.
 
-It is asked in a child process with a deadline only: a keychain can name itself usable and yet block for ever on a
-prompt, and what it loads (D-Bus) has no business in a process that serves. The child is this program again, with a
-hidden command; question and answer, secrets among them, are one line of JSON each on its standard input and output.
+It is used only in a child process with a deadline: a keychain may claim to be usable and still block forever on a
+prompt, and a server should not load its libraries (D-Bus). The child is this program with a hidden command. Question
+and answer, including secrets, are one line of JSON each on its standard input and output.
 
     {"act": "find" | "put" | "remove", "name": "...", "secret": "...", "seconds": N}
         ->  {"found": "..." | null} | {"failed": "..."}
@@ -21,44 +21,44 @@ from typing import Any
 from mailbox_appliance.system import processes
 
 SERVICE = "mailbox-appliance"
-#: The hidden command that the child is given; a bundle has no `python -c`.
+#: The hidden command of the child process; a bundle has no `python -c`.
 COMMAND = "ask-keychain"
-#: How many seconds the keychain has for an answer, where that is not named: somebody may have to type a password.
+#: Seconds to wait for the keychain by default: the user may have to type a password.
 _DEADLINE, DEADLINE_VARIABLE = 30.0, "MAILBOX_APPLIANCE_KEYCHAIN_SECONDS"
 _LONGEST_WAIT = 3600.0
-#: Seconds until the child sees that nobody waits for it any more.
+#: Seconds between checks of the child whether its parent still waits.
 _LOOKS_EVERY = 0.25
 _LONGEST = 256 * 1024
 
 
 class KeyringUnavailable(Exception):
-    """The keychain cannot be used; the text says why, as the end of a sentence: it is missing, locked, or silent."""
+    """The keychain is missing, locked or does not respond; the text gives the reason, as the end of a sentence."""
 
 
 def find(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> str | None:
-    """The secret of this name, or None. On a desktop the user may be asked to unlock the keychain meanwhile.
+    """Return the secret of this name, or None. On a desktop the user may be prompted to unlock the keychain.
 
-    `deadline`: how many seconds it has, unless the environment names fewer.
+    `deadline`: seconds to wait, unless the environment sets fewer. Raises KeyringUnavailable.
     """
     found = _ask_child({"act": "find", "name": name}, environment, deadline)
     return found if isinstance(found, str) else None
 
 
 def put(name: str, secret: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> None:
-    """Store a secret, replacing an earlier one, and see that it is given back."""
+    """Store a secret, replacing an earlier one, and check that the keychain returns it. Raises KeyringUnavailable."""
     _ask_child({"act": "put", "name": name, "secret": secret}, environment, deadline)
 
 
 def remove(name: str, *, environment: Mapping[str, str] | None = None, deadline: float | None = None) -> None:
-    """Forget a secret; one that is not there is forgotten already."""
+    """Delete a secret, if it exists. Raises KeyringUnavailable."""
     _ask_child({"act": "remove", "name": name}, environment, deadline)
 
 
 def answer_question(question: bytes) -> bytes:
-    """What the child does: ask the keychain, and block for as long as it does, or as it has."""
+    """Answer a question in the child process: ask the keychain, which may block until the time limit."""
     try:
         asked = json.loads(question)
-        # What a keychain has to say for itself does not belong into the answer.
+        # Output of the keychain library must not mix with the answer.
         with contextlib.redirect_stdout(sys.stderr), _end_after(asked.pop("seconds", _DEADLINE)):
             outcome = {"found": _call_keyring(**asked)}
     except Exception as error:  # noqa: BLE001 - told to whoever asks, by its kind only
@@ -68,13 +68,13 @@ def answer_question(question: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _end_after(seconds: float) -> Iterator[None]:
-    """End this process if it takes longer, or whoever asked has ended: then nobody needs what a prompt would bring."""
-    # A second more, in which the one who asks tells of it.
+    """End this process after a time limit, or when its parent has ended and nobody needs the answer."""
+    # One second more, so that the parent reports the timeout.
     last, asker, is_over = time.monotonic() + seconds + 1, os.getppid(), threading.Event()
 
     def watch() -> None:
         while not is_over.wait(_LOOKS_EVERY):
-            if time.monotonic() > last or os.getppid() != asker:  # on Windows it stays the same
+            if time.monotonic() > last or os.getppid() != asker:  # on Windows the parent ID does not change
                 os._exit(1)
 
     threading.Thread(target=watch, name="deadline", daemon=True).start()
@@ -97,14 +97,14 @@ class _DiscardingKeyring(Exception):
 
 
 class NoKeyringError(Exception):
-    """Stands for keyring's own, where the keychain that is chosen is none that keeps anything."""
+    """Raised, like keyring's own error, if the chosen keychain does not store anything securely."""
 
 
 def _call_keyring(act: str, name: str, secret: str = "") -> str | None:
     import keyring
     from keyring.errors import PasswordDeleteError
 
-    # Priority 0 is the one that always fails; those between are plain files, which we write better ourselves.
+    # Priority 0 is the backend that always fails; those below 1 are plain files, which we write more safely ourselves.
     if keyring.get_keyring().priority < 1:
         raise NoKeyringError
     if act == "remove":

@@ -1,11 +1,11 @@
-"""Files for their owner alone: whose the files of a data directory are, how many names they have, and their modes.
+"""Private files: the owners, hard links and modes of the files in a data directory.
 
-A file that another user owns, or that has a second name in a folder of another user, stays within reach of that user
-whatever its mode is. So the appliance refuses it, as OpenSSH does (sshd_config(5), StrictModes). Windows has no owners
-of this kind: nothing is refused there.
+A file that another user owns, or that has a second name in a folder of another user, stays accessible to that user
+whatever its mode. The appliance refuses such files, as OpenSSH does (sshd_config(5), StrictModes). Windows has no
+owners of this kind, so nothing is refused there.
 
-    folders, the database and its log, what the appliance writes    belong to the effective user
-    what it only reads (key, config.toml, certificates), logs       to that user, or to root if nobody else may write
+    folders, the database and its log, written files                belong to the effective user
+    files only read (key, config.toml, certificates), logs          to that user, or to root if no one else can write
     links                                                           to that user or root; they are followed to the
                                                                     database, the key, config.toml, tls/* and folders
 """
@@ -29,7 +29,7 @@ _ROOT = 0
 _UMASK, _OTHERS, _OTHERS_WRITE = 0o077, 0o077, 0o022
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 _DATABASE, _BACKUPS = "mailbox.db", "backups"
-# Tools that rotate or ship logs leave files of their own there, which nothing here reads.
+# Tools that rotate or ship logs create their own files there, which the appliance does not read.
 _LOGS, _OWN_LOG = "logs", re.compile(r"appliance\.log(\.\d+)?|crash[^/]*\.txt|last-crash\.json")
 _given_umask = -1
 
@@ -47,25 +47,25 @@ _FILES = {
     "config.toml": _Kind.READ,
     "encryption.key": _Kind.KEY,
 }
-#: Folders, and what the files in them are; a backup may be anybody's: the key of the store seals it.
+#: Folders, and the kind of the files in them. Backups are not checked: anyone may own them, since they are encrypted.
 _FOLDERS = {"tls": _Kind.READ, "logs": _Kind.READ, ".next": _Kind.WRITTEN, ".next.making": _Kind.WRITTEN}
 
 
 def restrict_umask() -> None:
-    """Make every file of this process and its children private, also those that SQLite and libraries make."""
+    """Make all new files of this process and its children private, including those of SQLite and libraries."""
     global _given_umask
     _given_umask = os.umask(_UMASK)
 
 
 def original_umask() -> int:
-    """The umask for other people's programs: that of this process before `restrict_umask`; -1: leave it."""
+    """Return the umask before `restrict_umask`, for programs of others; -1 if it was not changed."""
     return _given_umask
 
 
 def make_folder(folder: "Path") -> None:
-    """Make a folder and those above it that are missing, each with mode 0700; one that is there stays as it is.
+    """Create a folder and its missing parents, each with mode 0700; an existing folder stays unchanged. Raises OSError.
 
-    So the XDG Base Directory Specification has `~/.config` and `~/.local/share` made. Raises OSError.
+    The XDG Base Directory Specification requires this mode for `~/.config` and `~/.local/share`.
     """
     try:
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -75,9 +75,10 @@ def make_folder(folder: "Path") -> None:
 
 
 def require_own(folder: "Path") -> None:
-    """Raise StoreUnusable if a data directory, or a file in it, is not the effective user's alone. Changes nothing.
+    """Raise StoreUnusable if a data directory, or a file in it, does not belong to the effective user alone. Changes
+    nothing.
 
-    What is missing or cannot be looked at is passed over: whoever opens it reports that.
+    Missing and unreadable files are ignored: opening them reports the error.
     """
     if _HAS_OWNERS:
         for path, kind in _known_files(folder):
@@ -85,37 +86,39 @@ def require_own(folder: "Path") -> None:
 
 
 def require_own_key(file: "Path") -> None:
-    """Raise StoreUnusable for a key file outside the data directory that neither the effective user nor root owns."""
+    """Raise StoreUnusable for a key file outside the data directory that belongs neither to the effective user nor to
+    root.
+    """
     if _HAS_OWNERS:
         _require_own_path(file, _Kind.KEY)
 
 
 def require_own_handle(handle: int, file: "Path", *, is_read_only: bool = False) -> None:
-    """The same as `require_own` for a file that is open already, so that nobody can exchange it in between.
+    """Check an open file as `require_own` does, so that it cannot be exchanged after the check.
 
-    `is_read_only`: root may own it as well.
+    `is_read_only`: root may own it too.
     """
     if _HAS_OWNERS:
         _require_own_file(file, os.fstat(handle), _Kind.READ if is_read_only else _Kind.WRITTEN)
 
 
 def close_to_other_writers(folder: "Path") -> None:
-    """Close a data directory in which other users could exchange or change files, then check these again.
+    """Remove other users' write access to a data directory and check its files again. Raises StoreUnusable.
 
-    From here on the mode 0700 keeps others away from every path below, so that one check holds. Raises StoreUnusable.
+    From then on the mode 0700 keeps others away from every path in it, so that one check is enough.
     """
     found = (_stat_path(path, is_followed=True) for path, _ in _known_files(folder))
     if not _HAS_OWNERS or not any(each and each.st_mode & _OTHERS_WRITE for each in found):
         return
-    with suppress(OSError):  # some file systems have no modes
+    with suppress(OSError):  # some file systems do not support modes
         folder.chmod(_FOLDER_MODE)
     require_own(folder)
 
 
 def restrict_modes(folder: "Path", key_file: "Path") -> None:
-    """Take group and other permissions from a data directory and its files, for example after files were copied in.
+    """Remove group and other permissions from a data directory and its files, for example after files were copied in.
 
-    Links are followed to the database and the key alone. What the system refuses stays as it is.
+    Links are followed only to the database and the key. Files whose mode cannot be changed stay as they are.
     """
     if not _HAS_OWNERS:
         return
@@ -130,11 +133,13 @@ def restrict_modes(folder: "Path", key_file: "Path") -> None:
 
 
 def _known_files(folder: "Path") -> "Iterator[tuple[Path, _Kind]]":
-    """A data directory and what may lie in it. Other files in it are the user's own affair."""
+    """Yield a data directory and the files that may be in it. Other files in it belong to the user and are not
+    checked.
+    """
     yield folder, _Kind.FOLDER
     database = folder / _DATABASE
     yield database, _Kind.DATABASE
-    real = type(folder)(os.path.realpath(database))  # SQLite puts the log beside the real file
+    real = type(folder)(os.path.realpath(database))  # SQLite creates its log next to the real file
     yield from ((real.with_name(f"{real.name}{suffix}"), _Kind.WRITTEN) for suffix in ("-wal", "-shm", "-journal"))
     yield from ((folder / name, kind) for name, kind in _FILES.items())
     yield folder / _BACKUPS, _Kind.FOLDER
@@ -163,7 +168,7 @@ def _require_own_file(path: "Path", found: os.stat_result, kind: _Kind) -> None:
     elif stat.S_ISREG(found.st_mode):
         _require_owner(path, found, may_be_roots=may_be_roots)
         _require_nobody_else(path, found)
-    elif kind is _Kind.WRITTEN:  # whoever reads the others says so, the key with an exit code of its own
+    elif kind is _Kind.WRITTEN:  # reading the other kinds reports the error, for the key with its own exit code
         raise _refusal(f"{path} is not a regular file. Move it away.")
 
 
@@ -179,7 +184,10 @@ def _require_owner(path: "Path", found: os.stat_result, *, may_be_roots: bool = 
 
 
 def _require_nobody_else(path: "Path", found: os.stat_result) -> None:
-    """That nobody can change the file but its owner, by one name. Wide modes of our own: see `restrict_modes`."""
+    """Raise StoreUnusable if others can change the file, by its mode or by a hard link.
+
+    The modes of files of our own user are not checked: `restrict_modes` changes them.
+    """
     if found.st_uid != _own_uid():
         if found.st_mode & _OTHERS_WRITE:
             raise _refusal(f"Other users can write to {path}, which belongs to root: run `chmod go-w {_quoted(path)}`.")
@@ -214,7 +222,7 @@ else:
         return os.geteuid()
 
     def _user(uid: int) -> str:
-        import pwd  # for a refusal only
+        import pwd  # only needed for an error message
 
         try:
             return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"

@@ -1,8 +1,8 @@
-"""Child processes: this program, and those of others.
+"""Child processes: this program, and programs of others.
 
-Installed by pip it is a module of Python. As a bundle (PyInstaller's) it is Python and program in one. That sets
-LD_LIBRARY_PATH to libraries of its own: what we start of others must not load them. A bundle of one file is unpacked
-at its start and removed at its end; its children use what is unpacked, unless they are told to unpack their own.
+Installed by pip, this program is a Python module. As a PyInstaller bundle it contains Python. A bundle sets
+LD_LIBRARY_PATH to its own libraries, which other programs must not load. A one-file bundle is unpacked when it starts
+and removed when it ends; its children use the unpacked files unless a variable makes them unpack their own.
 """
 
 import os
@@ -10,25 +10,29 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-#: What a bundle sets for itself, and where it leaves what was there before (PyInstaller's run-time information).
+#: The variable that a bundle sets, and the one in which it keeps the previous value (PyInstaller's run-time
+#: information).
 _LIBRARIES, _ORIGINAL = "LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG"
-#: How it tells its children where it is unpacked, and how one is told to unpack its own.
+#: The prefix of variables that tell children where a bundle is unpacked, and the variable that makes a child unpack its
+#: own.
 BUNDLE_PREFIX, _DETACHED = "_PYI_", "PYINSTALLER_RESET_ENVIRONMENT"
-#: How those of our variables end that hold a secret, as MAILBOX_APPLIANCE_TOKEN does; a link lets in who has it.
+#: Endings of our variables that hold a secret, such as MAILBOX_APPLIANCE_TOKEN. A link is one: it signs in anyone who
+#: has it.
 _SECRET_ENDINGS = ("TOKEN", "PASSPHRASE", "PASSWORD", "SECRET", "LINK")
-#: For subprocess on Windows: a child of ours has no window, whatever there is of its parent's.
+#: For subprocess on Windows: a child process has no window, even if its parent has none.
 NO_WINDOW = 0x0800_0000 if sys.platform == "win32" else 0
 
 
 def is_bundle() -> bool:
-    """Whether this runs from a bundle and not from an installation of Python."""
+    """Whether this process runs from a bundle rather than an installation of Python."""
     return bool(getattr(sys, "frozen", False))
 
 
 def is_bundle_replaced() -> bool:
-    """Whether the file of this bundle is another one by now, or none: its libraries then may be of that one, or gone.
+    """Whether the file of this bundle was replaced or deleted, so that its libraries may be missing or of another
+    release.
 
-    Told where there is a /proc. Modules are found all the same (packaging/launch.py).
+    Detected only on systems with /proc. Modules are found in any case (packaging/launch.py).
     """
     try:
         return is_bundle() and Path("/proc/self/exe").readlink().name.endswith(" (deleted)")
@@ -37,20 +41,22 @@ def is_bundle_replaced() -> bool:
 
 
 def own_command(*arguments: str) -> list[str]:
-    """The command line that runs this program with these arguments."""
+    """Return the command line that runs this program with these arguments."""
     own = [_bundled_program(sys.executable)] if is_bundle() else [sys.executable, "-P", "-m", "mailbox_appliance"]
     return [*own, *arguments]
 
 
 def _bundled_program(executable: str) -> str:
-    """The program of a bundle. On Windows the tray is one of its own, without a console: children are the other one."""
+    """Return the program of a bundle for child processes. On Windows, the tray is a separate program without a
+    console.
+    """
     other = Path(executable).with_name(Path(executable).name.replace("-tray.exe", ".exe"))
     return str(other) if other.is_file() else executable
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which a child of ours finds this package, wherever it was started from."""
-    if is_bundle():  # it finds its libraries anew, and so knows what was there before
+    """Return an environment in which a child process finds this package."""
+    if is_bundle():  # the child sets its libraries again and needs the previous value
         return _without_bundle_libraries(given)
     ours = str(Path(__file__).resolve().parents[2])
     paths = [ours, *filter(None, [given.get("PYTHONPATH")])]
@@ -58,12 +64,12 @@ def child_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def detached_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The same for a child that goes on when this process has ended."""
+    """Return the environment for a child process that outlives this one."""
     return child_environment(given) | ({_DETACHED: "1"} if is_bundle() else {})
 
 
 def foreign_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program that is not ours: without our secrets, and what a bundle needs for itself."""
+    """Return the environment for a program of others, without our secrets and the variables of a bundle."""
     kept = {name: value for name, value in given.items() if not _is_secret_variable(name)}
     if not is_bundle():
         return kept
@@ -77,6 +83,6 @@ def _is_secret_variable(variable: str) -> bool:
 
 
 def _without_bundle_libraries(given: Mapping[str, str]) -> dict[str, str]:
-    """With LD_LIBRARY_PATH as it was before the bundle set its own."""
+    """Return the environment with LD_LIBRARY_PATH as it was before the bundle changed it."""
     kept = {name: value for name, value in given.items() if name not in (_LIBRARIES, _ORIGINAL)}
     return kept | ({_LIBRARIES: given[_ORIGINAL]} if _ORIGINAL in given else {})

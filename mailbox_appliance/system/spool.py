@@ -1,7 +1,7 @@
-"""A temporary file for what is too large to hold in memory, encrypted with a key that only this process has.
+"""A temporary file for data too large for memory, encrypted with a key that only this process has.
 
-The file has no name from the moment it is opened (POSIX), or is deleted when it is closed (Windows), even by a crash.
-What remains on the disk is AES-256-CTR under a key that was never written down.
+The file has no name from the moment it is opened (POSIX), or is deleted when it is closed, even by a crash (Windows).
+The data left on the disk is AES-256-CTR under a key that was never written.
 """
 
 import errno
@@ -20,31 +20,29 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from mailbox_appliance.model.content import PIECE, Content
 
 _BLOCK = 16
-#: Bytes that stay free on the disk: the store and its journal lie there too.
+#: Bytes that stay free on the disk, since the store and its journal may be on it too.
 RESERVE = 64 << 20
 _LOOK_EVERY = 1 << 20
 
 
 class Spool:
-    """Bytes that are written once, in order, and read any number of times. Any thread may read."""
+    """Bytes that are written once, in order, and read any number of times. Any thread can read."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder`: where the file lies; None for the system's place for temporary files. Raises OSError."""
+        """Open the file in `folder`; None means the system's folder for temporary files. Raises OSError."""
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - `close` closes it
         self._algorithm = AES256(secrets.token_bytes(32))
         self._encryptor = Cipher(self._algorithm, CTR(bytes(_BLOCK))).encryptor()
-        self._lock = threading.Lock()  # the file has one position
+        self._lock = threading.Lock()  # the file has only one position
         self._size = self._next_look = 0
         self._folder = folder or Path(tempfile.gettempdir())
 
     def __len__(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return self._size
 
     def append(self, data: bytes) -> None:
-        """Write bytes behind those that are here. Raises OSError, also where the disk would be nearly full, and is of
-        no more use then.
-        """
+        """Append bytes. Raises OSError, also if the disk would be nearly full; the spool is unusable then."""
         if self._size >= self._next_look:
             self._next_look = self._size + _LOOK_EVERY
             if shutil.disk_usage(self._folder).free < RESERVE + _LOOK_EVERY:
@@ -57,7 +55,7 @@ class Spool:
         self._size += len(data)
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from one place to another, without it. Raises OSError, and ValueError once it is closed."""
+        """Return the bytes from `start` up to but not including `end`. Raises OSError, and ValueError after `close`."""
         skip = start % _BLOCK
         counter = (start // _BLOCK).to_bytes(_BLOCK, "big")
         with self._lock:
@@ -66,7 +64,7 @@ class Spool:
         return Cipher(self._algorithm, CTR(counter)).decryptor().update(encrypted)[skip:]
 
     def content(self, start: int = 0, end: int | None = None) -> Content:
-        """The bytes from one place to another as content, as long as this is open."""
+        """Return the bytes from `start` up to `end` as content that is valid until `close`."""
         return _SpoolRange(self, start, self._size if end is None else end)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The standard streams of a process that goes on without them: closed by whoever started it, or led to a full disk."""
+"""Standard streams that cannot be used: closed by the parent process, or redirected to a full disk."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ from typing import TextIO
 
 
 def reopen_closed_streams() -> tuple[int, ...]:
-    """Lead standard streams that are closed to nowhere, so that no other file gets their numbers; which these were.
+    """Redirect closed standard streams to the null device, and return their numbers.
 
-    What is written to number 2 in haste would else go into the store, say.
+    Otherwise another file, such as the store, would get number 2, and error output would be written to it.
     """
     closed = []
     for number in range(3):
@@ -17,7 +17,7 @@ def reopen_closed_streams() -> tuple[int, ...]:
             os.fstat(number)
         except OSError:
             closed.append(number)
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+            os.open(os.devnull, os.O_RDWR)  # this takes the lowest free number, which is `number`
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -25,14 +25,14 @@ def reopen_closed_streams() -> tuple[int, ...]:
 
 
 def write_quietly(stream: TextIO, text: str) -> None:
-    """Write at once what may be lost: where it cannot be written, it is let go."""
-    with suppress(OSError, ValueError):  # ValueError: closed by somebody
+    """Write text that may be lost, and flush; errors are ignored."""
+    with suppress(OSError, ValueError):  # ValueError: the stream was closed
         stream.write(text)
     flush_quietly(stream)
 
 
 def flush_quietly(stream: TextIO) -> None:
-    """Let go what cannot be written: Python would try again at its end, and make an exit code of it."""
+    """Flush the stream, discarding what cannot be written: Python would retry at exit and change the exit code."""
     try:
         stream.flush()
     except ValueError:

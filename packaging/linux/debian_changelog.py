@@ -1,4 +1,4 @@
-"""The changelog as Debian writes it, made of CHANGELOG.md."""
+"""The changelog in Debian's format, made from CHANGELOG.md."""
 
 import re
 import textwrap
@@ -11,8 +11,8 @@ _ITEM = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
 
 
 def written(changelog: str, version: str, released: int) -> str:
-    """Every release that is told of, the newest first; it is called `version`, and is of the second `released`."""
-    # What is not released yet may be built under another name, for tests.
+    """Return all releases, newest first. The newest is named `version` and dated `released`, in seconds since 1970."""
+    # Tests may build an unreleased state under another name.
     _, *rest = _HEADING.split(changelog)
     blocks = list(zip(rest[::3], rest[1::3], rest[2::3], strict=True))
     names = [version, *(name for name, _, _ in blocks[1:])]
@@ -39,5 +39,5 @@ def _moment(day: str, released: int) -> datetime:
 
 
 def debian_version(version: str) -> str:
-    """As Debian sorts it: what comes before a release is older than it (1.0rc1 -> 1.0~rc1)."""
+    """Return a version that Debian sorts correctly: a pre-release is older than its release (1.0rc1 -> 1.0~rc1)."""
     return re.sub(r"(?<=\d)(a|b|rc|\.dev)(?=\d)", lambda found: "~" + found[0].lstrip("."), version)

@@ -1,4 +1,4 @@
-"""The .deb: the one-folder bundle, with what a system wants beside it, put together by dpkg-deb."""
+"""The .deb: the one-folder bundle and its system files (units, icons, manual page), packed by dpkg-deb."""
 
 import gzip
 import os
@@ -15,19 +15,19 @@ NAME = "mailbox-appliance"
 _HERE = Path(__file__).resolve().parent
 _SCRIPTS = ("postinst", "prerm", "postrm")
 _BUNDLE = Path("usr", "lib", NAME)
-#: What a bundle leaves to the system: libc6 has it.
+#: Libraries that a bundle takes from the system, all in libc6.
 _LEFT_OUT = {
     *("libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2"),
     *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
 }
-#: What the loader itself needs, before it looks into the bundle, and who has it.
+#: Libraries that the loader needs before it reads the bundle -> their packages.
 _OF_LOADER = {"libz.so.1": "zlib1g"}
 _COMPLETIONS = {
     "bash": f"usr/share/bash-completion/completions/{NAME}",
     "zsh": f"usr/share/zsh/vendor-completions/_{NAME}",
     "fish": f"usr/share/fish/vendor_completions.d/{NAME}.fish",
 }
-#: What others drew or wrote, and where it goes.
+#: Files of this folder -> their place in the package.
 _FILES = {
     f"{NAME}.service": f"usr/lib/systemd/system/{NAME}.service",
     f"{NAME}.user.service": f"usr/lib/systemd/user/{NAME}.service",
@@ -39,12 +39,12 @@ _FILES = {
 
 
 class CannotBuild(Exception):
-    """Something that the package needs is not here; the text says what to do."""
+    """A missing requirement of the package; the text names the next step."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What it is made of: the checkout, the bundle, folders with icons, the licences of what is in it."""
+    """The contents of the package: the checkout, the bundle, the folder with icons, and the license texts."""
 
     root: Path
     bundle: Path
@@ -55,9 +55,9 @@ class Contents:
 
 
 def make(contents: Contents, scratch: Path, output: Path, *, quick: bool) -> Path:
-    """Lay everything out below `scratch` and pack it; `quick` compresses less."""
+    """Lay out the files below `scratch` and pack them; return the package. `quick` compresses less."""
     if shutil.which("dpkg-deb") is None:
-        raise CannotBuild("dpkg-deb is missing: a .deb is made on Debian and what comes from it.")
+        raise CannotBuild("dpkg-deb is missing: build the .deb on Debian or a derivative.")
     tree = scratch / "deb"
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(contents.bundle, tree / _BUNDLE)
@@ -99,14 +99,14 @@ def _released() -> int:
 
 
 def _add_printed(tree: Path) -> None:
-    """What the program says of itself: its manual page, and what makes shells complete it."""
+    """Add the manual page and the shell completions, which the program prints."""
     _write(tree / f"usr/share/man/man1/{NAME}.1.gz", _zipped(_said(tree, "man")))
     for shell, place in _COMPLETIONS.items():
         _write(tree / place, _said(tree, "completion", shell))
 
 
 def _said(tree: Path, *words: str) -> bytes:
-    # Nothing of this computer reaches what it prints.
+    # An environment that keeps details of this computer out of the output.
     environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
     return subprocess.run([tree / _BUNDLE / NAME, *words], check=True, capture_output=True, env=environment).stdout
 
@@ -142,7 +142,7 @@ def _add_control(contents: Contents, tree: Path) -> None:
 
 
 def _libraries(bundle: Path) -> str:
-    """What the bundle leaves to the system, and the oldest glibc that has all the symbols that are used of it."""
+    """Return the packages that the bundle depends on, with the oldest glibc that has all symbols it uses."""
     needed, newest = set[str](), (0, 0)
     for file in _binaries(bundle):
         told, asked = _told_of(file)
@@ -152,13 +152,13 @@ def _libraries(bundle: Path) -> str:
     _, of_loader = _told_of(bundle / NAME)
     brought = {path.name for path in bundle.rglob("*") if path.is_file()}
     if unknown := (needed - brought - _LEFT_OUT) | (of_loader - set(_OF_LOADER) - _LEFT_OUT):
-        raise CannotBuild(f"The bundle needs {', '.join(sorted(unknown))}, and no package is known to have it.")
+        raise CannotBuild(f"The bundle needs {', '.join(sorted(unknown))}, which no known package contains.")
     packages = [_OF_LOADER[name] for name in sorted(of_loader & set(_OF_LOADER))]
     return ", ".join([f"libc6 (>= {newest[0]}.{newest[1]})", *packages])
 
 
 def _told_of(file: Path) -> tuple[str, set[str]]:
-    """What objdump tells of a file, and the libraries that it asks for."""
+    """Return objdump's output for a file, and the libraries that the file needs."""
     told = subprocess.run(["objdump", "-p", file], check=True, capture_output=True, text=True).stdout
     return told, set(re.findall(r"^ +NEEDED +(\S+)$", told, re.MULTILINE))
 

@@ -1,7 +1,7 @@
-"""What licences hold for a bundle: ours, and of everything that is put into it, as one text.
+"""The licenses of a bundle, ours and those of all its parts, as one text.
 
-It is found from the files that went in: a package of Python by the list of its files, a library of the system by the
-Debian package that brought it, the rest is Python itself.
+Each file in the bundle leads to its license: a Python package by its list of files, a system library by its Debian
+package; all other files belong to Python itself.
 """
 
 import re
@@ -21,7 +21,7 @@ _OURS = "mailbox-appliance"
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """Something of others in a bundle, and the texts that came with it."""
+    """A third-party part of a bundle, and its license texts."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ class Part:
 
 
 def text(root: Path, sources: Iterable[Path], python: Path) -> str:
-    """All of them, each under a heading."""
+    """Return all licenses as one text, each under a heading."""
     parts = sorted(set(_parts([path.resolve() for path in sources], python)))
     blocks = [_OWN.format(names="".join(f"  {each.name} {each.version}: {each.licence}\n" for each in parts))]
     blocks += [_vendored(root)]
@@ -45,14 +45,14 @@ Copyright (c) the authors of mailbox-appliance.
 Licensed under the Apache License, Version 2.0; you may not use this program except in compliance with it. On Debian
 systems its text is in /usr/share/common-licenses/Apache-2.0; it is also at https://www.apache.org/licenses/LICENSE-2.0
 
-The program comes with parts of others, which stay under their own licences. Their sources, of the versions below, are
-taken as they are: packages of Python from the Python Package Index, under name and version, libraries of Debian from
-its archive of all versions (snapshot). Among them pystray is under the LGPL and certifi under the MPL: the program
-works with changed ones of yours too. Name them in requirements-package.lock of its checkout, and build it as
-packaging/README.md tells. Of PyInstaller only what begins a program is here, which its licence allows whatever the
-program's own is.
+The program includes parts by others, which stay under their own licenses. Their unmodified sources, in the versions
+below, are available: Python packages from the Python Package Index, by name and version, and Debian libraries from its
+archive of all versions (snapshot). Among them, pystray is under the LGPL and certifi under the MPL, and you can use
+modified versions of both: name them in requirements-package.lock of the program's checkout, and build it as described
+in packaging/README.md. Of PyInstaller only the boot loader is included, which its license allows under any license of
+the program.
 
-Their names, and below their texts:
+Their names, followed by their texts:
 
   files of the console (preact, htm, DOMPurify, Pico CSS)
   files of the API reference (Swagger UI)
@@ -68,7 +68,7 @@ def _parts(sources: list[Path], python: Path) -> Iterator[Part]:
             owner = owners.get(source)
             if owner is not None and owner.name != _OURS:
                 yield _of_distribution(owner)
-        # Not by sys.base_prefix: that of Debian's Python is /usr, where the libraries of others are as well.
+        # Not sys.base_prefix: on Debian it is /usr, which also contains other libraries.
         elif source.is_relative_to(modules) or source.name.startswith("libpython") or _came_with_python(source):
             yield _of_python()
         elif ".so" in source.name:
@@ -76,12 +76,12 @@ def _parts(sources: list[Path], python: Path) -> Iterator[Part]:
 
 
 def _came_with_python(source: Path) -> bool:
-    """On Windows and macOS it brings the libraries that it needs, and their licences in its own."""
+    """Whether the file came with Python, which brings its libraries on Windows and macOS; its license covers them."""
     return sys.platform != "linux" and source.is_relative_to(Path(sys.base_prefix).resolve())
 
 
 def _installed(environment: Path) -> Path:
-    """Where an environment has its packages: on Windows, and elsewhere."""
+    """Return the folder of an environment's packages, on Windows or another system."""
     on_windows = environment / "Lib" / "site-packages"
     return on_windows if on_windows.is_dir() else next(environment.glob("lib/python3*/site-packages"))
 
@@ -101,7 +101,7 @@ def _of_distribution(found: Distribution) -> Part:
     classified = [
         one.rpartition(" :: ")[2] for one in described.get_all("Classifier") or [] if one.startswith("License ::")
     ]
-    # Some put the whole text where its name belongs.
+    # Some packages put the whole text in the field for the name.
     licence = described.get("License-Expression") or ", ".join(classified) or described.get("License") or "see below"
     texts = [
         Path(str(file.locate())).read_text("utf-8", "replace")
@@ -119,7 +119,7 @@ def _of_python() -> Part:
 
 
 def _of_library(file: Path) -> Part:
-    """What Debian says of the package that brought a library."""
+    """Return the license that Debian records for the package of a library."""
     package = _package_of(file) if shutil.which("dpkg") else None
     if package is None:
         return Part(file.name, "", "as this system came with it", ())
@@ -130,7 +130,7 @@ def _of_library(file: Path) -> Part:
 
 
 def _package_of(file: Path) -> tuple[str, str] | None:
-    # /lib is a link to /usr/lib today; packages name what they bring by either.
+    # /lib is a link to /usr/lib; packages may list their files under either path.
     found = subprocess.run(["dpkg", "--search", file, Path("/", *file.parts[2:])], capture_output=True, text=True)
     name, colon, _ = found.stdout.partition(":")
     if not colon:

@@ -1,16 +1,16 @@
-; The installer for Windows 10 and later, for one user and without an administrator. On Windows, macOS or Linux:
+; The installer for Windows 10 and later, for one user, without administrator rights. Build it on Windows, macOS or Linux:
 ;
 ;   makensis -DVERSION=... -DBUNDLE=FOLDER -DICON=FILE.ico -DOUT=mailbox-appliance-...-windows.exe mailbox-appliance.nsi
 ;
-; BUNDLE is what PyInstaller makes of mailbox-appliance.spec beside this file: mailbox-appliance.exe, mailbox-appliance-tray.exe
-; and _internal, where the licences of others are. -DSIGN="command" is run with the path of the installer, and of the
-; uninstaller, behind it. -DFAST packs loosely.
-; /S installs without asking, /D=FOLDER (last, without quotes) elsewhere. Exit code 2: it could not be installed, and all is as it was.
+; BUNDLE is PyInstaller's output for mailbox-appliance.spec in this folder: mailbox-appliance.exe, mailbox-appliance-tray.exe
+; and _internal, with the licenses of other parts. -DSIGN="command" is run with the path of the installer and of the
+; uninstaller appended. -DFAST compresses less.
+; /S installs without questions, /D=FOLDER (last, without quotes) to another folder. Exit code 2: not installed, nothing changed.
 
 Unicode true
 Target amd64-unicode
 !ifndef VERSION | BUNDLE | ICON | OUT
-  !error "VERSION, BUNDLE, ICON and OUT have to be given: -DVERSION=..."
+  !error "VERSION, BUNDLE, ICON and OUT are required: -DVERSION=..."
 !endif
 !ifdef FAST
   SetCompressor zlib
@@ -32,7 +32,7 @@ Target amd64-unicode
 !define CONSOLE "${PROGRAM}.exe"
 !define TRAY "${PROGRAM}-tray.exe"
 !define UNINSTALL "Software\Microsoft\Windows\CurrentVersion\Uninstall\MailboxAppliance"
-; What the program itself writes for "Start at login" (mailbox_appliance/tray/autostart.py).
+; Registry values that the program writes for "Start at login" (mailbox_appliance/tray/autostart.py).
 !define RUN "Software\Microsoft\Windows\CurrentVersion\Run"
 !define APPROVED "Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
 !define RUN_NAME "MailboxAppliance"
@@ -44,7 +44,7 @@ ManifestDPIAware true
 ManifestSupportedOS all
 InstallDir "$LOCALAPPDATA\Programs\${NAME}"
 InstallDirRegKey HKCU "${UNINSTALL}" "InstallLocation"
-; Windows wants four numbers: those of a release, also of one that is to be (1.0.0rc1).
+; Windows requires four numbers; a pre-release (1.0.0rc1) has those of its release.
 !searchparse "${VERSION}rc" "" NUMBERS "rc"
 VIProductVersion "${NUMBERS}.0"
 VIAddVersionKey "ProductName" "${NAME}"
@@ -83,7 +83,7 @@ Function .onInit
   Call OwnFolder
 FunctionEnd
 
-; A folder that has other things in it gets one of ours below it: the uninstaller removes what lies there.
+; If the folder has other contents, install into a subfolder: the uninstaller removes the contents of its folder.
 Function OwnFolder
   ${DirState} "$INSTDIR" $0
   ${If} $0 = 1
@@ -92,7 +92,7 @@ Function OwnFolder
   ${EndIf}
 FunctionEnd
 
-; Windows lets nobody write to a program that runs. Sets $0 to 1 where one of ours does.
+; Windows does not allow writing to a running program. Sets $0 to 1 if one of ours is running.
 !macro FIND_RUNNING un
 Function ${un}FindRunning
   StrCpy $0 0
@@ -117,14 +117,14 @@ Function ${un}FindRunning
 FunctionEnd
 !macroend
 
-; Ends the icon and the service as "Quit" does: what is under way is finished, nothing is cut off. Who runs it for another data
-; directory is asked to; without anybody to ask, nothing is changed.
+; Stops the tray icon and the service in order, as "Quit" does. If a program still runs, for example for another data directory,
+; the user is asked to close it; a silent installation changes nothing then.
 !macro END_RUNNING un
 Function ${un}EndRunning
   ${If} ${FileExists} "$INSTDIR\${CONSOLE}"
     Call ${un}FindRunning
     StrCpy $wasRunning $0
-    DetailPrint "Ending ${NAME}, if it runs"
+    DetailPrint "Stopping ${NAME} if it is running"
     nsExec::ExecToLog /TIMEOUT=60000 '"$INSTDIR\${CONSOLE}" tray --quit'
     Pop $0
   ${EndIf}
@@ -138,7 +138,7 @@ Function ${un}EndRunning
     Sleep 500
     IntOp $2 $2 + 1
   ${LoopUntil} $2 >= 30
-  MessageBox MB_RETRYCANCEL|MB_ICONEXCLAMATION "${NAME} is still running. Choose Quit in its menu beside the clock, close its windows, and try again." /SD IDCANCEL IDRETRY again
+  MessageBox MB_RETRYCANCEL|MB_ICONEXCLAMATION "${NAME} is still running. Choose Quit in the menu of its tray icon, close its windows, and try again." /SD IDCANCEL IDRETRY again
   SetErrorLevel 2
   Abort "${NAME} is still running; nothing was changed."
 FunctionEnd
@@ -151,7 +151,7 @@ FunctionEnd
 
 Section
   Call EndRunning
-  ; The files of a release stay together: those of the one before are gone, or nothing is changed.
+  ; Never mix the files of two releases: remove those of the previous one first, or change nothing.
   ${If} ${FileExists} "$INSTDIR\_internal\*.*"
     RMDir /r "$INSTDIR\_internal.old"
     ClearErrors
@@ -184,7 +184,7 @@ Section
   ${GetSize} "$INSTDIR" "/S=0K" $0 $1 $2
   WriteRegDWORD HKCU "${UNINSTALL}" "EstimatedSize" $0
 
-  ; An upgrade without questions leaves it as it was: running.
+  ; A silent upgrade restarts the program if it was running.
   ${If} ${Silent}
   ${AndIf} $wasRunning = 1
     Exec '"$INSTDIR\${TRAY}" tray'
@@ -197,7 +197,7 @@ Section Uninstall
   DeleteRegValue HKCU "${APPROVED}" "${RUN_NAME}"
   DeleteRegKey HKCU "${UNINSTALL}"
   RMDir /r "$SMPROGRAMS\${NAME}"
-  ; By name, never the folder with all that may lie in it.
+  ; Delete by name, never the whole folder, which may contain other files.
   RMDir /r "$INSTDIR\_internal"
   RMDir /r "$INSTDIR\_internal.old"
   Delete "$INSTDIR\${CONSOLE}"

@@ -250,7 +250,7 @@ def test_what_would_be_unpacked_is_told_and_nothing_is(files: CommandLine, made:
     target = tmp_path / "there" / "within"
     dry = ("backup", "restore", made.plain.data["id"], "--to", str(target), "--dry-run", "--format", "table")
     outcome = files(*dry)
-    assert (outcome.code, "nobody knows what happened since" in outcome.err) == (0, True)
+    assert (outcome.code, "changes since the backup are unknown" in outcome.err) == (0, True)
     assert f"The backup would be unpacked in {target}. Nothing was changed.\n" in outcome.out
     assert not target.parent.exists()
     target.mkdir(parents=True)

@@ -105,7 +105,7 @@ def test_what_runs_is_asked_for_its_fingerprint_and_nothing_is_made_beside_it(
     assert not CertificateFiles(cli.data_dir).any_exists()
     running.data("GET", "/admin/https", unfit | {"enabled": False})
     first = cli("https", "fingerprint")
-    assert (first.code, "made now" in warned(first)[0]) == (0, True), "HTTPS was never on"
+    assert (first.code, "created now" in warned(first)[0]) == (0, True), "HTTPS was never on"
 
 
 def test_a_person_is_told_how_to_go_on(cli: CommandLine, running: RecordingServer) -> None:

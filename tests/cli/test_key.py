@@ -288,8 +288,8 @@ def test_a_locked_keychain_takes_no_key(key_cli: CommandLine, keychain: SecretSe
 #: A keychain that is none, and what is said of it.
 BAD: list[tuple[str, str]] = [
     ("keyring.backends.fail.Keyring", "there is none"),
-    ("made_up_keychains.Forgetful",   "it does not give back what was stored"),
-    ("made_up_keychains.Silent",      "it did not answer within 1 seconds"),
+    ("made_up_keychains.Forgetful",   "it does not return what was stored"),
+    ("made_up_keychains.Silent",      "it did not respond within 1 seconds"),
 ]
 # fmt: on
 

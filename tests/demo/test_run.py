@@ -213,7 +213,7 @@ def test_the_demo_ends_when_a_part_of_it_does(tmp_path: Path, victim: str) -> No
         output, _ = demo.process.communicate(timeout=60)
         assert demo.process.returncode == 1
         assert output.strip().endswith(
-            "ended unexpectedly (exit code -9). Everything is stopped, and nothing is left behind."
+            "ended unexpectedly (exit code -9). The demo is stopped and its data is deleted."
         )
         assert gone(family)
         assert demo.left_behind() == []

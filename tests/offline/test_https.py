@@ -29,7 +29,7 @@ def test_a_fresh_directory_is_got_ready(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = https.fingerprint(data)
     shown, (warning,) = first["data"], first["warnings"]
-    assert (f"made now in {data / 'tls'}" in warning, "No appliance has been there" in warning) == (True, True)
+    assert (f"created now in {data / 'tls'}" in warning, "holds no store yet" in warning) == (True, True)
     assert [path.name for path in data.iterdir()] == ["tls"]
     assert https.fingerprint(data) == {"data": shown}
     told = https.change(data, HERE)
@@ -57,7 +57,7 @@ def test_another_one_for_a_store_is_told_as_made_now(tmp_path: Path) -> None:
     for path in CertificateFiles(tmp_path).paths():
         path.unlink()
     (warning,) = https.fingerprint(tmp_path)["warnings"]
-    assert ("made now" in warning, "pinned" in warning, "No appliance" in warning) == (True, True, False)
+    assert ("created now" in warning, "pinned" in warning, "no store yet" in warning) == (True, True, False)
     assert https.fingerprint(tmp_path).keys() == {"data"}
 
 

@@ -79,8 +79,8 @@ def test_in_place(folder: Path, people: People) -> None:
     (kept,) = [one.file_name for one in list_backups(folder) if one.reason == "pre-restore"]
     assert answer["warnings"] == [
         "1 scheduled send waits for its time.",
-        "1 API key of the backup is not good any more.",
-        f"What was replaced is kept as backups/{kept}.",
+        "1 API key of the backup is revoked.",
+        f"The previous store is kept as backups/{kept}.",
     ]
     store = Store.open(folder)
     assert lets_in(store, "1") is None
@@ -109,8 +109,8 @@ def test_where_the_present_store_does_not_open(folder: Path, people: People) -> 
     assert "API keys that were revoked" in first
     assert "damaged" in first
     assert more == [
-        "1 send may have gone out and is uncertain now.",
-        "1 scheduled send waits until you say `mailbox-appliance scheduled release`.",
+        "1 send may have been delivered and is uncertain now.",
+        "1 scheduled send is on hold until you run `mailbox-appliance scheduled release`.",
     ]
     assert restore.restore(folder, people.more["backup"])["warnings"][:-1] == told["warnings"]
     store = Store.open(folder)
@@ -154,13 +154,13 @@ def test_a_store_whose_key_is_elsewhere_can_be_had_back(
         asked.append(why)
         return False
 
-    with pytest.raises(Conflict, match=r"not given up.*MAILBOX_APPLIANCE_KEY_FILE"):
+    with pytest.raises(Conflict, match=r"not discarded.*MAILBOX_APPLIANCE_KEY_FILE"):
         restore.restore(folder, people.more["backup"], give_up=declining)
     assert contents(folder) == before
     assert "MAILBOX_APPLIANCE_KEY_FILE" in asked[0]
     answer = restore.restore(folder, people.more["backup"])
     (kept,) = [one for one in list_backups(folder) if one.reason == "pre-restore"]
-    assert answer["warnings"][-1] == f"What was replaced is kept as backups/{kept.file_name}."
+    assert answer["warnings"][-1] == f"The previous store is kept as backups/{kept.file_name}."
 
     with pytest.raises(ReplacedUnopened):
         backups.verify(folder, kept.id, None)
@@ -198,7 +198,7 @@ def test_what_was_replaced_becomes_a_store_elsewhere_that_sends_nothing_again(
     (kept,) = [one for one in list_backups(folder) if one.reason == "pre-restore"]
     unpacked = restore.unpack(folder, kept.id, tmp_path / "back")
     assert (unpacked["data"]["ok"], unpacked["data"]["members"]) == (True, 2)
-    assert "nobody knows what happened since the backup" in unpacked["warnings"][0]
+    assert "changes since the backup are unknown" in unpacked["warnings"][0]
     store = Store.open(tmp_path / "back")
     assert store.stored_settings.find("sending.hold_scheduled") is True
     store.close()
@@ -219,13 +219,13 @@ def test_a_present_store_whose_passphrase_is_not_given_is_not_given_up(folder: P
         restore.restore(folder, people.more["backup"])
     assert contents(folder) == before
     answer = restore.restore(folder, people.more["backup"], SECRET)
-    assert "1 API key of the backup is not good any more." in answer["warnings"], "it was opened"
+    assert "1 API key of the backup is revoked." in answer["warnings"], "it was opened"
 
 
 def test_an_empty_directory_as_on_another_computer(folder: Path, people: People, tmp_path: Path) -> None:
     file = next((folder / "backups").iterdir())
     answer = restore.restore(tmp_path / "new", file)
-    assert answer["warnings"][0].startswith("No store is there.")
+    assert answer["warnings"][0].startswith("There is no current store.")
     Store.open(tmp_path / "new").close()
     unpacked = restore.unpack(folder, people.more["backup"], tmp_path / "elsewhere")
     assert unpacked["data"] == answer["data"]
@@ -275,7 +275,7 @@ def test_a_migration_backup_without_the_store_of_now_holds_what_is_scheduled(old
     (tmp_path / "new").mkdir()
     shutil.copytree(old / "backups", tmp_path / "new" / "backups")
     answer = restore.restore(tmp_path / "new", migration.id)
-    assert answer["warnings"][0].startswith("No store is there.")
+    assert answer["warnings"][0].startswith("There is no current store.")
     assert {status for _, status in scheduled(tmp_path / "new")} & {"queued", "uncertain"}
     store = Store.open(tmp_path / "new")
     assert store.stored_settings.find("sending.hold_scheduled") is True
@@ -307,7 +307,7 @@ def test_a_dry_run_elsewhere_tells_the_same_and_leaves_nothing(folder: Path, peo
     told = restore.unpack(folder, people.more["backup"], tmp_path / "new" / "store", dry_run=True)
     assert (contents(tmp_path), [one.name for one in tmp_path.iterdir()]) == (before, ["data"])
     assert told["data"]["ok"] is True
-    assert "nobody knows what happened since" in told["warnings"][0]
+    assert "changes since the backup are unknown" in told["warnings"][0]
     assert told == restore.unpack(folder, people.more["backup"], tmp_path / "new" / "store")
 
 

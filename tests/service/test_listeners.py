@@ -283,7 +283,7 @@ def test_what_cannot_be_done_leaves_all_as_it_was(house: House, is_on: bool, wro
         kept.close()
     told = house.listening.trouble
     assert told is not None
-    assert told.startswith("The certificate from before" if is_on and wrong == "files" else "HTTPS is not offered")
+    assert told.startswith("HTTPS still uses" if is_on and wrong == "files" else "HTTPS is not running")
     if wrong == "files":
         house.files.key.write_bytes(key)
         house.listening.refresh_certificate()
@@ -306,7 +306,7 @@ def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pyt
         # So that what is done to the certificate cannot be recorded.
         house.appliance.store.database.change("ALTER TABLE audit_events RENAME TO lost")
         house.appliance.settings.use_stored({"server.https": True, "server.https_port": 0})
-        with pytest.raises(HttpsNotOffered, match="fault of ours"):
+        with pytest.raises(HttpsNotOffered, match="Internal error"):
             house.listening.apply()
         assert "fault of ours" in (house.listening.trouble or "")
         assert "https_update_failed" in caplog.text

@@ -129,17 +129,15 @@ def test_the_local_secret_and_the_set_up_code_are_new_at_each_start(tmp_path: Pa
 def test_a_person_is_told_in_words_and_ends_it_with_the_keyboard(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0") as one:
         said = one.line()
-        assert "answers at http://127.0.0.1:" in said
+        assert "is running at http://127.0.0.1:" in said
         assert (tmp_path / "setup-code").read_text().strip() in one.line()
         assert one.end(signal.SIGINT) == (0, "", "")
 
 
 def test_https_is_told_with_the_fingerprint_that_clients_pin(tmp_path: Path) -> None:
     with serving(tmp_path, "--port", "0", "--https-port", "0") as one:
-        assert "answers at http://127.0.0.1:" in one.line()
-        told = re.fullmatch(
-            r"By HTTPS it answers at (https://127\.0\.0\.1:\d+); .* is (sha256:[0-9a-f]{64})\n", one.line()
-        )
+        assert "is running at http://127.0.0.1:" in one.line()
+        told = re.fullmatch(r"HTTPS: (https://127\.0\.0\.1:\d+) \(.* (sha256:[0-9a-f]{64})\)\n", one.line())
         assert told is not None
         assert told[2] == fingerprint((tmp_path / "tls" / "cert.pem").read_bytes())
         assert one.end(signal.SIGTERM)[0] == 0

@@ -392,7 +392,7 @@ def test_at_a_terminal_it_says_what_it_waits_for(tmp_path: Path) -> None:
         said = ""
         while "seconds" not in said:
             said += os.read(ours, 1000).decode()
-        assert said.splitlines()[-1] == "Ending: waits for 1 request, 9 seconds at most."
+        assert said.splitlines()[-1] == "Stopping: waiting for 1 request (at most 9 seconds)."
         waiting.close()  # that is its answer
         silent.close()
         assert process.wait(_WITHIN) == 0

@@ -108,8 +108,8 @@ def test_it_is_told_in_plain_words(folder: Path, tmp_path: Path) -> None:
     warnings = offline_restore.restore(tmp_path / "old", back_up(folder, clock))["warnings"]
     assert warnings[:-1] == [
         RELATION_TEXTS["forked"],
-        "1 send may have gone out and is uncertain now.",
-        "1 API key is not good any more.",
+        "1 send may have been delivered and is uncertain now.",
+        "1 API key is revoked.",
     ]
 
 

@@ -39,7 +39,7 @@ UNLOCK = ". Unlock it, or set MAILBOX_APPLIANCE_TOKEN."
 SITUATIONS: list[tuple[str, str | None]] = [
     ("present",   None),
     ("locked",    "it is locked"),
-    ("prompting", "it did not answer within 0.7 seconds"),
+    ("prompting", "it did not respond within 0.7 seconds"),
     ("absent",    "there is none"),
 ]
 # fmt: on

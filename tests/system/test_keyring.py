@@ -133,13 +133,13 @@ def test_where_none_works_a_file_does(logged_in_at: CommandLine, backends: Path)
 #: which keychain, how many seconds it has, and why it cannot be used
 KEYCHAINS: list[tuple[str, float, str | None]] = [
     ("made_up_keychains.Noisy",       20.0, None),
-    ("made_up_keychains.Forgetful",   20.0, "it does not give back what was stored"),
+    ("made_up_keychains.Forgetful",   20.0, "it does not return what was stored"),
     ("made_up_keychains.Locked",      20.0, "it is locked"),
     ("keyring.backends.fail.Keyring", 20.0, "there is none"),
     ("keyring.backends.null.Keyring", 20.0, "there is none"),
     ("no_such_module.Keyring",        20.0, r"it failed \(ModuleNotFoundError\)"),
-    ("made_up_keychains.Silent",       1.0, "it did not answer within 1 seconds"),
-    ("made_up_keychains.Dying",       20.0, "the program that asks it has failed"),
+    ("made_up_keychains.Silent",       1.0, "it did not respond within 1 seconds"),
+    ("made_up_keychains.Dying",       20.0, "the process that accesses it failed"),
 ]
 # fmt: on
 
@@ -165,7 +165,7 @@ def test_storing_is_a_round_trip_with_a_deadline(
 def test_reading_and_forgetting_have_a_deadline_too(backends: Path) -> None:
     environment = environment_of("made_up_keychains.Mute", backends) | {keyring.DEADLINE_VARIABLE: "0.8"}
     for ask in (keyring.find, keyring.remove):
-        with pytest.raises(keyring.KeyringUnavailable, match=r"did not answer within 0\.8 seconds"):
+        with pytest.raises(keyring.KeyringUnavailable, match=r"did not respond within 0\.8 seconds"):
             ask("a name", environment=environment)
 
 

@@ -312,7 +312,7 @@ def test_another_user_may_use_what_root_brings_for_reading(reachable: Path) -> N
     argv = [sys.executable, "-c", _AS_ANOTHER, *map(str, (data, key, wide, theirs))]
     told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     assert told[:2] == ["used", "used"]
-    assert f"Other users may write to {wide}" in told[2]
+    assert f"Other users can write to {wide}" in told[2]
     assert f"{theirs / DATABASE_FILE} belongs to root (uid 0), but this process runs as uid {FOREIGN}" in told[3]
 
 
