@@ -31,8 +31,8 @@ _VERDICTS: dict[int, tuple[str, str]] = {
     18: (_UNKNOWN,                    "is not trusted: it is self-signed"),
     19: (_UNKNOWN,                    "is not trusted: its chain ends at a root that this computer does not trust"),
     20: (_UNKNOWN,                    "is not trusted: its issuer is unknown, or the server sends an incomplete chain"),
-    62: ("certificate_name_mismatch", "is for another host name"),
-    64: ("certificate_name_mismatch", "is for another IP address"),
+    62: ("certificate_name_mismatch", "is not valid for this host name"),
+    64: ("certificate_name_mismatch", "is not valid for this IP address"),
 }
 # fmt: on
 _VERDICTS[21] = _VERDICTS[20]

@@ -51,10 +51,10 @@ def test_the_token_of_the_log_in_is_not_shown_in_a_window(cli: CommandLine, serv
 REFUSED: list[tuple[tuple[str, ...], str, int, str]] = [
     (("enroll",),                                  "http://a.example/#reset=mbxr_t",  2, "`mailbox-appliance reset-"),
     (("reset-password",),                          "mbxi_t",                          2, "`mailbox-appliance enroll`"),
-    (("enroll",),                                  "http://a.example/#enroll=mbxi_t", 4, "use https"),
-    (("enroll", "http://a.example"),               "mbxi_t",                          4, "use https"),
+    (("enroll",),                                  "http://a.example/#enroll=mbxi_t", 4, "Use https"),
+    (("enroll", "http://a.example"),               "mbxi_t",                          4, "Use https"),
     (("enroll", "https://a.example/#enroll=x"),    "",                                2, "The link is a secret"),
-    (("enroll",),                                  "ftp://a.example/#enroll=mbxi_t",  2, "An address looks like"),
+    (("enroll",),                                  "ftp://a.example/#enroll=mbxi_t",  2, "Invalid address"),
     (("enroll",),                                  "",                                2, "--link-stdin"),
     (("enroll", "http://127.0.0.1", "--fingerprint", "sha256:" + "0" * 64), "t",      2, "https URL"),
 ]
@@ -79,7 +79,7 @@ def test_an_unknown_certificate_is_pinned_by_its_fingerprint(cli: CommandLine, t
         stdin = f"{server.url}/#enroll=mbxi_t\na new password\n".encode()
         outcome = cli("enroll", *STDIN, stdin=stdin)
         assert (outcome.code, outcome.error["code"], server.asked) == (5, "certificate_unknown", [])
-        assert "repeats `enroll` or `reset-password` with that --fingerprint" in outcome.error["message"]
+        assert "repeat `enroll` or `reset-password` with that --fingerprint" in outcome.error["message"]
         assert cli("enroll", *STDIN, "--fingerprint", own.fingerprint, stdin=stdin).code == 0
         assert cli("instances", "list").data[1]["fingerprint"] == own.fingerprint
 

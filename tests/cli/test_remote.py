@@ -38,7 +38,7 @@ def test_an_unknown_certificate_is_refused_and_named(cli: CommandLine, remote: R
     assert (outcome.code, outcome.error["code"], remote.asked) == (5, "certificate_unknown", [])
     assert f"login {remote.url} --email EMAIL --fingerprint {OWN.fingerprint}`" in outcome.error["message"]
     assert "https fingerprint" in outcome.error["message"]
-    assert "With an API key alone" in outcome.error["message"]
+    assert "If you have only an API key" in outcome.error["message"]
     assert "SSL_CERT_FILE" in outcome.error["message"]
     assert not (cli.folder / "config").exists()
 

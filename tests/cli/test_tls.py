@@ -51,13 +51,13 @@ def test_a_certificate_that_the_system_trusts_needs_no_pin(cli: CommandLine, tmp
 _UNKNOWN, _MISMATCH = "certificate_unknown", "certificate_name_mismatch"
 #: what the server shows -> the code, and words of the message
 REFUSED: dict[str, tuple[Certificate, str, str]] = {
-    "its own":              (OWN,                                      _UNKNOWN,                    "for itself"),
+    "its own":              (OWN,                                      _UNKNOWN,                    "self-signed"),
     "of another authority": (issue(issue(authority=True)),             _UNKNOWN,                    "its issuer"),
-    "a chain with a gap":   (issue(BETWEEN),                           _UNKNOWN,                    "not sent"),
-    "for another name":     (issue(ROOT, names=("mail.example.org",)), _MISMATCH,                   "for other"),
-    "for another address":  (issue(ROOT, names=("127.0.0.9",)),        _MISMATCH,                   "other addresses"),
+    "a chain with a gap":   (issue(BETWEEN),                           _UNKNOWN,                    "incomplete chain"),
+    "for another name":     (issue(ROOT, names=("mail.example.org",)), _MISMATCH,                   "for this IP"),
+    "for another address":  (issue(ROOT, names=("127.0.0.9",)),        _MISMATCH,                   "for this IP"),
     "expired":              (issue(ROOT, days=(-60, -1)),              "certificate_expired",       "has expired"),
-    "of tomorrow":          (issue(ROOT, days=(1, 30)),                "certificate_not_yet_valid", "right? Nothing"),
+    "of tomorrow":          (issue(ROOT, days=(1, 30)),                "certificate_not_yet_valid", "check the clock"),
 }
 # fmt: on
 
@@ -89,7 +89,7 @@ def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
         context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     with RecordingServer(context) as server:
         for fingerprint in (OWN.fingerprint, None):
-            with pytest.raises(Failure, match="no TLS 1") as failed:
+            with pytest.raises(Failure, match="TLS 1.2 or 1.3 could not") as failed:
                 ApiClient(server.url, "t", fingerprint).call(ApiRequest("GET", "/me"))
             assert failed.value.code == "appliance_unreachable"
         assert server.asked == []
@@ -107,7 +107,7 @@ def test_both_versions_of_today_are(tmp_path: Path, version: ssl.TLSVersion) -> 
 def test_http_at_an_address_that_should_be_https(cli: CommandLine, server: RecordingServer) -> None:
     outcome = log_in(cli, server.url.replace("http:", "https:"))
     assert (outcome.code, outcome.error["code"]) == (5, "appliance_unreachable")
-    assert "it speaks no TLS there; is it its HTTP port?" in outcome.error["message"]
+    assert "the port does not use TLS; check that this is its HTTPS port" in outcome.error["message"]
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"], ids=["closed", "refused"])
@@ -115,7 +115,9 @@ def test_an_http_port_that_takes_no_handshake(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answering = threading.Thread(target=answered_twice, args=(listener, answer), name="answering")
         answering.start()
-        with pytest.raises(Failure, match=r"(it speaks no TLS there|it ended the handshake); is it its HTTP port\?"):
+        with pytest.raises(
+            Failure, match=r"(does not use TLS|ended the TLS handshake); check that this is its HTTPS port"
+        ):
             ApiClient(f"https://127.0.0.1:{listener.getsockname()[1]}", "t").call(ApiRequest("GET", "/me", timeout=5))
         answering.join()
 
@@ -140,7 +142,7 @@ def test_a_handshake_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(http, "_CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         began = time.monotonic()
-        with pytest.raises(Failure, match=r"there is no answer.*is it its HTTP port\?"):
+        with pytest.raises(Failure, match=r"the TLS handshake timed out; check that this is its HTTPS port"):
             ApiClient(f"https://127.0.0.1:{deaf.getsockname()[1]}", "t").call(ApiRequest("GET", "/me", timeout=60))
         assert time.monotonic() - began < 5, "however long an answer may take"
         deaf.setblocking(False)

@@ -67,4 +67,4 @@ def test_the_script_that_signs_can_be_read() -> None:
     finished = subprocess.run(["shellcheck", str(SIGN)], capture_output=True, text=True)
     assert (finished.returncode, finished.stdout) == (0, "")
     finished = subprocess.run([str(SIGN), "a.app", "a.dmg"], capture_output=True, text=True)
-    assert (finished.returncode, finished.stderr) == (1, "sign-and-notarize: only a Mac can sign for macOS\n")
+    assert (finished.returncode, finished.stderr) == (1, "sign-and-notarize: this script works only on a Mac\n")

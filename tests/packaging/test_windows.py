@@ -82,7 +82,7 @@ def test_no_program_is_given_away_without_the_licences_of_others(given: list[str
 def test_nothing_is_left_to_guess(given: list[str], tmp_path: Path) -> None:
     finished = compiled(tmp_path, *(each for each in given if "VERSION" not in each))
     assert finished.returncode != 0
-    assert "VERSION, BUNDLE, ICON and OUT have to be given" in finished.stdout + finished.stderr
+    assert "VERSION, BUNDLE, ICON and OUT are required" in finished.stdout + finished.stderr
 
 
 def test_it_takes_away_what_the_program_wrote_into_the_registry() -> None:
