@@ -1,7 +1,7 @@
 """The console's files: linked into one module, minified, and served under a digest.
 
-Their path contains a digest of them all (`/console/DIGEST/app.js`). So a browser that has them never asks again, and
-after an upgrade fetches the new ones together. Only the page that names the digest is always requested.
+Their path contains a digest of all of them (`/console/DIGEST/app.js`). So browsers cache them permanently, and fetch
+all of them again after an upgrade. Browsers always request the page that names the digest.
 """
 
 import gzip
@@ -23,16 +23,16 @@ from mailbox_appliance.web.http import Response
 
 # --- Linking: the modules as one file, fetched once and compressed to two thirds of their separate sizes ---
 #
-# Only what makes them modules is rewritten: imports, exports, comments, and indentation. The sources obey a few rules,
-# so no parser of JavaScript is needed (reading the files checks them, and so do the tests):
+# Only imports, exports, comments and indentation are rewritten. The sources follow a few rules,
+# so no JavaScript parser is needed. Loading the files checks the rules, and so do the tests:
 #
-# - each import and export begins its line, and only functions, classes and constants are exported
-# - imports make no circle
-# - a line break in a text, except in markup, is written as `\n`
-# - ` // ` is in no text right after a bracket, comma or semicolon
+# - each import and export is at the start of its line, and only functions, classes and constants are exported
+# - imports have no cycles
+# - a line break in a string, except in markup, is written as `\n`
+# - no string contains ` // ` directly after a bracket, comma or semicolon
 #
-# Imports of the first module run at once, and their names become global: they need no import and differ from the
-# browser's names. Pages run when first used.
+# Modules that the first one imports run immediately, and their names become global. These must differ from the names of
+# the browser, and need no import. Pages run at first use.
 #
 #     import { get } from "../api.js";     ->   nothing, or in a page: const { rowOf } = $take("pages/rows.js");
 #     export function Title() {            ->   function Title() {          ... return { Title };
@@ -45,7 +45,7 @@ _LINE = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
 _AFTER = re.compile(r"(?<=[;,(){}\[\]]) // [^\"'`\n]*$", re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _BLANK = re.compile(r"\n{2,}")
-_BROKEN = re.compile(r"^((?:(?! // ).)*)\n(?=<|\$\{)", re.MULTILINE)  # markup has no breaks beside tags
+_BROKEN = re.compile(r"^((?:(?! // ).)*)\n(?=<|\$\{)", re.MULTILINE)  # no breaks next to tags in markup
 _CAST = re.compile(r"/\*\* @type \{[^*]*\} \*/ ?")
 _IMPORT = re.compile(r'^import (?:(\* as \w+|\w+|\{[^}]*\}) from )?"([^"]+)";\n', re.MULTILINE)
 _REEXPORT = re.compile(r'^export (\{[^}]*\}) from "([^"]+)";\n', re.MULTILINE)
@@ -69,11 +69,14 @@ export {{ $take as take }};
 
 
 class CannotLink(ValueError):
-    """A module is written in a way that is not understood here."""
+    """The error for a module that breaks the rules of the linker."""
 
 
 def link_modules(sources: Mapping[str, str], first: str) -> str:
-    """One module that does what `first` does with all its imports; `sources`: path -> text, may contain others."""
+    """Return one module that does the same as `first` with all its imports.
+
+    `sources` maps paths to texts, and may contain modules that `first` does not import.
+    """
     own = {
         path: text
         for path, text in sources.items()
@@ -95,13 +98,13 @@ def link_modules(sources: Mapping[str, str], first: str) -> str:
 
 
 def global_names(sources: Mapping[str, str], first: str) -> set[str]:
-    """The names that need no import once all is linked."""
+    """Return the names that need no import in the linked module."""
     uses = {path: [_resolve_path(path, one) for one in _find_imports(text)] for path, text in sources.items()}
     return {name for names in _global_names_by_path(sources, _order_modules(first, uses)).values() for name in names}
 
 
 def _order_modules(first: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
-    """Modules of ours that the first one needs, directly or not, each after those that it needs itself."""
+    """Return the modules that `first` imports, directly or indirectly, each after its own imports."""
     found: dict[str, None] = {}
 
     def visit(path: str) -> None:
@@ -116,7 +119,7 @@ def _order_modules(first: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def _global_names_by_path(own: Mapping[str, str], begun: Iterable[str]) -> dict[str, set[str]]:
-    """By path, the global names: those that only one module exports, and `* as name`."""
+    """Return the global names by module: exports whose name is unique, and `* as name`."""
     given = {path: set(_find_exports(own[path])) for path in begun}
     for path, text in own.items():
         for found in _IMPORT.finditer(strip_source(text)):
@@ -133,13 +136,13 @@ def _find_exports(source: str) -> list[str]:
 
 
 def strip_source(source: str) -> str:
-    """The source without types, comments (lines, or ends of lines), the space that lines begin with, empty lines."""
+    """Return the source without types, comments, indentation and empty lines."""
     text = _INDENT.sub("", _CAST.sub("", _AFTER.sub("", _LINE.sub("", _BLOCK.sub("", source)))))
     return _BROKEN.sub(r"\1", _BLANK.sub("\n", text))
 
 
 def strip_styles(source: str) -> str:
-    """A style sheet without comments, indentation and line breaks; no text in it has any of them."""
+    """Return a style sheet without comments, indentation and line breaks. No string in it may contain any of them."""
     return re.sub(r"\s*\n\s*", " ", re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL))
 
 
@@ -158,7 +161,7 @@ def _eager_module(path: str, source: str, known: Mapping[str, set[str]]) -> str:
 
 
 def _module_body(path: str, source: str, known: Mapping[str, set[str]]) -> tuple[str, list[str]]:
-    """The body of a module, and the names that it exports."""
+    """Return the body of a module, and the names that it exports."""
     names: list[str] = []
 
     def taken(found: re.Match[str]) -> str:
@@ -204,7 +207,7 @@ def _resolve_path(path: str, given: str) -> str:
 
 
 def _find_scripts(path: str, uses: Mapping[str, Iterable[str]]) -> list[str]:
-    """The scripts of others that a module needs, directly or not, and that are loaded only with it."""
+    """Return the vendored scripts that a module needs, directly or indirectly, and that are loaded only with it."""
     found: dict[str, None] = {}
     waiting = [path]
     while waiting:
@@ -220,11 +223,11 @@ def _check_imports(own: Mapping[str, str], uses: Mapping[str, list[str]]) -> Non
 
     def visit(path: str, above: tuple[str, ...]) -> None:
         if path in above:
-            raise CannotLink(f"a circle of imports: {' -> '.join((*above, path))}")
+            raise CannotLink(f"import cycle: {' -> '.join((*above, path))}")
         if path in done or path.startswith(_VENDOR_PREFIX):
             return
         if path not in own:
-            raise CannotLink(f"{above[-1]} imports {path}, which is not there")
+            raise CannotLink(f"{above[-1]} imports {path}, which does not exist")
         for one in uses[path]:
             visit(one, (*above, path))
         done.add(path)
@@ -233,10 +236,10 @@ def _check_imports(own: Mapping[str, str], uses: Mapping[str, list[str]]) -> Non
         visit(path, ())
 
 
-# --- Minifying: JavaScript without the space that only people need, which saves a fortieth of the compressed size ---
+# --- Minifying: removing unneeded space, which saves a fortieth of the compressed size ---
 #
-# Texts, templates and regular expressions stay unchanged. It relies on our formatter: every statement ends with a
-# semicolon or a brace, so a line break means no more than a space (ECMAScript 12.10).
+# Strings, templates and regular expressions stay unchanged. It relies on the formatter: every statement ends with a
+# semicolon or a brace, so a line break is equivalent to a space (ECMAScript 12.10).
 
 
 _TOKEN = re.compile(
@@ -249,13 +252,13 @@ _TOKEN = re.compile(
 _EXPRESSION = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/\w*")
 #: The text of a template, up to its end or to code within it (ECMAScript 12.9.6).
 _TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)", re.DOTALL)
-#: Words after which a slash begins a regular expression: they are not values.
+#: Words after which a slash starts a regular expression, since they are not values.
 _NOT_A_VALUE = frozenset({"return", "typeof", "case", "in", "of", "await", "else", "void", "delete", "new", "throw"})
 _CLOSING = (")", "]", "}")
 
 
 def minify_script(source: str) -> str:
-    """The same program with less space, and without commas before a closing bracket."""
+    """Return the same program without unneeded space and without commas before closing brackets."""
     kept: list[str] = []
     last = ""
     for each in _tokens(source):
@@ -269,7 +272,7 @@ def minify_script(source: str) -> str:
 
 
 def _runs_together(before: str, after: str) -> bool:
-    """Whether two tokens would be read as one, or as others."""
+    """Whether two tokens would be parsed differently without a space between them."""
     if not before:
         return False
     first, second = before[-1], after[0]
@@ -281,9 +284,9 @@ def _is_word_character(character: str) -> bool:
 
 
 def _tokens(source: str) -> Iterator[str]:
-    """The tokens. A template comes in pieces, with code between them."""
+    """Yield the tokens. A template is split into its texts and the code between them."""
     place, last = 0, ""
-    braces: list[int] = []  # that are open in the code of each template that we are within
+    braces: list[int] = []  # open braces in the code of each enclosing template
     while place < len(source):
         found = _next_token(source, place, last)
         each = found[0]
@@ -302,34 +305,34 @@ def _tokens(source: str) -> Iterator[str]:
 
 
 def _next_token(source: str, place: int, last: str) -> re.Match[str]:
-    """The next token; what precedes a slash decides whether it divides."""
+    """Return the next token. The previous one decides whether a slash is a division or starts a regular expression."""
     is_expression = source[place] == "/" and not _is_value(last)
     found = (_EXPRESSION.match(source, place) if is_expression else None) or _TOKEN.match(source, place)
     if found is None:
-        raise ValueError(f"this is no JavaScript: {source[place : place + 40]!r}")
+        raise ValueError(f"not valid JavaScript: {source[place : place + 40]!r}")
     return found
 
 
 def _text_of_template(source: str, place: int) -> str:
     found = _TEMPLATE.match(source, place)
     if found is None:
-        raise ValueError(f"a template has no end: {source[place : place + 40]!r}")
+        raise ValueError(f"unterminated template: {source[place : place + 40]!r}")
     return found[0]
 
 
 def _is_value(before: str) -> bool:
-    """Whether a slash behind it divides."""
+    """Whether a slash after this token is a division."""
     if not before:
         return False
     return before[-1] in ")]`\"'" or (_is_word_character(before[-1]) and before not in _NOT_A_VALUE)
 
 
-# --- Serving: small files, the same for everybody, cached by browsers for as long as they do not change ---
+# --- Serving: small static files, which browsers cache permanently ---
 
 
 CONSOLE_PREFIX = "/console"
 _PAGE_NAME, _FRAME_NAME = "index.html", "frame.html"
-_DIGEST_MARK, _PRELOADED_MARK = b"{digest}", b"{preloaded}"  # their stand-ins in pages
+_DIGEST_MARK, _PRELOADED_MARK = b"{digest}", b"{preloaded}"  # placeholders in pages
 _APP_NAME, _STYLE_NAME, _VENDOR_FOLDER = "app.js", "app.css", "vendor/"
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -337,15 +340,15 @@ _TYPES = {
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# The console builds everything from values in code of ours, so that nothing is parsed as code or as markup (Trusted
-# Types); the API fetches the pictures of a message, and the console shows them as `blob:`.
+# The console builds all content from values in its own code, so nothing is parsed as code or markup (Trusted Types).
+# It gets the pictures of a message from the API and shows them as `blob:`.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
     " frame-src 'self'; manifest-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types 'none'"
 )
-# The empty page that a message is shown in. Its own policy allows a sender's styles and nothing else: no script runs in
-# it (sandbox), nothing is fetched for it, and only the console may frame it.
+# The empty page for the message frame. Its policy allows a sender's styles and nothing else: no scripts run in it
+# (sandbox), it makes no requests, and only the console can frame it.
 _FRAME_POLICY = (
     "sandbox allow-same-origin; default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:;"
     " form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
@@ -362,7 +365,7 @@ _IMMUTABLE = ("Cache-Control", "public, max-age=31536000, immutable")
 
 @dataclass(frozen=True)
 class ConsoleFile:
-    """One file as it is sent: as it is, and compressed."""
+    """The content of a file, plain and compressed."""
 
     media_type: str
     plain: bytes
@@ -371,7 +374,7 @@ class ConsoleFile:
 
 @cache
 def load_files() -> Mapping[str, ConsoleFile]:
-    """Every file that a browser gets, by its path below the digest: our modules are one (see linking)."""
+    """Return all files for browsers, by their path below the digest. The console's own modules are linked into one."""
     plain = {
         path: place.read_bytes() for path, place in sorted(_walk_folder(files("mailbox_appliance.web") / "console", ""))
     }
@@ -386,7 +389,7 @@ def load_files() -> Mapping[str, ConsoleFile]:
 
 @cache
 def files_digest() -> str:
-    """A digest that changes with any of the files, the page for messages, or its header fields."""
+    """Return a digest that changes with any file, the page of the message frame, or its headers."""
     whole = hashlib.sha256(repr((_FRAME_POLICY, _COMMON_HEADERS)).encode() + _read_source(_FRAME_NAME))
     for path, file in load_files().items():
         whole.update(f"{path}\0{len(file.plain)}\0".encode() + file.plain)
@@ -394,12 +397,12 @@ def files_digest() -> str:
 
 
 def serve_page(environ: Mapping[str, Any]) -> Response:
-    """The console's one page."""
+    """Serve the console's page."""
     return _file_response(environ, _load_page(_PAGE_NAME), ("Cache-Control", "no-cache"), _POLICY)
 
 
 def serve_file(environ: Mapping[str, Any], asked: str, path: str) -> Response:
-    """One of the files; raises bottle's 404 if there is none, or the digest is another release's."""
+    """Serve a file. Raises bottle's 404 if it does not exist or the digest is from another release."""
     file = load_files().get(path)
     if path == _FRAME_NAME and asked == files_digest():
         return _file_response(environ, _load_page(_FRAME_NAME), _IMMUTABLE, _FRAME_POLICY)
@@ -418,7 +421,7 @@ def _file_response(environ: Mapping[str, Any], file: ConsoleFile, caching: tuple
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether `gzip` is among the codings that are accepted (RFC 9110 12.5.3)."""
+    """Whether the client accepts `gzip` (RFC 9110 12.5.3)."""
     for one in accepted.lower().split(","):
         coding, _, weight = one.partition(";")
         if coding.strip() == "gzip":
@@ -440,7 +443,9 @@ def _read_source(name: str) -> bytes:
 
 
 def _preload_links() -> list[str]:
-    """Links to what the page loads first, so that a browser need not discover it step by step."""
+    """Return the files that the page loads first, so that browsers fetch them at once instead of one after the
+    other.
+    """
     return [_APP_NAME, *(path for path in load_files() if path.endswith(".mjs"))]
 
 

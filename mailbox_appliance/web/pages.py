@@ -1,4 +1,4 @@
-"""Pages beside the API: health, and the page that a provider's sign-in returns to."""
+"""Pages outside the API: the health check, and the page to which a provider's sign-in returns."""
 
 import re
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ from mailbox_appliance.web.http import Response, TrustedProxies, find_client_add
 
 
 def healthz(appliance: Appliance) -> Response:  # noqa: ARG001 - every page gets it
-    """Says that requests are answered."""
+    """Respond that the appliance answers requests."""
     return Response(200, b"ok\n", media_type="text/plain; charset=utf-8")
 
 
 def require_observer(appliance: Appliance, environ: Mapping[str, Any], proxies: TrustedProxies) -> None:
-    """Raises Denied unless the request is from this computer, or from an address in `metrics.allowed`.
+    """Raise Denied unless the request comes from this computer or from an address in `metrics.allowed`.
 
-    A client of a proxy that is not trusted may be anybody, whatever the proxy's own address is.
+    A client behind an untrusted proxy can be anyone, so the address of that proxy does not count.
     """
     allowed = TrustedProxies(appliance.settings.names("metrics.allowed"))
     if not origin_of(environ, proxies).is_local and not allowed.trusts(find_client_address(environ, proxies)):
-        reason = "the metrics are for this computer, and for the addresses in the setting `metrics.allowed`."
+        reason = "metrics are available only on this computer and to the addresses in the setting `metrics.allowed`."
         raise Denied(reason=reason, details=(Detail("address", "this computer, or one in `metrics.allowed`"),))
 
 
-# --- The page that a provider's sign-in returns to. It passes the result on to the console, and stores nothing ---
+# --- The page to which a provider's sign-in returns. It passes the result to the console, and stores nothing ---
 #
-# The console's page is in the fragment, which browsers do not send (RFC 3986 3.5). Somebody who began the sign-in in a
-# terminal continues there, with the address of this page. Only these values are passed on, and none of the provider's
-# free text except the number of a Microsoft error.
+# The result goes into the fragment of the console's address, which browsers do not send (RFC 3986 3.5). A person who
+# started the sign-in in a terminal pastes the address of this page there. Only the fields below are passed on, and of
+# the provider's free text only the number of a Microsoft error.
 
 
 #: RFC 6749 4.1.2 and 4.1.2.1.
@@ -39,7 +39,7 @@ _CALLBACK_FIELDS = ("state", "code", "error")
 _MAX_QUERY = 16_384
 #: learn.microsoft.com/entra/identity-platform/reference-error-codes
 _MICROSOFT_ERROR = re.compile(r"AADSTS[0-9]{4,9}")
-#: Only what this page needs: no script, nothing fetched, no frame around it.
+#: The page needs no scripts, makes no requests, and must not be framed.
 _CALLBACK_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
@@ -51,12 +51,12 @@ _CALLBACK_PAGE = """<!doctype html>
 <meta http-equiv="refresh" content="0; url={address}"><link rel="icon" href="data:,">
 <style>body {{ font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 3rem auto; padding: 0 1rem }}</style>
 </head><body><main><h1>Signing in</h1>
-<p>This goes on in the console: <a href="{address}">go on</a>.</p></main></body></html>
+<p>You can continue in the console: <a href="{address}">continue</a>.</p></main></body></html>
 """
 
 
 def callback_page(query: str) -> Response:
-    """A page that leads to the console with the query that the sign-in returned."""
+    """Return a page that leads to the console with the result of the sign-in in its query."""
     address = escape(f"/#/oauth-callback?{urlencode(_read_callback(query))}")
     headers = (("Content-Security-Policy", _CALLBACK_POLICY), ("Referrer-Policy", "no-referrer"))
     return Response(200, _CALLBACK_PAGE.format(address=address).encode(), headers, "text/html; charset=utf-8")
@@ -65,9 +65,9 @@ def callback_page(query: str) -> Response:
 def _read_callback(query: str) -> dict[str, str]:
     try:
         given = parse_qsl(query[:_MAX_QUERY], max_num_fields=32)
-    except ValueError:  # more of them than any provider sends
+    except ValueError:  # more fields than any provider sends
         return {}
-    # The first of each: a second one is none of a provider's.
+    # Only the first value of each field counts: providers send each once.
     first = dict(reversed(given))
     brought = {name: first[name] for name in _CALLBACK_FIELDS if name in first}
     number = _MICROSOFT_ERROR.search(first.get("error_description", ""))

@@ -24,7 +24,7 @@ export const why = new Shared("");
 /** @type {((isBack: boolean) => void)[]} */
 let waiting = [];
 
-/** The token of the member whom this page shows; never another member's. @returns {string | null} */
+/** The token of the member on this page; never another member's. @returns {string | null} */
 export function token() {
   const known = stored();
   return known && (member.value === null || member.value.id === known.member.id) ? known.token : null;
@@ -83,7 +83,7 @@ function keep(known) {
   release(true);
 }
 
-/** Hold the lock that tells other tabs of this session, as long as it lasts. */
+/** Hold the lock that shows other tabs that a session exists, as long as it lasts. */
 function hold() {
   const ended = new Promise((/** @type {(value?: unknown) => void} */ end) => {
     const stop = member.watch((now) => {

@@ -10,7 +10,7 @@ import { Progress, Warnings } from "../../ui/values.js";
 import { reason } from "../deliveries/wording.js";
 import { isInUse, leftOut } from "./saving.js";
 
-const SHOWN_WITHIN = 120_000; // milliseconds; the API lists a delivery only after its first response, which takes up to 25 s
+const SHOWN_WITHIN = 120_000; // milliseconds; the API lists a delivery only after its first response, after at most 25 s
 
 /** The save status of the message. @param {{saving: import("./saving.js").Saving}} props */
 export function SaveState({ saving }) {

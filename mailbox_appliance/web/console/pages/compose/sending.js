@@ -39,7 +39,7 @@ export class Sending {
     this.request = earlier?.request ?? null;
   }
 
-  /** Whether the message may be sent without a response that says so. */
+  /** Whether the message may be sent although no response confirmed it. */
   get isOpen() {
     return this.state.value.kind === "busy" || this.state.value.kind === "unknown";
   }

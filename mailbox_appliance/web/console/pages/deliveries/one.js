@@ -59,8 +59,8 @@ function Shown({ found, reload }) {
       <h2 id="steps">What happened</h2>
       <ol class="timeline">
         ${story(found).map(
-          ([at, says, kind], index) =>
-            html`<li key=${index} class=${kind}><span>${says}</span>${at && html`<time datetime=${at}>${words.longTime(at)}</time>`}</li>`,
+          ([at, text, kind], index) =>
+            html`<li key=${index} class=${kind}><span>${text}</span>${at && html`<time datetime=${at}>${words.longTime(at)}</time>`}</li>`,
         )}
       </ol>
     </section>

@@ -13,7 +13,7 @@ const LOOKS = new RegExp(
     "|table-layout|caption-side|empty-cells|overflow|direction|unicode-bidi|writing-mode|list-style-(?:type|position)|opacity" +
     "|visibility|box-|flex|align-|justify-|gap|row-gap|column-|order$|hyphens|object-fit|object-position|tab-size|quotes|hanging)",
 );
-// Values that could contain an address, take a value from elsewhere, or depend on the frame's size, which follows the mail.
+// Values that could contain an address, take a value defined in another place, or depend on the frame's size, which follows the mail.
 const FOREIGN =
   /url|image|src\s*\(|attr\s*\(|var\s*\(|env\s*\(|element\s*\(|expression|[\\@;{}]|:\/\/|[\d.](?:[sld]?v(?:h|w|i|b|min|max)|cq\w+)\b/i;
 const PLAIN_MEDIA = /^[\w\s():,.<>=/-]*$/;

@@ -118,12 +118,12 @@ export function Checks({ of: form }) {
   return html`<ul class="checks" aria-label="Server check results">${KINDS.map(([kind, label]) => {
     const isBad = error.details.some((one) => one.path === kind || one.path.startsWith(`/${kind}/`));
     // The API reports an unavailable server only if nothing else is wrong, so after a 400 the other server may not work.
-    const [look, said] = isBad
+    const [look, result] = isBad
       ? ["bad", "failed"]
       : error.status === 400
         ? ["plain", "no error found"]
         : ["good", "works"];
-    return html`<li key=${kind}>${label}: <${Badge} kind=${look}>${said}<//></li>`;
+    return html`<li key=${kind}>${label}: <${Badge} kind=${look}>${result}<//></li>`;
   })}</ul>`;
 }
 

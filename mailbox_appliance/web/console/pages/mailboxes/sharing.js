@@ -1,5 +1,5 @@
 // @ts-check
-/** Who has access to a mailbox besides its owner. */
+/** Access of other members to a mailbox. */
 import * as api from "../../api.js";
 import { html } from "../../html.js";
 import * as session from "../../session.js";
