@@ -87,7 +87,7 @@ def test_what_is_linked_does_what_its_modules_do(tmp_path: Path) -> None:
         ("const a = 1;\nexport { a };\n", "export {"),
         ("  import('./x.js');\n", "import("),
         ('import { a } from "./nowhere.js";\n', "nowhere"),
-        ('import { a } from "./page.js";\n', "circle"),
+        ('import { a } from "./page.js";\n', "cycle"),
     ],
 )
 def test_what_cannot_be_linked_is_told(text: str, told: str) -> None:

@@ -1,6 +1,6 @@
 // @ts-check
 /** The entry point: restore the session or use a one-time link, then show the page that the address names. */
-import "./accounts.js"; // loaded at once, like `choice.js`: most pages need both
+import "./accounts.js"; // loaded at once, as is the choice below: most pages need both
 import * as api from "./api.js";
 import { html, render } from "./html.js";
 import { go, mayLeave, takeLink } from "./router.js";
