@@ -79,7 +79,7 @@ def test_a_message_is_written_looked_at_and_sent(walker: Walker, box: Box, tmp_p
     page = walker.open(f"/compose?account={box.id}", box.owner)
     write(page, f"{receiver.email}, half an address", "Lunch", "At noon?\n\nNaïve 雨")
     button(page, "Send")
-    expect(page.get_by_text("half an address: this is no complete address")).to_be_visible()
+    expect(page.get_by_text("half an address: not a complete email address")).to_be_visible()
     button(page, "Save")
     expect(page.get_by_text("Draft saved without half an address.")).to_be_visible()
     expect(page.get_by_text("Saved in Drafts without half an address")).to_be_visible()

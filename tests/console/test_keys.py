@@ -97,7 +97,7 @@ def test_a_key_is_shown_once_and_its_texts_work_as_they_are(
     _speak_over_stdio(json.loads(_text(dialog, "Configuration for stdio")), tmp_path, box)
     _speak_over_http(json.loads(_text(dialog, "Configuration for HTTP")), tmp_path)
     page.keyboard.press("Escape")
-    asked = page.get_by_role("dialog", name="Close without showing the token?")
+    asked = page.get_by_role("dialog", name="Close this window?")
     asked.get_by_role("button", name="Cancel").click()
     expect(dialog).to_contain_text(token)
     page.evaluate("location.hash = '#/mail'")  # leaving the page is asked about too, and is refused here

@@ -29,16 +29,16 @@ def test_somebody_is_invited_with_a_link_that_is_shown_once(walker: Walker, admi
     page.get_by_role("button", name="Invite a member").click()
     page.get_by_label("Name").fill("Mia")
     page.get_by_label("Email").fill(admin.email)
-    page.get_by_role("button", name="Create invitation").click()
+    page.get_by_role("button", name="Invite member").click()
     expect(page.get_by_text("Another member already uses this email address.", exact=True)).to_be_visible()
     expect(page.get_by_label("Email")).to_be_focused()
     page.get_by_label("Email").fill("mia@example.org")
-    page.get_by_role("button", name="Create invitation").click()
+    page.get_by_role("button", name="Invite member").click()
     expect(page.get_by_role("dialog", name="Invitation for Mia")).to_be_visible()
     expect(page.get_by_text("works only on this computer")).to_be_visible()
     token = _link(page).removeprefix("enroll=")
     page.keyboard.press("Escape")
-    page.get_by_role("dialog", name="Close without showing the link?").get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog", name="Close this window?").get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="I have saved the link").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert token not in page.content()
@@ -57,7 +57,7 @@ def test_an_error_is_shown_beside_its_field_whatever_it_says(walker: Walker, adm
     details = [{"path": "/email", "message": "Reworded."}]
     error = {"code": "invalid_request", "message": "Invalid: reworded.", "requestId": "req_1", "details": details}
     page.route("**/admin/members", lambda route: route.fulfill(status=400, json={"error": error}))
-    page.get_by_role("button", name="Create invitation").click()
+    page.get_by_role("button", name="Invite member").click()
     expect(page.get_by_label("Email")).to_have_accessible_description(re.compile(r"Reworded\.$"))
     expect(page.get_by_text("Invalid: reworded.")).to_have_count(0)
 

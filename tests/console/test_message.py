@@ -61,7 +61,7 @@ def test_a_formatted_message_is_read(walker: Walker) -> None:
     expect(frame.get_by_role("table")).to_have_css("width", "560px")
     expect(frame.get_by_alt_text("A flower")).to_have_js_property("naturalWidth", 1)
     expect(page.get_by_text("1 picture was not loaded from other servers")).to_be_visible()
-    expect(page.get_by_text("In the text that AI agents get:")).to_be_visible()
+    expect(page.get_by_text("For AI agents:")).to_be_visible()
     expect(page.get_by_text("Monday, 1 June 2026 at 10:00:00 UTC")).to_be_visible()
     expect(page.get_by_role("heading", name="2 attachments")).to_be_visible()
     expect(page.get_by_role("button", name="Mark as unread")).to_be_visible()
@@ -136,7 +136,7 @@ def test_text_source_and_attachments(walker: Walker) -> None:
     page.get_by_role("button", name="Plain text").click()
     expect(page.locator(".mail-text")).to_have_text("The garden is open.\n")
     expect(page.get_by_role("heading", name="3 attachments")).to_be_visible()
-    page.get_by_role("button", name="Source").click()
+    page.get_by_role("button", name="Raw message").click()
     expect(page.get_by_label("Raw message")).to_contain_text("Content-ID: <flower@example.net>")
     with page.expect_download() as saving:
         page.get_by_role("button", name="Download plan of the garden.pdf").click()

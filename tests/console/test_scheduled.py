@@ -16,7 +16,7 @@ def test_a_message_waits_for_its_time_and_is_taken_back(walker: Walker) -> None:
     page.get_by_label("Subject").fill("Lunch")
     page.get_by_label("Text", exact=True).fill("At noon?")
     page.get_by_role("button", name="Send later").click()
-    dialog = page.get_by_role("dialog", name="Send later")
+    dialog = page.get_by_role("dialog", name="Schedule this message?")
     dialog.get_by_label("When").fill("2001-01-01T08:00")
     dialog.get_by_role("button", name="Schedule").click()
     expect(dialog.get_by_text("Choose a time in the future.")).to_be_visible()

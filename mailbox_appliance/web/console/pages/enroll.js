@@ -17,7 +17,7 @@ import { deviceName } from "./sign-in.js";
 const KINDS = {
   enroll: {
     title: "Welcome",
-    text: "You were invited to this appliance. Set a password; you sign in with it and the email address that was invited.",
+    text: "You were invited to this appliance. Set a password. You sign in with it and the email address of your invitation.",
     path: "/auth/enroll",
     done: "Welcome.",
     again: "Invitations are single-use and expire after 7 days.",

@@ -14,7 +14,7 @@ export function ShownOnce({ title, what, wide, onClose, children }) {
     onClose();
   };
   const ask = async () => {
-    if (await sure({ title: `Close without showing the ${what} again?`, text, action: "Close" })) close();
+    if (await sure({ title: "Close this window?", text, action: "Close" })) close();
   };
   return html`<${Dialog} title=${title} wide=${wide} onClose=${ask}>
     ${children}

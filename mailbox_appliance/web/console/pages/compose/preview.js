@@ -50,7 +50,7 @@ export function Later({ onClose, onChosen }) {
     if (!(new Date(at).getTime() > Date.now())) throw new Error("Choose a time in the future.");
     onChosen(new Date(at).toISOString());
   });
-  return html`<${Dialog} title="Send later" onClose=${onClose}>
+  return html`<${Dialog} title="Schedule this message?" onClose=${onClose}>
     <${Form} of=${form} action="Schedule" more=${html`<button type="button" class="secondary" onClick=${onClose}>Keep editing</button>`}>
       <${Field} of=${form} name="at" label="When" type="datetime-local" hint=${words.longTime(form.values.at)} />
       <p><small>You can cancel it under Scheduled until then. The appliance must be running at that time, or within the next 24 hours.</small></p>

@@ -56,7 +56,7 @@ export const isMoving = (entry) =>
 /** @type {Record<string, string>} */
 const REASONS = {
   sender_rejected: "The mail server rejects mail from this sender.",
-  recipient_rejected: "The mail server rejected a recipient, so the message was sent to nobody. Correct the address.",
+  recipient_rejected: "The mail server rejected a recipient. Correct the address.",
   message_rejected: "The mail server rejected the message, for example as spam.",
   message_too_large: "The message is too large for the mail server. Send it with fewer or smaller attachments.",
   provider_unavailable: "The mail server was unavailable, or asked to try again later.",

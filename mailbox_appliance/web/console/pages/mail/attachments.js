@@ -30,7 +30,7 @@ function File({ accountId, messageId, file }) {
   });
   return html`<li>
     <span class="what"><bdi>${name}</bdi> <small class="muted">${file.mimeType}, ${size(file.sizeBytes)}</small>
-      ${RUNS.test(name) && html`<small class="wrong">Files of this type can run programs. Open it only if you expected it.</small>`}</span>
+      ${RUNS.test(name) && html`<small class="wrong">Files of this type can run programs. Open only files that you expect.</small>`}</span>
     <button type="button" class="secondary outline small" aria-label=${`Download ${name}`} aria-busy=${isBusy} disabled=${isBusy} onClick=${() => submit()}>Download</button>
     <${Problem} error=${error} />
   </li>`;

@@ -64,7 +64,7 @@ export function Labels({ messages, onClose, onChosen }) {
     if (label.trim()) onChosen("addLabels", { labels: [label.trim()] });
   });
   const had = [...new Set(messages.flatMap((one) => one.labels ?? []))];
-  return html`<${Dialog} title=${`Labels of ${count(messages.length, "message")}`} onClose=${onClose}>
+  return html`<${Dialog} title=${`Change the labels of ${count(messages.length, "message")}?`} onClose=${onClose}>
     <${Form} of=${form} action="Add label" label="Add a label">
       <${Field} of=${form} name="label" label="Label" list=${id} autocomplete="off" autofocus hint="One word, for example “work”. New labels are created." />
       <datalist id=${id}>${known.map((name) => html`<option value=${name} />`)}</datalist>

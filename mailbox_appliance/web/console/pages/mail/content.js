@@ -85,7 +85,7 @@ function Formatted({ message, onLink, onPicture }) {
   useEffect(() => {
     const query = { format: "markdown", limit: 1 };
     api.ask("GET", `${path}/body`, { query }).then(
-      ({ warnings }) => setHidden(warnings.map((one) => `In the text that AI agents get: ${one}`)),
+      ({ warnings }) => setHidden(warnings.map((one) => `For AI agents: ${one}`)),
       () => setHidden(["This message could not be checked for hidden text."]),
     );
   }, [path]);
@@ -95,7 +95,7 @@ function Formatted({ message, onLink, onPicture }) {
   };
   const elsewhere = remote
     ? [
-        `${count(remote, "picture was", "pictures were")} not loaded from other servers, because that would tell the sender that you read this.`,
+        `${count(remote, "picture was", "pictures were")} not loaded from other servers, because that would tell the sender that you read this message.`,
       ]
     : [];
   const told = [...hidden, ...elsewhere];

@@ -13,14 +13,15 @@ const FILE = /\.(?:pdf|docx?|xlsx?|pptx?|txt|jpe?g|png)$/;
 export function LinkDialog({ link: { address, text }, accountId, onClose }) {
   const url = new URL(address);
   const isPage = url.protocol === "http:" || url.protocol === "https:";
+  const isMail = url.protocol === "mailto:";
   const named = isPage ? (HOST.exec(plain(text))?.[1] ?? "").toLowerCase() : "";
   const isOther = named !== "" && !FILE.test(named) && bare(named) !== bare(url.hostname);
   const open = () => {
-    if (url.protocol === "mailto:") go("/compose", { ...mailTo(url), account: accountId });
+    if (isMail) go("/compose", { ...mailTo(url), account: accountId });
     else window.open(address, "_blank", "noopener,noreferrer");
     onClose();
   };
-  return html`<${Dialog} title=${isPage ? "Open this link?" : "Follow this link?"} onClose=${onClose}>
+  return html`<${Dialog} title=${isPage ? "Open this link?" : isMail ? "Write a message?" : "Call this number?"} onClose=${onClose}>
     ${isPage && html`<p>This link opens <strong><bdi>${url.host}</bdi></strong>${url.protocol === "http:" && ", without encryption"}.</p>`}
     ${isOther && html`<p class="warning">The message shows <bdi>${named}</bdi>, which is a different site.</p>`}
     ${url.username && html`<p class="warning">The text before the @ is not the site this link opens.</p>`}
@@ -28,7 +29,7 @@ export function LinkDialog({ link: { address, text }, accountId, onClose }) {
     <p><${Copy} text=${address} label="Copy address" /></p>
     <footer>
       <button type="button" class="secondary" onClick=${onClose}>Cancel</button>
-      <button type="button" onClick=${open}>${isPage ? "Open in a new tab" : url.protocol === "mailto:" ? "Write a message" : "Call"}</button>
+      <button type="button" onClick=${open}>${isPage ? "Open in a new tab" : isMail ? "Write a message" : "Call"}</button>
     </footer>
   <//>`;
 }

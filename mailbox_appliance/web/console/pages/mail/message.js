@@ -32,7 +32,7 @@ function Opened({ accountId, messageId }) {
   const { newer, older } = neighbours(messageId);
   useShortcuts(
     {
-      Escape: ["Back to the list", back],
+      Escape: ["Back to list", back],
       ...(older && { j: ["Next message", () => go(pathOf(older))] }),
       ...(newer && { k: ["Previous message", () => go(pathOf(newer))] }),
     },

@@ -88,8 +88,8 @@ function Invite({ onDone, onClose }) {
   const form = useForm({ name: "", email: "", role: "member" }, async (values) =>
     onDone(await besideEmail(api.post("/admin/members", values))),
   );
-  return html`<${Dialog} title="Invite a member" onClose=${onClose}>
-    <${Form} of=${form} action="Create invitation" label="Invite a member">
+  return html`<${Dialog} title="Invite a member?" onClose=${onClose}>
+    <${Form} of=${form} action="Invite member" label="Invite a member">
       <${Field} of=${form} name="name" label="Name" autocomplete="off" autofocus required />
       <${Field} of=${form} name="email" label="Email" type="email" autocomplete="off" required hint="They sign in with it." />
       <${Field} of=${form} name="role" label="Role" options=${ROLES} />
