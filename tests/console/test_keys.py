@@ -191,7 +191,7 @@ def test_an_administrator_changes_what_a_key_of_somebody_else_may_do_but_gives_i
     page.get_by_label("Selected mailboxes").check()
     page.get_by_label(box.email).check()
     page.get_by_role("button", name="Save key").click()
-    expect(page.get_by_text("is changed.")).to_be_visible()
+    expect(page.get_by_text("saved.")).to_be_visible()
     credential = _me(house, made.data["token"]).data["credential"]
     assert credential["capabilities"] == ["mail.read"]
     assert credential["accountIds"] == [box.id]

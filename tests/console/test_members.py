@@ -120,7 +120,7 @@ def test_who_owns_a_mailbox_is_not_removed_and_who_owns_none_is(walker: Walker, 
     expect(page.get_by_role("status").get_by_text("mailbox")).to_be_visible()
     assert house.ask(person, "DELETE", f"/accounts/{box.id}").status == 200
     _remove(page)
-    expect(page.get_by_text("Rosa is removed.")).to_be_visible()
+    expect(page.get_by_text("Rosa was removed.")).to_be_visible()
     expect(page.get_by_role("heading", name="Members")).to_be_visible()
     expect(page.get_by_text(person.email)).to_have_count(0)
 

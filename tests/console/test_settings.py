@@ -39,23 +39,23 @@ def test_settings_are_changed_refused_and_taken_back(walking: Walker) -> None:
     house = walking.house
     page = walking.open("/settings", house.ada)
     group = page.get_by_role("form", name="Daily backups")
-    expect(group.get_by_label("Days of which the newest")).to_have_value("7")
+    expect(group.locator('[name="backup.keep_daily"]')).to_have_value("7")
     expect(group.get_by_text("backup.keep_daily, from 1 to 3660")).to_be_visible()
     walking.look("settings")
     group.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Nothing was changed.")).to_be_visible()
-    group.get_by_label("Days of which the newest").fill("0")
+    group.locator('[name="backup.keep_daily"]').fill("0")
     group.get_by_role("button", name="Save").click()
-    expect(group.get_by_label("Days of which the newest")).to_be_focused()
+    expect(group.locator('[name="backup.keep_daily"]')).to_be_focused()
     expect(group.get_by_text("backup.keep_daily must be between 1 and 3660 (got 0).")).to_be_visible()
-    group.get_by_label("Days of which the newest").fill("9")
-    group.get_by_role("switch", name="Whether a backup is made every day").uncheck()
+    group.locator('[name="backup.keep_daily"]').fill("9")
+    group.locator('[name="backup.daily"]').uncheck()
     group.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved. The change applies now.")).to_be_visible()
     assert _values(house)["backup.keep_daily"] == 9
     assert _values(house)["backup.daily"] is False
     page.get_by_role("button", name="Undo").click()
-    expect(group.get_by_label("Days of which the newest")).to_have_value("7")
+    expect(group.locator('[name="backup.keep_daily"]')).to_have_value("7")
     assert _values(house)["backup.daily"] is True
 
 
@@ -63,17 +63,17 @@ def test_lists_and_choices_are_changed_and_a_group_goes_back_to_its_file(walking
     house = walking.house
     page = walking.open("/settings", house.ada)
     metrics = page.get_by_role("form", name="Metrics")
-    metrics.get_by_label("that may read /metrics").fill("192.0.2.7\n10.0.0.0/8")
+    metrics.locator('[name="metrics.allowed"]').fill("192.0.2.7\n10.0.0.0/8")
     metrics.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved. The change applies now.")).to_be_visible()
     assert _values(house)["metrics.allowed"] == ["192.0.2.7", "10.0.0.0/8"]
-    page.get_by_role("form", name="Log").get_by_label("How much is logged").select_option("warning")
+    page.get_by_role("form", name="Log").locator('[name="log.level"]').select_option("warning")
     page.get_by_role("form", name="Log").get_by_role("button", name="Save").click()
     expect(page.get_by_role("form", name="Log").get_by_text("Not saved yet")).to_be_hidden()
     assert _values(house)["log.level"] == "warning"
     page.get_by_role("button", name="Log: reset to config.toml").click()
-    page.get_by_role("dialog").get_by_role("button", name="Go back").click()
-    expect(page.get_by_role("form", name="Log").get_by_label("How much is logged")).to_have_value("info")
+    page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    expect(page.get_by_role("form", name="Log").locator('[name="log.level"]')).to_have_value("info")
 
 
 @pytest.mark.slow
@@ -120,13 +120,13 @@ def test_a_certificate_is_taken_from_files_and_another_one_is_made(walking: Walk
     page.get_by_role("button", name="Use a CA-issued certificate").click()
     dialog = page.get_by_role("dialog", name="Use a CA-issued certificate")
     dialog.get_by_label("Certificate with its chain", exact=True).fill("no certificate at all")
-    dialog.get_by_label("Private key, from a file").set_input_files(tmp_path / "server.key")
+    dialog.get_by_label("Private key from a file").set_input_files(tmp_path / "server.key")
     dialog.get_by_role("button", name="Use certificate").click()
     expect(dialog.get_by_label("Certificate with its chain", exact=True)).to_be_focused()
-    dialog.get_by_label("Certificate with its chain, from a file").set_input_files(tmp_path / "server.pem")
+    dialog.get_by_label("Certificate with its chain from a file").set_input_files(tmp_path / "server.pem")
     dialog.get_by_role("button", name="Use certificate").click()
     expect(dialog).to_be_hidden()
-    expect(page.get_by_text("an authority that this computer does not know")).to_be_visible()
+    expect(page.get_by_text("A CA that this computer does not trust")).to_be_visible()
     expect(page.get_by_text("mail.localhost")).to_be_visible()
     page.get_by_role("button", name="Create a new self-signed certificate").click()
     page.get_by_role("dialog").get_by_role("button", name="Replace certificate").click()
@@ -139,7 +139,7 @@ def test_a_licence_is_installed_and_removed(walking: Walker) -> None:
     expect(page.get_by_text("No license. None is required.")).to_be_visible()
     page.get_by_label("License token").fill("nothing of the kind")
     page.get_by_role("button", name="Install license").click()
-    expect(page.get_by_text("This licence cannot be taken").first).to_be_visible()
+    expect(page.get_by_label("License token")).to_have_attribute("aria-invalid", "true")
     until = (datetime.now(UTC) + timedelta(days=90)).strftime("%Y-%m-%dT%H:%M:%SZ")
     page.get_by_label("License token").fill(issuer.sign({**issuer.PAYLOAD, "maxMembers": 20, "expiresAt": until}))
     page.get_by_role("button", name="Install license").click()

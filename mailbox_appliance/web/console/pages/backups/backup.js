@@ -36,7 +36,7 @@ export function moment(backup) {
 export function About({ backup }) {
   return html`<div>
     <strong>${REASONS[backup.reason]}</strong>, ${moment(backup)} <small class="muted">(${words.ago(backup.createdAt)})</small>
-    <div><small>${words.size(backup.sizeBytes)}, release ${backup.version}</small> <${Badge} kind=${backup.verified ? "good" : "bad"}>${backup.verified ? "Verified" : "Damaged"}<//> <${Badge}>${backup.passphraseProtected ? "Passphrase" : "No passphrase"}<//></div>
+    <div><small>${words.size(backup.sizeBytes)}, version ${backup.version}</small> <${Badge} kind=${backup.verified ? "good" : "bad"}>${backup.verified ? "Verified" : "Damaged"}<//> <${Badge}>${backup.passphraseProtected ? "Passphrase" : "No passphrase"}<//></div>
     <small class="muted">${backup.fileName}</small>
   </div>`;
 }

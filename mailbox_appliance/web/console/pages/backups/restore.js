@@ -30,7 +30,7 @@ function Prepare({ backupId }) {
       <article><${About} backup=${backup} /></article>
       ${
         looked === null
-          ? html`<h2>Step 1: dry run</h2><${Look} backup=${backup} action="Start dry run" path="/admin/restore" body=${{ backupId, dryRun: true }}
+          ? html`<h2>Step 1: Dry run</h2><${Look} backup=${backup} action="Start dry run" path="/admin/restore" body=${{ backupId, dryRun: true }}
               found=${(/** @type {Looked["summary"]} */ summary, /** @type {string} */ passphrase, /** @type {number} */ took) => setLooked({ summary, passphrase, took })} />`
           : html`<${Decide} backup=${backup} looked=${looked} />`
       }`}<//>`;
@@ -73,7 +73,8 @@ function Decide({ backup, looked }) {
       setState({ isBusy: false, error });
     }
   };
-  return html`<h2 ref=${heading} tabindex="-1">Step 2: review and restore</h2>
+  return html`<h2 ref=${heading} tabindex="-1">Step 2: Review and restore</h2>
+    <p>The dry run succeeded. The backup is intact.</p>
     <${Contents} summary=${looked.summary} />
     <${Consequences} summary=${looked.summary} took=${looked.took} />
     ${state.error !== undefined && html`<${Problem} error=${state.error} /><p><strong>Nothing was restored.</strong> Nothing was changed.</p>`}

@@ -13,7 +13,7 @@ export const THIS_COMPUTER = ["localhost", "127.0.0.1", "[::1]"];
 export function OneTimeLink({ title, name, invitation, onClose }) {
   const isOnlyHere = THIS_COMPUTER.includes(new URL(invitation.url).hostname);
   return html`<${ShownOnce} title=${title} what="link" onClose=${onClose}>
-    <p>Send this link to ${name} privately: anyone who opens it first can use it. <strong>It is shown only once</strong>,
+    <p>Send this link to ${name} privately: the first person who opens it can use it. <strong>It is shown only once</strong>,
       is single-use, and expires on <${Time} at=${invitation.expiresAt} exact />.</p>
     <${Snippet} label="Link" text=${invitation.url} />
     ${
