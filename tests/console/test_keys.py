@@ -61,7 +61,9 @@ def test_what_a_key_may_do_is_said_as_one_chooses_and_is_what_it_stores(
     walker.expects(400)
     page = _new(walker, owner, "")
     plain = page.get_by_role("complementary", name="Permissions of this key")
-    expect(plain).to_contain_text("This key can read mail in all your mailboxes, now and later. It cannot write drafts")
+    expect(plain).to_contain_text(
+        "This key can read mail in all your mailboxes, including future ones. It cannot write drafts"
+    )
     page.get_by_label("Full mail access").check()
     expect(plain).to_contain_text("It sends without asking.")
     page.get_by_label("Custom").check()
@@ -153,7 +155,7 @@ def test_an_administrator_makes_a_key_that_administrates(walker: Walker) -> None
     expect(page.get_by_text("No API keys yet.")).to_be_visible()
     page.get_by_role("button", name="Create a key").click()
     page.get_by_label("Name").fill("Watcher")
-    page.get_by_text("Administration").click()
+    page.get_by_text("Administration", exact=True).click()
     members = page.get_by_label("and reset their passwords, which gives access to all their mail")
     members.check()
     expect(page.get_by_role("complementary")).to_contain_text(

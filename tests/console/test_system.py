@@ -60,7 +60,7 @@ def test_a_member_sees_their_part(walker: Walker, busy: Person) -> None:
     expect(page.get_by_role("region", name="HTTPS")).to_be_hidden()
     bars = page.get_by_role("img", name="Deliveries. Sent: 4, In progress: 1, Uncertain: 1, Not sent: 1.")
     expect(bars).to_be_visible()
-    expect(page.get_by_role("img", name="Mail that came. Messages: 5.")).to_be_visible()
+    expect(page.get_by_role("img", name="Received. Messages: 5.")).to_be_visible()
     walker.look("system-member")
 
 
@@ -85,8 +85,8 @@ def test_nothing_has_happened_yet(walker: Walker) -> None:
     rows = page.get_by_role("region", name="Deliveries in numbers").get_by_role("row")
     expect(rows, "what was asked for first is not waited for").to_have_count(29)
     expect(page.get_by_text("No mailbox is connected.")).to_be_visible()
-    expect(page.get_by_role("img", name="Deliveries. Nothing was sent.")).to_be_visible()
-    expect(page.get_by_role("img", name="Mail that came. Nothing came.")).to_be_visible()
+    expect(page.get_by_role("img", name="Deliveries. No messages sent.")).to_be_visible()
+    expect(page.get_by_role("img", name="Received. No mail received.")).to_be_visible()
     expect(told).to_be_visible()
     page.route("**/api/v1/**", lambda route: route.fulfill(status=503, body="away"))
     page.get_by_role("link", name="Profile").click()

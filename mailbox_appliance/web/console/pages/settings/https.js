@@ -49,7 +49,7 @@ function Offer({ offered, set }) {
       <${Check} of=${form} name="enabled" label="Enable HTTPS" isSwitch />
       <div class="columns">
         <${Field} of=${form} name="port" label="Port" inputmode="numeric" hint="From 1 to 65535; 0 selects a free port." />
-        <${Field} of=${form} name="host" label="Listen address" hint="An IP address of this computer, or localhost. Leave empty for all addresses." />
+        <${Field} of=${form} name="host" label="Listen address" hint="An IP address or localhost. Leave empty for all addresses." />
       </div>
     <//>
   </article>`;

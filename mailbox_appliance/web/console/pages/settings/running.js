@@ -32,7 +32,7 @@ export function Running() {
     return { settings, values };
   }, []);
   return html`<p>Changes apply immediately. You cannot change settings here that an environment variable or command-line option sets.
-      All other settings are in <code>config.toml</code> and apply after a restart.</p>
+      Settings that are not shown here are in <code>config.toml</code> and apply after a restart.</p>
     <${Loaded} of=${loading} what="the settings">${(
       /** @type {{settings: Setting[], values: Values}} */ { settings, values },
     ) => html`
