@@ -167,7 +167,7 @@ def test_an_administrator_makes_a_key_that_administrates(walker: Walker) -> None
     expect(page.get_by_role("complementary")).to_contain_text("It can also read the audit log.")
     page.get_by_label("Custom").check()
     page.get_by_label("Read, list and search mail").uncheck()
-    expect(page.get_by_role("complementary")).to_contain_text("This key can do nothing with mail.")
+    expect(page.get_by_role("complementary")).to_contain_text("This key has no access to mail.")
     walker.look("key-new-admin")
     dialog = _create(page)
     credential = _me(house, _text(dialog, "Token")).data["credential"]

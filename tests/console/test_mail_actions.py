@@ -55,7 +55,7 @@ def test_everything_can_be_done_by_keys(walker: Walker) -> None:
     expect(rows.nth(1).get_by_role("link")).to_be_focused()
     page.keyboard.press("z")
     expect(rows).to_have_count(3)
-    expect(page.get_by_text("1 message put back as before.")).to_be_visible()
+    expect(page.get_by_text("1 message restored.")).to_be_visible()
     expect(page.get_by_text("1 message moved to the trash.")).to_be_hidden()
     page.keyboard.press("k")
     page.keyboard.press("x")
@@ -129,7 +129,7 @@ def test_what_did_not_succeed_is_told_and_stays_selected(walker: Walker) -> None
     page.route("**/messages/actions", answer)
     page.get_by_label("Select all on this page").check()
     page.get_by_role("button", name="Archive").click()
-    expect(page.get_by_text("3 messages were not archived: the mail server refused.")).to_be_visible()
+    expect(page.get_by_text("3 messages were not archived: the mail server rejected it.")).to_be_visible()
     expect(page.get_by_text("3 selected")).to_be_visible()
     kind = "uncertain"
     page.get_by_role("button", name="Archive").click()

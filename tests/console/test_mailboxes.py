@@ -49,7 +49,7 @@ def test_nothing_is_connected_yet_then_a_mailbox_is_by_hand(walker: Walker) -> N
         servers.get_by_label("Port").fill(str(port))
     page.get_by_label("Password", exact=True).fill("wrong")
     page.get_by_role("button", name="Connect").click()
-    expect(page.get_by_role("list", name="Server check results").get_by_text("refused")).to_have_count(2)
+    expect(page.get_by_role("list", name="Server check results").get_by_text("failed")).to_have_count(2)
     expect(page.get_by_label("User name")).to_be_focused()
     walker.look("connect-refused")
     page.get_by_label("Password", exact=True).fill("secret")
@@ -86,14 +86,14 @@ def test_the_owner_renames_maps_folders_and_signs_in_again(walker: Walker) -> No
     page.get_by_role("button", name="Save folders").click()
     expect(page.get_by_text("No folder is for spam any more")).to_be_visible()
     expect(page.get_by_label("Archive")).to_have_value("Junk")
-    expect(page.get_by_label("Spam").locator("option:checked")).to_have_text("As the server says (none)")
+    expect(page.get_by_label("Spam").locator("option:checked")).to_have_text("Automatic (none)")
     assert walker.house.ask(owner, "GET", f"/accounts/{box.id}").data["folders"]["archive"] == "Junk"
 
     sign_in = page.get_by_role("article").filter(has=page.get_by_role("heading", name="Sign-in"))
     sign_in.get_by_label("New password").fill("wrong")
     sign_in.get_by_role("button", name="Sign in again").click()
     expect(sign_in.get_by_label("New password")).to_be_focused()
-    expect(sign_in.get_by_role("list", name="Server check results").get_by_text("refused")).to_have_count(2)
+    expect(sign_in.get_by_role("list", name="Server check results").get_by_text("failed")).to_have_count(2)
     sign_in.get_by_text("Change servers").click()
     walker.look("mailbox")
     sign_in.get_by_label("New password").fill("secret")
@@ -112,7 +112,7 @@ def test_a_mailbox_whose_login_fails_says_so_and_asks_for_the_password_first(wal
     page = walker.open(f"/mailboxes/{box.id}", owner)
     expect(page.get_by_text("Sign-in needed")).to_be_visible()
     expect(page.get_by_role("heading", level=2)).to_contain_text(
-        [re.compile("State"), "Sign-in", "Name", "Sharing", "Folders", "Remove"]
+        [re.compile("Status"), "Sign-in", "Name", "Sharing", "Folders", "Remove"]
     )
 
 

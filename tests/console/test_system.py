@@ -55,7 +55,7 @@ def test_a_member_sees_their_part(walker: Walker, busy: Person) -> None:
     assert "1 waiting" in card(page, "In progress")
     assert "1 uncertain" in card(page, "In progress")
     assert "free on its disk" in card(page, "Store")
-    expect(page.get_by_text("Nobody knows whether 1 message arrived.")).to_be_visible()
+    expect(page.get_by_text("1 message may not have been delivered.")).to_be_visible()
     expect(page.get_by_role("region", name="Newest backup")).to_be_hidden()
     expect(page.get_by_role("region", name="HTTPS")).to_be_hidden()
     bars = page.get_by_role("img", name="Deliveries. Sent: 4, In progress: 1, Uncertain: 1, Not sent: 1.")

@@ -72,7 +72,7 @@ export function LoginFields({ of: form, hint, isChange = false }) {
   return html`
     ${!isChange && html`<${Field} of=${form} name="username" path="/imap/username" label="User name" hint="Usually the complete email address." autocomplete="off" required />`}
     <${Field} of=${form} name="password" path=${`/imap/${told}`} label=${isChange ? "New password" : "Password"} type="password" hint=${hint} autocomplete="off" required=${!isChange} />
-    <${Check} of=${form} name="isApart" label=${`Use a different ${isChange ? "password" : "user name and password"} for sending`} />
+    <${Check} of=${form} name="isApart" label=${`Use a different ${isChange ? "password" : "sign-in"} for sending`} />
     ${isApart && !isChange && html`<${Field} of=${form} name="smtpUsername" path="/smtp/username" label="User name for sending" autocomplete="off" required />`}
     ${isApart && html`<${Field} of=${form} name="smtpPassword" path=${`/smtp/${told}`} label="Password for sending" type="password" autocomplete="off" required=${!isChange} />`}`;
 }
