@@ -149,7 +149,7 @@ def test_who_is_not_in_the_backup_signs_in_as_somebody_who_is_and_sees_how_it_we
     expect(dialog).to_be_visible(timeout=30_000)
     expect(dialog.get_by_text("Sign in as a member in the backup")).to_be_visible()
     expect(dialog.get_by_label("Password")).to_be_focused()
-    dialog.get_by_role("button", name="Sign in as another member").click()
+    dialog.get_by_role("button", name="Switch to another member").click()
     page.get_by_label("Email").fill("ada@example.org")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()

@@ -106,7 +106,7 @@ def test_an_appliance_that_stopped_is_told_and_the_focus_stays(own_walker: Walke
     page.get_by_label("Password").fill(PASSWORD)
     walker.complaints.clear()
     page.get_by_role("button", name="Sign in").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("does not respond")
     expect(page.get_by_role("button", name="Sign in")).to_be_focused()
     walker.complaints.clear()  # the browser tells of each request that nobody answers
 

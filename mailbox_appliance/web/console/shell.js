@@ -140,6 +140,6 @@ function SignInAgain() {
   return html`<${Dialog} title="Sign in again" onClose=${leave}>
     <p>${why || "Your session has ended. Your work on this page is kept. Sign in to continue."}</p>
     <${SignInForm} email=${member.email} />
-    <footer><button type="button" class="secondary outline" onClick=${leave}>Sign in as another member</button></footer>
+    <footer><button type="button" class="secondary outline" onClick=${leave}>Switch to another member</button></footer>
   <//>`;
 }

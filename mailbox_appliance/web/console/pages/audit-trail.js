@@ -11,7 +11,7 @@ import { Row } from "./audit/wording.js";
 export function AuditTrail({ me }) {
   const pages = usePages((query, signal) => get("/me/audit-events", { ...query, limit: 20 }, signal), [me]);
   const nameOf = (/** @type {string} */ id) => (id === me ? "You" : "An administrator");
-  return html`<section class="topic"><h2>Your recent activity</h2>
+  return html`<section class="topic"><h2>Recent activity</h2>
     <${Loaded} of=${pages} what="the audit log">${(/** @type {{items: Event[]}} */ { items }) =>
       html`<ul class="deliveries">${items.map((one) => html`<${Row} key=${one.id} event=${one} nameOf=${nameOf} />`)}</ul>`}<//>
     <${Pager} of=${pages} label="Pages of the audit log" />

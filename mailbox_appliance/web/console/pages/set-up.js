@@ -15,7 +15,7 @@ import { deviceName } from "./sign-in.js";
 export default function SetUp() {
   const about = useLoad(async () => (await api.ask("GET", "/", { isAnonymous: true })).data, []);
   return html`<section class="narrow">
-    <${Title}>Set up<//>
+    <${Title}>Set up the appliance<//>
     <${Loaded} of=${about}>${(/** @type {any} */ data) => (data.setupRequired ? html`<${Begin} />` : html`<${Already} />`)}<//>
   </section>`;
 }
@@ -56,7 +56,7 @@ function WhereTheCodeIs() {
       <li>Linux: <code>~/.local/share/mailbox-appliance</code></li>
       <li>macOS: <code>~/Library/Application Support/mailbox-appliance</code></li>
       <li>Windows: <code>%LOCALAPPDATA%\\mailbox-appliance</code></li>
-      <li>Or the directory that you gave with <code>--data-dir</code></li>
+      <li>Or the directory set with <code>--data-dir</code></li>
     </ul>
     <p>On that computer, <code>mailbox-appliance setup</code> reads the code itself.</p>
   </details>`;
