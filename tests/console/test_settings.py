@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from mailbox_appliance.settings import BY_NAME
 from tests.console.house import House
 from tests.console.walker import Walker
 from tests.servers import issuer
@@ -41,6 +42,8 @@ def test_settings_are_changed_refused_and_taken_back(walking: Walker) -> None:
     group = page.get_by_role("form", name="Daily backups")
     expect(group.locator('[name="backup.keep_daily"]')).to_have_value("7")
     expect(group.get_by_text("backup.keep_daily, from 1 to 3660")).to_be_visible()
+    help_text = BY_NAME["backup.keep_daily"].help
+    expect(group.locator('[name="backup.keep_daily"]')).to_have_accessible_name(help_text)
     walking.look("settings")
     group.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Nothing was changed.")).to_be_visible()
