@@ -63,6 +63,6 @@ def test_one_ends_sessions_and_sees_what_others_did(walker: Walker) -> None:
     page.get_by_role("button", name="End all other sessions").click()
     page.get_by_role("dialog").get_by_role("button", name="End sessions").click()
     expect(page.get_by_role("button", name="End test")).to_have_count(0)
-    expect(page.get_by_role("heading", name="Signed in")).to_be_focused()
+    expect(page.get_by_role("heading", name="Sessions")).to_be_focused()
     assert {house.ask(one, "GET", "/me").status for one in others} == {401}
     expect(page.get_by_role("listitem").filter(has_text="issued a password reset")).to_contain_text("An administrator")
