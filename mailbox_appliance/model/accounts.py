@@ -24,10 +24,10 @@ class OAuthApp:
 class GoogleAppSettings(Wire, frozen=True, kw_only=True):
     """The Google application in use, without its secret.
 
-    client_id: Client ID; empty if no application is configured.
-    client_secret_configured: Whether a client secret is configured.
-    source: Where the configuration comes from; `built-in` means that there is none.
-    mutable: Whether it can be changed through the API; false if it is set in the environment.
+    - client_id: Client ID; empty if no application is configured.
+    - client_secret_configured: Whether a client secret is configured.
+    - source: Where the configuration comes from; `built-in` means that there is none.
+    - mutable: Whether it can be changed through the API; false if it is set in the environment.
     """
 
     client_id: str
@@ -39,11 +39,11 @@ class GoogleAppSettings(Wire, frozen=True, kw_only=True):
 class OutlookAppSettings(Wire, frozen=True, kw_only=True):
     """The Outlook application in use, without its secret.
 
-    client_id: Client ID; null if no application is configured.
-    tenant_id: Microsoft Entra tenant; null for any tenant.
-    client_secret_configured: Whether a client secret is configured.
-    source: Where the configuration comes from; null if no application is configured.
-    mutable: Whether it can be changed through the API; false if it is set in the environment.
+    - client_id: Client ID; null if no application is configured.
+    - tenant_id: Microsoft Entra tenant; null for any tenant.
+    - client_secret_configured: Whether a client secret is configured.
+    - source: Where the configuration comes from; null if no application is configured.
+    - mutable: Whether it can be changed through the API; false if it is set in the environment.
     """
 
     client_id: str | None
@@ -56,8 +56,8 @@ class OutlookAppSettings(Wire, frozen=True, kw_only=True):
 class OAuthSettings(Wire, frozen=True, kw_only=True):
     """The OAuth applications in use.
 
-    google: The Google application.
-    outlook: The Microsoft application.
+    - google: The Google application.
+    - outlook: The Microsoft application.
     """
 
     google: GoogleAppSettings
@@ -124,9 +124,9 @@ class OAuthLogin:
 class AccountError(Wire, frozen=True, kw_only=True):
     """Why a mailbox does not work.
 
-    code: Error code for programs.
-    message: Explanation for people, with a fix.
-    fault: Name of the exact cause if it is known, such as `app_password_required`.
+    - code: Error code for programs.
+    - message: Explanation for people, with a fix.
+    - fault: Name of the exact cause if it is known, such as `app_password_required`.
     """
 
     code: str
@@ -137,9 +137,9 @@ class AccountError(Wire, frozen=True, kw_only=True):
 class SenderAddress(Wire, frozen=True, kw_only=True):
     """An address that a mailbox can send as.
 
-    email: Email address.
-    name: Sender name that the provider reports for this address.
-    is_default: Whether this address is used if a message gives no `from`.
+    - email: Email address.
+    - name: Sender name that the provider reports for this address.
+    - is_default: Whether this address is used if a message gives no `from`.
     """
 
     email: Annotated[str, Meta(extra_json_schema={"format": "email"})]
@@ -150,11 +150,11 @@ class SenderAddress(Wire, frozen=True, kw_only=True):
 class FolderRoles(Wire, frozen=True, kw_only=True):
     """The paths of the folders with a role; null if no folder has the role.
 
-    sent: Folder for sent messages.
-    drafts: Folder for drafts.
-    trash: Folder for deleted messages.
-    archive: Folder for archived messages.
-    spam: Folder for spam.
+    - sent: Folder for sent messages.
+    - drafts: Folder for drafts.
+    - trash: Folder for deleted messages.
+    - archive: Folder for archived messages.
+    - spam: Folder for spam.
     """
 
     sent: str | None = None
@@ -167,12 +167,12 @@ class FolderRoles(Wire, frozen=True, kw_only=True):
 class AccountCapabilities(Wire, frozen=True, kw_only=True):
     """What the mail server of a mailbox supports.
 
-    labels: Labels, stored as IMAP keywords or Gmail labels.
-    move: Moving messages in one step (RFC 6851).
-    idle: Push notification of changes (RFC 2177).
-    condstore: Efficient detection of changed flags (RFC 7162).
-    qresync: Efficient resynchronization (RFC 7162).
-    uidplus: Safe deletion of single messages (RFC 4315).
+    - labels: Labels, stored as IMAP keywords or Gmail labels.
+    - move: Moving messages in one step (RFC 6851).
+    - idle: Push notification of changes (RFC 2177).
+    - condstore: Efficient detection of changed flags (RFC 7162).
+    - qresync: Efficient resynchronization (RFC 7162).
+    - uidplus: Safe deletion of single messages (RFC 4315).
     """
 
     labels: bool = False
@@ -186,19 +186,19 @@ class AccountCapabilities(Wire, frozen=True, kw_only=True):
 class Account(Wire, frozen=True, kw_only=True):
     """A connected mailbox, without its passwords and tokens.
 
-    id: Mailbox ID, such as `acc_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    email: Email address of the mailbox.
-    display_name: Display name, used as the sender's name; null if none is set.
-    provider: `google` and `outlook` for mailboxes connected through OAuth, `imap` for all others.
-    owner_member_id: ID of the member who owns the mailbox.
-    shared_with_all: Whether all members, including future ones, have access.
-    granted_member_ids: IDs of the members who have access besides the owner.
-    status: `connecting`, `syncing` (first sync), `ready`, `reauth_required` (sign in again) or `error` (see `error`).
-    error: Why the mailbox does not work; null if it does.
-    folders: The folders with a role.
-    capabilities: What the mail server supports.
-    created_at: When the mailbox was connected.
-    last_sync_at: When the mailbox was last fully synced; null before the first sync is complete.
+    - id: Mailbox ID, such as `acc_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - email: Email address of the mailbox.
+    - display_name: Display name, used as the sender's name; null if none is set.
+    - provider: `google` and `outlook` for mailboxes connected through OAuth, `imap` for all others.
+    - owner_member_id: ID of the member who owns the mailbox.
+    - shared_with_all: Whether all members, including future ones, have access.
+    - granted_member_ids: IDs of the members who have access besides the owner.
+    - status: `connecting`, `syncing` (first sync), `ready`, `reauth_required` (sign in again) or `error` (see `error`).
+    - error: Why the mailbox does not work; null if it does.
+    - folders: The folders with a role.
+    - capabilities: What the mail server supports.
+    - created_at: When the mailbox was connected.
+    - last_sync_at: When the mailbox was last fully synced; null before the first sync is complete.
     """
 
     id: str

@@ -15,15 +15,15 @@ BackupTrouble = Literal["failed", "overdue"]
 class Backup(Wire, frozen=True, kw_only=True):
     """A backup in the data directory.
 
-    id: Backup ID.
-    file_name: Name of the file in the folder `backups`.
-    created_at: When it was created.
-    reason: `manual`, `daily`, `migration` (before an upgrade) or `pre-restore` (the store that a restore replaced).
-    format: Format of the store in it.
-    version: Release that created it.
-    size_bytes: Size of the file, in bytes.
-    passphrase_protected: Whether it opens only with a passphrase; otherwise anyone who has the file can open it.
-    verified: Whether it was verified after it was created, and no damage was found since.
+    - id: Backup ID.
+    - file_name: Name of the file in the folder `backups`.
+    - created_at: When it was created.
+    - reason: `manual`, `daily`, `migration` (before an upgrade) or `pre-restore` (the store that a restore replaced).
+    - format: Format of the store in it.
+    - version: Release that created it.
+    - size_bytes: Size of the file, in bytes.
+    - passphrase_protected: Whether it opens only with a passphrase; otherwise anyone who has the file can open it.
+    - verified: Whether it was verified after it was created, and no damage was found since.
     """
 
     id: str
@@ -40,13 +40,13 @@ class Backup(Wire, frozen=True, kw_only=True):
 class BackupSummary(Wire, frozen=True, kw_only=True):
     """The contents of a verified backup.
 
-    ok: Always true; a damaged backup is an error.
-    created_at: When it was created.
-    format: Format of the store in it.
-    version: Release that created it.
-    members: Number of members.
-    accounts: Number of mailboxes.
-    messages: Number of messages.
+    - ok: Always true; a damaged backup is an error.
+    - created_at: When it was created.
+    - format: Format of the store in it.
+    - version: Release that created it.
+    - members: Number of members.
+    - accounts: Number of mailboxes.
+    - messages: Number of messages.
     """
 
     ok: bool
@@ -61,8 +61,8 @@ class BackupSummary(Wire, frozen=True, kw_only=True):
 class StoreFault(Wire, frozen=True, kw_only=True):
     """A problem found in the store.
 
-    code: Kind of problem.
-    message: Explanation for people.
+    - code: Kind of problem.
+    - message: Explanation for people.
     """
 
     code: str
@@ -72,11 +72,11 @@ class StoreFault(Wire, frozen=True, kw_only=True):
 class StoreCheck(Wire, frozen=True, kw_only=True):
     """The result of an integrity check of the store.
 
-    ok: Whether no problem was found.
-    full: Whether it was a full check.
-    format: Format of the store.
-    checked: What was checked.
-    problems: The problems that were found.
+    - ok: Whether no problem was found.
+    - full: Whether it was a full check.
+    - format: Format of the store.
+    - checked: What was checked.
+    - problems: The problems that were found.
     """
 
     ok: bool

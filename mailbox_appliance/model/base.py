@@ -22,8 +22,8 @@ class Input(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 class Deletion(Wire, frozen=True, kw_only=True):
     """Confirmation of a deletion.
 
-    id: ID of what was deleted.
-    deleted: Always true.
+    - id: ID of what was deleted.
+    - deleted: Always true.
     """
 
     id: str
@@ -33,8 +33,8 @@ class Deletion(Wire, frozen=True, kw_only=True):
 class Page(Wire, Generic[T], frozen=True, kw_only=True):
     """One page of a list.
 
-    items: The items of this page, in the order of the list.
-    next_cursor: Cursor of the next page; null at the end of the list.
+    - items: The items of this page, in the order of the list.
+    - next_cursor: Cursor of the next page; null at the end of the list.
     """
 
     items: tuple[T, ...]

@@ -19,9 +19,9 @@ DeliveryStatus = Literal["queued", "sending", "succeeded", "failed", "uncertain"
 class DeliveryResult(Wire, frozen=True, kw_only=True):
     """The sent message, after success.
 
-    id: ID of the sent message.
-    thread_id: ID of its thread.
-    warnings: Warnings that came with the send.
+    - id: ID of the sent message.
+    - thread_id: ID of its thread.
+    - warnings: Warnings that came with the send.
     """
 
     id: str
@@ -32,7 +32,7 @@ class DeliveryResult(Wire, frozen=True, kw_only=True):
 class DeliveryError(Wire, frozen=True, kw_only=True):
     """Why a delivery failed.
 
-    code: Error code, such as `recipient_rejected`, `canceled`, `expired` or `resolved_as_failed`.
+    - code: Error code, such as `recipient_rejected`, `canceled`, `expired` or `resolved_as_failed`.
     """
 
     code: str
@@ -41,14 +41,14 @@ class DeliveryError(Wire, frozen=True, kw_only=True):
 class Delivery(Wire, frozen=True, kw_only=True):
     """A delivery operation: the outcome of one accepted request to send.
 
-    operation_id: Delivery ID, such as `dlv_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    account_id: ID of the sending mailbox.
-    kind: `send`, `forward`, or `scheduled` for a send with `sendAt`.
-    status: `queued`, `sending`, `succeeded` (the mail server accepted it), `failed` (nobody received it) or
-        `uncertain`.
-    result: The sent message; present after success.
-    error: Why the delivery failed; present after failure.
-    schedule_id: ID by which a scheduled message can be canceled, such as `sch_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - operation_id: Delivery ID, such as `dlv_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - account_id: ID of the sending mailbox.
+    - kind: `send`, `forward`, or `scheduled` for a send with `sendAt`.
+    - status: `queued`, `sending`, `succeeded` (the mail server accepted it), `failed` (nobody received it) or
+      `uncertain`.
+    - result: The sent message; present after success.
+    - error: Why the delivery failed; present after failure.
+    - schedule_id: ID by which a scheduled message can be canceled, such as `sch_01j9z3x7v2m4q8s6t5w0y1r3n4`.
     """
 
     operation_id: str
@@ -63,12 +63,12 @@ class Delivery(Wire, frozen=True, kw_only=True):
 class DeliveryEntry(Delivery, frozen=True, kw_only=True):
     """A delivery operation with what was sent, to whom and when.
 
-    created_at: When the request was accepted.
-    updated_at: When its last step happened.
-    send_at: When a scheduled message is due; null for others.
-    subject: Subject line; null if it is no longer known.
-    recipients: Addresses of all recipients, including Bcc, for the member who sent it; for others, only those in To.
-    is_own: Whether you sent it.
+    - created_at: When the request was accepted.
+    - updated_at: When its last step happened.
+    - send_at: When a scheduled message is due; null for others.
+    - subject: Subject line; null if it is no longer known.
+    - recipients: Addresses of all recipients, including Bcc, for the member who sent it; for others, only those in To.
+    - is_own: Whether you sent it.
     """
 
     created_at: Timestamp
@@ -88,10 +88,10 @@ SentCopy = Literal["none", "pending", "filed"]
 class DeliveryStep(Wire, frozen=True, kw_only=True):
     """A step of a delivery, recorded before it was taken.
 
-    at: When the step was recorded.
-    attempt: Number of the attempt, starting at 1; 0 for steps before the first attempt.
-    step: `accepted`, `connecting` to the server, `envelope` (sender and recipients), `data` (the message), `dot` (its
-        end; from here on the server may have accepted it), `replied` (the server's reply to that), or the outcome.
+    - at: When the step was recorded.
+    - attempt: Number of the attempt, starting at 1; 0 for steps before the first attempt.
+    - step: `accepted`, `connecting` to the server, `envelope` (sender and recipients), `data` (the message), `dot` (its
+      end; from here on the server may have accepted it), `replied` (the server's reply to that), or the outcome.
     """
 
     at: Timestamp
@@ -102,16 +102,16 @@ class DeliveryStep(Wire, frozen=True, kw_only=True):
 class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
     """A delivery operation with each of its steps.
 
-    message_id_header: Message-ID header of the message, to search for it elsewhere.
-    attempts: Number of attempts.
-    next_attempt_at: When the next attempt is due; null if none is.
-    sent_copy: State of the copy in Sent; `none` also while there is nothing to file yet.
-    looks: How often an uncertain message was searched for in the mailbox.
-    next_look_at: When it is searched for again; null if it is not.
-    reply_code: Last SMTP reply code; null if there was none.
-    reply_enhanced: Last enhanced SMTP status code (RFC 3463); null if there was none.
-    steps: The steps in order.
-    outcome_warnings: The warnings of the response that explain the current status.
+    - message_id_header: Message-ID header of the message, to search for it elsewhere.
+    - attempts: Number of attempts.
+    - next_attempt_at: When the next attempt is due; null if none is.
+    - sent_copy: State of the copy in Sent; `none` also while there is nothing to file yet.
+    - looks: How often an uncertain message was searched for in the mailbox.
+    - next_look_at: When it is searched for again; null if it is not.
+    - reply_code: Last SMTP reply code; null if there was none.
+    - reply_enhanced: Last enhanced SMTP status code (RFC 3463); null if there was none.
+    - steps: The steps in order.
+    - outcome_warnings: The warnings of the response that explain the current status.
     """
 
     message_id_header: str
@@ -140,14 +140,14 @@ class OperationResult(Generic[T]):
 class ScheduledSend(Wire, frozen=True, kw_only=True):
     """A scheduled message that is not finished.
 
-    id: Schedule ID, by which it can be canceled.
-    account_id: ID of the sending mailbox.
-    operation_id: ID of its delivery.
-    send_at: When it is due.
-    status: Status of its delivery.
-    to: The To recipients.
-    subject: Subject line.
-    created_at: When it was scheduled.
+    - id: Schedule ID, by which it can be canceled.
+    - account_id: ID of the sending mailbox.
+    - operation_id: ID of its delivery.
+    - send_at: When it is due.
+    - status: Status of its delivery.
+    - to: The To recipients.
+    - subject: Subject line.
+    - created_at: When it was scheduled.
     """
 
     id: str
@@ -163,9 +163,9 @@ class ScheduledSend(Wire, frozen=True, kw_only=True):
 class LegacySendResult(Wire, frozen=True, kw_only=True):
     """The response to a send by a release without deliveries: the sent message.
 
-    id: ID of the sent message.
-    thread_id: ID of its thread.
-    warnings: Warnings that came with the send.
+    - id: ID of the sent message.
+    - thread_id: ID of its thread.
+    - warnings: Warnings that came with the send.
     """
 
     id: str

@@ -35,7 +35,7 @@ MemberStatus = Literal["active", "suspended"]
 class PendingInvitation(Wire, frozen=True, kw_only=True):
     """An invitation that has not been accepted yet.
 
-    expires_at: When it expires.
+    - expires_at: When it expires.
     """
 
     expires_at: Timestamp
@@ -44,15 +44,15 @@ class PendingInvitation(Wire, frozen=True, kw_only=True):
 class Member(Wire, frozen=True, kw_only=True):
     """A person who can sign in.
 
-    id: Member ID, such as `mem_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    name: Name, shown to other members.
-    email: Email address to sign in with.
-    role: `admin` for administrators, otherwise `member`.
-    status: `suspended` members cannot sign in.
-    created_at: When the member was created.
-    updated_at: When the member was last changed.
-    last_login_at: When the member last signed in; null if never.
-    invitation: The pending invitation; null if there is none.
+    - id: Member ID, such as `mem_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - name: Name, shown to other members.
+    - email: Email address to sign in with.
+    - role: `admin` for administrators, otherwise `member`.
+    - status: `suspended` members cannot sign in.
+    - created_at: When the member was created.
+    - updated_at: When the member was last changed.
+    - last_login_at: When the member last signed in; null if never.
+    - invitation: The pending invitation; null if there is none.
     """
 
     id: str
@@ -69,12 +69,12 @@ class Member(Wire, frozen=True, kw_only=True):
 class Session(Wire, frozen=True, kw_only=True):
     """A session of a member on one device. It expires after 30 days without use, and 90 days after the sign-in.
 
-    id: Session ID, such as `ses_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    device_name: Name of the device, given at sign-in.
-    created_at: When the session started.
-    last_used_at: When it was last used.
-    expires_at: When it expires, unless it is used before.
-    current: Whether this request uses it.
+    - id: Session ID, such as `ses_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - device_name: Name of the device, given at sign-in.
+    - created_at: When the session started.
+    - last_used_at: When it was last used.
+    - expires_at: When it expires, unless it is used before.
+    - current: Whether this request uses it.
     """
 
     id: str
@@ -88,10 +88,10 @@ class Session(Wire, frozen=True, kw_only=True):
 class Credential(Wire, frozen=True, kw_only=True):
     """The credential of a request, and what it can do.
 
-    kind: Kind of credential.
-    id: ID of the session or API key.
-    capabilities: What it can do now.
-    account_ids: IDs of the mailboxes that it is limited to; null for all that the member has access to.
+    - kind: Kind of credential.
+    - id: ID of the session or API key.
+    - capabilities: What it can do now.
+    - account_ids: IDs of the mailboxes that it is limited to; null for all that the member has access to.
     """
 
     kind: Literal["session", "api_key"]
@@ -103,9 +103,9 @@ class Credential(Wire, frozen=True, kw_only=True):
 class IssuedInvitation(Wire, frozen=True, kw_only=True):
     """A single-use token with which a member sets a password. It is shown only once.
 
-    token: The token.
-    url: Link to the console, with the token in its fragment; pass it on to the member.
-    expires_at: When it expires.
+    - token: The token.
+    - url: Link to the console, with the token in its fragment; pass it on to the member.
+    - expires_at: When it expires.
     """
 
     token: str
@@ -125,15 +125,15 @@ PROFILES: Mapping[NamedProfile, tuple[Capability, ...]] = {
 class ApiKey(Wire, frozen=True, kw_only=True):
     """An API key, without its token.
 
-    id: Key ID, such as `key_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    name: Name of the key.
-    created_at: When it was created.
-    last_used_at: When it was last used; null if never.
-    member_id: ID of the member it belongs to.
-    permission_profile: Its profile; `custom` if its capabilities were given one by one.
-    capabilities: All its capabilities. What it can do also depends on its member's permissions.
-    supplemental_capabilities: Administrative capabilities, which are also in `capabilities`.
-    account_ids: IDs of the mailboxes that it is limited to; null for all that its member has access to.
+    - id: Key ID, such as `key_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - name: Name of the key.
+    - created_at: When it was created.
+    - last_used_at: When it was last used; null if never.
+    - member_id: ID of the member it belongs to.
+    - permission_profile: Its profile; `custom` if its capabilities were given one by one.
+    - capabilities: All its capabilities. What it can do also depends on its member's permissions.
+    - supplemental_capabilities: Administrative capabilities, which are also in `capabilities`.
+    - account_ids: IDs of the mailboxes that it is limited to; null for all that its member has access to.
     """
 
     id: str
@@ -160,12 +160,12 @@ class KeyPermissions:
 class License(Wire, frozen=True, kw_only=True):
     """The license of the appliance.
 
-    plan: Name of the plan; `community` without a license.
-    status: `none`, `valid`, `expired`, or `unverified` if the issuer has not confirmed it in time.
-    issued_to: Whom it was issued to; null without a license.
-    expires_at: When it expires; null if it does not.
-    max_members: Maximum number of members; null for no limit.
-    max_accounts: Maximum number of mailboxes; null for no limit.
+    - plan: Name of the plan; `community` without a license.
+    - status: `none`, `valid`, `expired`, or `unverified` if the issuer has not confirmed it in time.
+    - issued_to: Whom it was issued to; null without a license.
+    - expires_at: When it expires; null if it does not.
+    - max_members: Maximum number of members; null for no limit.
+    - max_accounts: Maximum number of mailboxes; null for no limit.
     """
 
     plan: str
@@ -179,9 +179,9 @@ class License(Wire, frozen=True, kw_only=True):
 class AuditActor(Wire, frozen=True, kw_only=True):
     """Who performed an audited action.
 
-    kind: `session`, `api_key`, `local` (the operator on the appliance's computer) or `system` (nobody known).
-    id: ID of the session or API key; null for others.
-    member_id: ID of the member; null if there is none.
+    - kind: `session`, `api_key`, `local` (the operator on the appliance's computer) or `system` (nobody known).
+    - id: ID of the session or API key; null for others.
+    - member_id: ID of the member; null if there is none.
     """
 
     kind: Literal["session", "api_key", "local", "system"]
@@ -192,8 +192,8 @@ class AuditActor(Wire, frozen=True, kw_only=True):
 class AuditTarget(Wire, frozen=True, kw_only=True):
     """What an audited action was applied to.
 
-    kind: Kind of the target, such as `member`, `account` or `api_key`.
-    id: ID of the target.
+    - kind: Kind of the target, such as `member`, `account` or `api_key`.
+    - id: ID of the target.
     """
 
     kind: str
@@ -203,13 +203,13 @@ class AuditTarget(Wire, frozen=True, kw_only=True):
 class AuditEvent(Wire, frozen=True, kw_only=True):
     """An entry of the audit log.
 
-    id: Event ID, such as `aud_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    at: When it happened.
-    actor: Who did it.
-    action: What was done, such as `session.create`.
-    target: What it was done to; null if there is no target.
-    outcome: Whether it succeeded, failed, or was denied.
-    client_address: IP address of the client; null if it is not known.
+    - id: Event ID, such as `aud_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - at: When it happened.
+    - actor: Who did it.
+    - action: What was done, such as `session.create`.
+    - target: What it was done to; null if there is no target.
+    - outcome: Whether it succeeded, failed, or was denied.
+    - client_address: IP address of the client; null if it is not known.
     """
 
     id: str

@@ -16,8 +16,8 @@ from mailbox_appliance.model.content import Content
 class Address(Wire, frozen=True, kw_only=True):
     """An email address with an optional display name (RFC 5322 3.4).
 
-    email: Email address.
-    name: Display name.
+    - email: Email address.
+    - name: Display name.
     """
 
     email: str
@@ -27,11 +27,11 @@ class Address(Wire, frozen=True, kw_only=True):
 class MessageFolder(Wire, frozen=True, kw_only=True):
     """The folder of a message.
 
-    id: Folder ID.
-    name: Folder name.
-    role: Role of the folder, if it has one.
-    role_source: Where the role comes from: `user` (assigned), `extension` (reported by the server) or `name`.
-    unread_count: Number of unread messages in the folder.
+    - id: Folder ID.
+    - name: Folder name.
+    - role: Role of the folder, if it has one.
+    - role_source: Where the role comes from: `user` (assigned), `extension` (reported by the server) or `name`.
+    - unread_count: Number of unread messages in the folder.
     """
 
     id: str
@@ -44,13 +44,13 @@ class MessageFolder(Wire, frozen=True, kw_only=True):
 class Folder(Wire, frozen=True, kw_only=True):
     """A folder of a mailbox.
 
-    id: Folder ID, such as `fld_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    name: Folder name, the last part of its path.
-    role: Role of the folder, if it has one.
-    role_source: Where the role comes from: `user` (assigned), `extension` (reported by the server) or `name`.
-    unread_count: Number of unread messages.
-    total_count: Number of messages.
-    path: Full path on the mail server.
+    - id: Folder ID, such as `fld_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - name: Folder name, the last part of its path.
+    - role: Role of the folder, if it has one.
+    - role_source: Where the role comes from: `user` (assigned), `extension` (reported by the server) or `name`.
+    - unread_count: Number of unread messages.
+    - total_count: Number of messages.
+    - path: Full path on the mail server.
     """
 
     id: str
@@ -65,8 +65,8 @@ class Folder(Wire, frozen=True, kw_only=True):
 class Body(Wire, frozen=True, kw_only=True):
     """The readable parts of a message.
 
-    text: Plain-text part.
-    html: HTML part, as the sender wrote it. Never show it outside a sandbox.
+    - text: Plain-text part.
+    - html: HTML part, as the sender wrote it. Never show it outside a sandbox.
     """
 
     text: str | UnsetType = UNSET
@@ -76,12 +76,12 @@ class Body(Wire, frozen=True, kw_only=True):
 class Attachment(Wire, frozen=True, kw_only=True):
     """An attachment; download its content separately.
 
-    id: Attachment ID.
-    filename: File name, chosen by the sender.
-    mime_type: Media type, chosen by the sender.
-    size_bytes: Size of the decoded file, in bytes.
-    content_id: Content-ID by which the HTML refers to the file.
-    disposition: Whether the sender placed the file `inline` or as an `attachment`.
+    - id: Attachment ID.
+    - filename: File name, chosen by the sender.
+    - mime_type: Media type, chosen by the sender.
+    - size_bytes: Size of the decoded file, in bytes.
+    - content_id: Content-ID by which the HTML refers to the file.
+    - disposition: Whether the sender placed the file `inline` or as an `attachment`.
     """
 
     id: str
@@ -95,9 +95,9 @@ class Attachment(Wire, frozen=True, kw_only=True):
 class MessageFlags(Wire, frozen=True, kw_only=True):
     """The flags of a message.
 
-    read: Whether the message is marked as read.
-    starred: Whether the message is starred.
-    draft: Whether the message is marked as a draft.
+    - read: Whether the message is marked as read.
+    - starred: Whether the message is starred.
+    - draft: Whether the message is marked as a draft.
     """
 
     read: bool
@@ -108,7 +108,7 @@ class MessageFlags(Wire, frozen=True, kw_only=True):
 class SearchMatch(Wire, frozen=True, kw_only=True, tag_field="status", tag="matched"):
     """The requested text was found in the body.
 
-    excerpt: The text around the match.
+    - excerpt: The text around the match.
     """
 
     excerpt: str
@@ -132,25 +132,25 @@ SearchContext = SearchMatch | SearchNoMatch | SearchScanLimit | SearchUnavailabl
 class Message(Wire, frozen=True, kw_only=True):
     """A message or draft. Lists omit `body` and `headers`.
 
-    id: Message ID, such as `msg_01j9z3x7v2m4q8s6t5w0y1r3n4`.
-    thread_id: ID of the thread that the message belongs to.
-    account_id: ID of the mailbox.
-    draft_id: Equal to `id`, if the message was requested as a draft.
-    folder: The folder that the message is in.
-    labels: Labels of the message.
-    from_: The sender.
-    to: The To recipients.
-    cc: The Cc recipients.
-    bcc: The Bcc recipients; known only for drafts and sent messages.
-    reply_to: The addresses that replies should go to.
-    subject: Subject line; empty if there is none.
-    date: The Date header, which the sender wrote and which may be wrong.
-    snippet: The beginning of the text.
-    search_context: Where the text of the filter `text` was found.
-    body: The readable parts of the message.
-    attachments: The attachments, without their content.
-    flags: The flags of the message.
-    headers: Header fields, by name.
+    - id: Message ID, such as `msg_01j9z3x7v2m4q8s6t5w0y1r3n4`.
+    - thread_id: ID of the thread that the message belongs to.
+    - account_id: ID of the mailbox.
+    - draft_id: Equal to `id`, if the message was requested as a draft.
+    - folder: The folder that the message is in.
+    - labels: Labels of the message.
+    - from_: The sender.
+    - to: The To recipients.
+    - cc: The Cc recipients.
+    - bcc: The Bcc recipients; known only for drafts and sent messages.
+    - reply_to: The addresses that replies should go to.
+    - subject: Subject line; empty if there is none.
+    - date: The Date header, which the sender wrote and which may be wrong.
+    - snippet: The beginning of the text.
+    - search_context: Where the text of the filter `text` was found.
+    - body: The readable parts of the message.
+    - attachments: The attachments, without their content.
+    - flags: The flags of the message.
+    - headers: Header fields, by name.
     """
 
     id: str
@@ -177,8 +177,8 @@ class Message(Wire, frozen=True, kw_only=True):
 class Label(Wire, frozen=True, kw_only=True):
     """A label of a mailbox.
 
-    id: Label ID; equal to the name.
-    name: Label name.
+    - id: Label ID; equal to the name.
+    - name: Label name.
     """
 
     id: str
@@ -191,11 +191,11 @@ BodyFormat = Literal["text", "html", "markdown"]
 class BodyPart(Wire, frozen=True, kw_only=True):
     """Part of a message body in one format.
 
-    format: Format of the content.
-    content: The content, from character `offset` up to `nextOffset`.
-    offset: Position of the first character.
-    next_offset: Position where the next part starts; null at the end.
-    total_chars: Length of the whole body, in characters.
+    - format: Format of the content.
+    - content: The content, from character `offset` up to `nextOffset`.
+    - offset: Position of the first character.
+    - next_offset: Position where the next part starts; null at the end.
+    - total_chars: Length of the whole body, in characters.
     """
 
     format: BodyFormat
@@ -230,11 +230,11 @@ class Download:
 class DownloadLink(Wire, frozen=True, kw_only=True):
     """A link that downloads one attachment without a credential, until it expires. It is shown only once.
 
-    url: Address to download the file from.
-    expires_at: When the link expires.
-    filename: File name, chosen by the sender.
-    mime_type: Media type, chosen by the sender.
-    size_bytes: Size of the file, in bytes.
+    - url: Address to download the file from.
+    - expires_at: When the link expires.
+    - filename: File name, chosen by the sender.
+    - mime_type: Media type, chosen by the sender.
+    - size_bytes: Size of the file, in bytes.
     """
 
     url: str
@@ -247,8 +247,8 @@ class DownloadLink(Wire, frozen=True, kw_only=True):
 class FailedMessageAction(Wire, frozen=True, kw_only=True):
     """A message that an action was not applied to.
 
-    message_id: Message ID.
-    code: Why the action failed.
+    - message_id: Message ID.
+    - code: Why the action failed.
     """
 
     message_id: str
@@ -258,10 +258,10 @@ class FailedMessageAction(Wire, frozen=True, kw_only=True):
 class MessageActionResult(Wire, frozen=True, kw_only=True):
     """The result of an action, for each message.
 
-    action: The action that was applied.
-    succeeded_ids: IDs of messages that are now in the requested state.
-    failed: Messages that the action was not applied to.
-    uncertain_ids: IDs of messages whose result is unknown, because the connection ended before the server confirmed.
+    - action: The action that was applied.
+    - succeeded_ids: IDs of messages that are now in the requested state.
+    - failed: Messages that the action was not applied to.
+    - uncertain_ids: IDs of messages whose result is unknown, because the connection ended before the server confirmed.
     """
 
     action: str
@@ -273,9 +273,9 @@ class MessageActionResult(Wire, frozen=True, kw_only=True):
 class Thread(Wire, frozen=True, kw_only=True):
     """A conversation.
 
-    id: Thread ID.
-    subject: Subject of the conversation.
-    messages: A page of its messages, oldest first.
+    - id: Thread ID.
+    - subject: Subject of the conversation.
+    - messages: A page of its messages, oldest first.
     """
 
     id: str
@@ -325,9 +325,9 @@ class Envelope:
 class PreviewedAttachment(Wire, frozen=True, kw_only=True):
     """A file that would be sent.
 
-    filename: File name.
-    mime_type: Media type.
-    size_bytes: Size, in bytes.
+    - filename: File name.
+    - mime_type: Media type.
+    - size_bytes: Size, in bytes.
     """
 
     filename: str
@@ -338,15 +338,15 @@ class PreviewedAttachment(Wire, frozen=True, kw_only=True):
 class SendPreview(Wire, frozen=True, kw_only=True):
     """The message that a send would submit.
 
-    account_id: ID of the sending mailbox.
-    from_: Sender address.
-    to: The To recipients.
-    cc: The Cc recipients.
-    bcc: The Bcc recipients.
-    subject: Subject line.
-    attachments: The files that would be sent.
-    body_text_chars: Length of the plain-text part, in characters before encoding.
-    body_html_chars: Length of the HTML part, in characters before encoding.
+    - account_id: ID of the sending mailbox.
+    - from_: Sender address.
+    - to: The To recipients.
+    - cc: The Cc recipients.
+    - bcc: The Bcc recipients.
+    - subject: Subject line.
+    - attachments: The files that would be sent.
+    - body_text_chars: Length of the plain-text part, in characters before encoding.
+    - body_html_chars: Length of the HTML part, in characters before encoding.
     """
 
     account_id: str

@@ -52,10 +52,10 @@ _Password = Annotated[str, Meta(max_length=16384)]
 class MailServer(Input, frozen=True, kw_only=True):
     """Connection settings of one mail server.
 
-    host: Host name or address.
-    port: Port.
-    username: User name.
-    password: Password, or app password.
+    - host: Host name or address.
+    - port: Port.
+    - username: User name.
+    - password: Password, or app password.
     """
 
     host: _Host
@@ -68,10 +68,10 @@ class MailServer(Input, frozen=True, kw_only=True):
 class AddAccountRequest(Input, frozen=True, kw_only=True):
     """A mailbox to connect over IMAP and SMTP.
 
-    email: Email address of the mailbox.
-    display_name: Display name, used as the sender's name.
-    imap: The IMAP server, for reading.
-    smtp: The SMTP server, for sending.
+    - email: Email address of the mailbox.
+    - display_name: Display name, used as the sender's name.
+    - imap: The IMAP server, for reading.
+    - smtp: The SMTP server, for sending.
     """
 
     email: Email
@@ -83,7 +83,7 @@ class AddAccountRequest(Input, frozen=True, kw_only=True):
 class UpdateAccountRequest(Input, frozen=True, kw_only=True):
     """Changes to a mailbox. Omitted fields stay unchanged.
 
-    display_name: New display name; null removes it.
+    - display_name: New display name; null removes it.
     """
 
     display_name: Name | UnsetType | None = UNSET
@@ -92,10 +92,10 @@ class UpdateAccountRequest(Input, frozen=True, kw_only=True):
 class MailServerChange(Input, frozen=True, kw_only=True):
     """Changes to the connection settings of one mail server. Omitted fields stay unchanged.
 
-    host: New host name or address.
-    port: New port.
-    username: New user name.
-    password: New password.
+    - host: New host name or address.
+    - port: New port.
+    - username: New user name.
+    - password: New password.
     """
 
     host: _Host | UnsetType = UNSET
@@ -108,8 +108,8 @@ class MailServerChange(Input, frozen=True, kw_only=True):
 class ReconnectAccountRequest(Input, frozen=True, kw_only=True):
     """Changes to the connection settings of a mailbox. If empty, the stored settings are tried again.
 
-    imap: Changes to the IMAP server.
-    smtp: Changes to the SMTP server.
+    - imap: Changes to the IMAP server.
+    - smtp: Changes to the SMTP server.
     """
 
     imap: MailServerChange = MailServerChange()
@@ -348,7 +348,7 @@ def _check_security(imap: MailServer | MailServerChange, smtp: MailServer | Mail
 class AddMemberAccountRequest(AddAccountRequest, frozen=True, kw_only=True):
     """A mailbox to connect over IMAP and SMTP, and its future owner.
 
-    owner_member_id: ID of the member who will own it.
+    - owner_member_id: ID of the member who will own it.
     """
 
     owner_member_id: Id
@@ -477,7 +477,7 @@ _DIRECTORY_SETTING = "remote.autoconfig_directory"
 class DiscoverServersRequest(Input, frozen=True, kw_only=True):
     """The mailbox whose servers are to be found.
 
-    email: Its email address.
+    - email: Its email address.
     """
 
     email: Email
@@ -486,10 +486,10 @@ class DiscoverServersRequest(Input, frozen=True, kw_only=True):
 class CandidateServer(Wire, frozen=True, kw_only=True):
     """Connection settings of one mail server, with the most likely user name.
 
-    host: Host name.
-    port: Port.
-    security: `tls` from the start, or `starttls`.
-    username: The user name that the server most likely expects.
+    - host: Host name.
+    - port: Port.
+    - security: `tls` from the start, or `starttls`.
+    - username: The user name that the server most likely expects.
     """
 
     host: str
@@ -501,12 +501,12 @@ class CandidateServer(Wire, frozen=True, kw_only=True):
 class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
     """A way to connect a mailbox: what `POST /accounts` takes, except the passwords.
 
-    found_by: All sources that agree, the most trusted first.
-    provider: The OAuth provider to connect it with (`POST /accounts/oauth/{provider}`); null for IMAP and SMTP.
-    name: Name of the mail provider; null if it is not known.
-    note: What this provider requires first; null if nothing is known.
-    imap: The IMAP server.
-    smtp: The SMTP server.
+    - found_by: All sources that agree, the most trusted first.
+    - provider: The OAuth provider to connect it with (`POST /accounts/oauth/{provider}`); null for IMAP and SMTP.
+    - name: Name of the mail provider; null if it is not known.
+    - note: What this provider requires first; null if nothing is known.
+    - imap: The IMAP server.
+    - smtp: The SMTP server.
     """
 
     source: DiscoverySource
@@ -521,8 +521,8 @@ class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
 class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
     """What one source reported.
 
-    found: Whether it named a server.
-    outcome: The result, in a sentence.
+    - found: Whether it named a server.
+    - outcome: The result, in a sentence.
     """
 
     source: DiscoverySource
@@ -533,9 +533,9 @@ class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
 class DiscoveryResult(Wire, frozen=True, kw_only=True):
     """The ways to connect a mailbox.
 
-    email: The email address that was looked up.
-    candidates: The ways to connect it, the most likely first.
-    sources: What each source reported.
+    - email: The email address that was looked up.
+    - candidates: The ways to connect it, the most likely first.
+    - sources: What each source reported.
     """
 
     email: str

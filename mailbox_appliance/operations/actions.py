@@ -32,7 +32,7 @@ _Id = Annotated[str, Meta(min_length=1)]
 class MessageActionRequest(Input, frozen=True, kw_only=True):
     """One action on messages of a mailbox.
 
-    action: The action to apply.
+    - action: The action to apply.
     """
 
     message_ids: Annotated[

@@ -61,7 +61,7 @@ _Scope = Annotated[
 class UpdateApiKeyRequest(Input, frozen=True, kw_only=True):
     """Changes to the permissions of an API key. Omitted fields stay unchanged.
 
-    accounts: IDs of the mailboxes that the key is limited to; null for all that its member has access to, [] for none.
+    - accounts: IDs of the mailboxes that the key is limited to; null for all that its member has access to, [] for none.
     """
 
     permission_profile: _Profile | UnsetType = UNSET
@@ -155,7 +155,7 @@ KeyId = Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 class CreateApiKeyRequest(UpdateApiKeyRequest, frozen=True, kw_only=True):
     """A new API key, with a profile or with custom capabilities.
 
-    name: Name of the key.
+    - name: Name of the key.
     """
 
     name: Name
@@ -164,7 +164,7 @@ class CreateApiKeyRequest(UpdateApiKeyRequest, frozen=True, kw_only=True):
 class CreateMemberApiKeyRequest(CreateApiKeyRequest, frozen=True, kw_only=True):
     """A new API key for a member.
 
-    member_id: ID of the member it belongs to.
+    - member_id: ID of the member it belongs to.
     """
 
     member_id: Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
@@ -173,8 +173,8 @@ class CreateMemberApiKeyRequest(CreateApiKeyRequest, frozen=True, kw_only=True):
 class IssuedApiKey(Wire, frozen=True, kw_only=True):
     """A new API key. The token is shown only once.
 
-    api_key: The API key.
-    token: Its token, to send as `Authorization: Bearer TOKEN`.
+    - api_key: The API key.
+    - token: Its token, to send as `Authorization: Bearer TOKEN`.
     """
 
     api_key: ApiKey

@@ -47,9 +47,9 @@ _WARNING_TEXTS = {
 class AuditLogFault(Wire, frozen=True, kw_only=True):
     """The first entry of the audit log that is not as it was written.
 
-    number: Number of the entry, counted from the beginning of the log.
-    id: ID of the entry; null if the entry is missing.
-    reason: What is wrong with it.
+    - number: Number of the entry, counted from the beginning of the log.
+    - id: ID of the entry; null if the entry is missing.
+    - reason: What is wrong with it.
     """
 
     number: int
@@ -60,9 +60,9 @@ class AuditLogFault(Wire, frozen=True, kw_only=True):
 class AuditLogVerification(Wire, frozen=True, kw_only=True):
     """The result of verifying the audit log.
 
-    ok: Whether all entries are as they were written.
-    count: How many entries there should be.
-    first_broken: The first entry that is not; null if there is none.
+    - ok: Whether all entries are as they were written.
+    - count: How many entries there should be.
+    - first_broken: The first entry that is not; null if there is none.
     """
 
     ok: bool

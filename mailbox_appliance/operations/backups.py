@@ -53,8 +53,8 @@ BackupId = Annotated[str, Meta(min_length=1, max_length=200)]
 class CreateBackupRequest(Input, frozen=True, kw_only=True):
     """How to create a backup.
 
-    passphrase: Passphrase to protect the backup with, 12 to 1024 characters. The backup opens only with it; keep it
-        elsewhere.
+    - passphrase: Passphrase to protect the backup with, 12 to 1024 characters. The backup opens only with it; keep it
+      elsewhere.
     """
 
     passphrase: NewPassphrase | None = None
@@ -63,7 +63,7 @@ class CreateBackupRequest(Input, frozen=True, kw_only=True):
 class VerifyBackupRequest(Input, frozen=True, kw_only=True):
     """What opens the backup.
 
-    passphrase: Passphrase of the backup, if it has one.
+    - passphrase: Passphrase of the backup, if it has one.
     """
 
     passphrase: Passphrase | None = None
@@ -211,9 +211,9 @@ class FileChunks(Iterator[bytes]):
 class RestoreBackupRequest(Input, frozen=True, kw_only=True):
     """What to restore.
 
-    backup_id: ID of the backup.
-    passphrase: Passphrase of the backup, if it has one.
-    dry_run: Only verify that the backup can be restored, and report its contents.
+    - backup_id: ID of the backup.
+    - passphrase: Passphrase of the backup, if it has one.
+    - dry_run: Only verify that the backup can be restored, and report its contents.
     """
 
     backup_id: BackupId

@@ -89,8 +89,8 @@ _RESET = TokenUse("password_reset", "password_reset.redeem", "password reset")
 class RedeemTokenRequest(Input, frozen=True, kw_only=True):
     """A single-use token, and the password to set.
 
-    token: Token of the invitation or password reset.
-    password: The new password, 12 to 1024 characters; not your name or email.
+    - token: Token of the invitation or password reset.
+    - password: The new password, 12 to 1024 characters; not your name or email.
     """
 
     token: Token
@@ -151,10 +151,10 @@ def _set_password_and_log_in(
 class CreateFirstAdminRequest(Input, frozen=True, kw_only=True):
     """The first administrator.
 
-    setup_code: The setup code that `serve` prints.
-    name: Name, shown to other members.
-    email: Email address to sign in with.
-    password: Password, 12 to 1024 characters; not the name or email.
+    - setup_code: The setup code that `serve` prints.
+    - name: Name, shown to other members.
+    - email: Email address to sign in with.
+    - password: Password, 12 to 1024 characters; not the name or email.
     """
 
     setup_code: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -217,8 +217,8 @@ _CONSOLE_LINK = TokenUse("console_link", "console_link.redeem", "link into the c
 class ConsoleLink(Wire, frozen=True, kw_only=True):
     """A link that opens the console, signed in as you. It is shown only once.
 
-    url: Address to open in a browser. Single-use.
-    expires_at: When the link expires.
+    - url: Address to open in a browser. Single-use.
+    - expires_at: When the link expires.
     """
 
     url: str
@@ -228,7 +228,7 @@ class ConsoleLink(Wire, frozen=True, kw_only=True):
 class RedeemConsoleLinkRequest(Input, frozen=True, kw_only=True):
     """The token of a console link.
 
-    token: The token from the link's fragment.
+    - token: The token from the link's fragment.
     """
 
     token: Token

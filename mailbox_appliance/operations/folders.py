@@ -24,11 +24,11 @@ _PROVIDER_DECIDES = "its provider decides which folder is for what."
 class MapFoldersRequest(Input, frozen=True, kw_only=True):
     """Folders by path or ID. Omitted roles stay unchanged; null returns a role to the server's choice.
 
-    sent: Folder for sent messages.
-    drafts: Folder for drafts.
-    trash: Folder for deleted messages.
-    archive: Folder for archived messages.
-    spam: Folder for spam.
+    - sent: Folder for sent messages.
+    - drafts: Folder for drafts.
+    - trash: Folder for deleted messages.
+    - archive: Folder for archived messages.
+    - spam: Folder for spam.
     """
 
     sent: _FolderPath = UNSET

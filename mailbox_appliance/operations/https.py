@@ -46,11 +46,11 @@ Pem = Annotated[str, Meta(max_length=MAX_PEM_CHARACTERS)]
 class Certificate(Wire, frozen=True, kw_only=True):
     """The HTTPS certificate.
 
-    not_before: When it becomes valid.
-    not_after: When it expires.
-    names: Host names and addresses that it is valid for.
-    self_signed: Whether it is self-signed; clients then pin its fingerprint.
-    trusted: Whether this computer trusts its issuer.
+    - not_before: When it becomes valid.
+    - not_after: When it expires.
+    - names: Host names and addresses that it is valid for.
+    - self_signed: Whether it is self-signed; clients then pin its fingerprint.
+    - trusted: Whether this computer trusts its issuer.
     """
 
     fingerprint: Annotated[
@@ -66,10 +66,10 @@ class Certificate(Wire, frozen=True, kw_only=True):
 class HttpsStatus(Wire, frozen=True, kw_only=True):
     """The HTTPS settings, and where HTTPS listens.
 
-    enabled: Whether HTTPS is switched on.
-    port: Port that it listens on; 0 picks a free one.
-    url: Its address, as seen from the appliance's computer; null if it does not listen.
-    certificate: The certificate; null if there is none.
+    - enabled: Whether HTTPS is switched on.
+    - port: Port that it listens on; 0 picks a free one.
+    - url: Its address, as seen from the appliance's computer; null if it does not listen.
+    - certificate: The certificate; null if there is none.
     """
 
     enabled: bool
@@ -82,9 +82,9 @@ class HttpsStatus(Wire, frozen=True, kw_only=True):
 class UpdateHttpsRequest(Input, frozen=True, kw_only=True):
     """Changes to the HTTPS settings. Omitted fields stay unchanged; null restores the value in config.toml.
 
-    enabled: Whether HTTPS is switched on.
-    port: Port to listen on; 0 picks a free one.
-    host: IP address to listen on, or `localhost`; empty for all addresses.
+    - enabled: Whether HTTPS is switched on.
+    - port: Port to listen on; 0 picks a free one.
+    - host: IP address to listen on, or `localhost`; empty for all addresses.
     """
 
     enabled: bool | UnsetType | None = UNSET

@@ -42,9 +42,9 @@ INVITATION_LIFETIME, RESET_LIFETIME = timedelta(days=7), timedelta(hours=24)
 class CreateMemberRequest(Input, frozen=True, kw_only=True):
     """A new member.
 
-    name: Name, shown to other members.
-    email: Email address to sign in with.
-    role: `admin` for administrators, otherwise `member`.
+    - name: Name, shown to other members.
+    - email: Email address to sign in with.
+    - role: `admin` for administrators, otherwise `member`.
     """
 
     name: Name
@@ -55,10 +55,10 @@ class CreateMemberRequest(Input, frozen=True, kw_only=True):
 class UpdateMemberRequest(Input, frozen=True, kw_only=True):
     """Changes to a member. Omitted fields stay unchanged.
 
-    name: New name.
-    email: New email address to sign in with.
-    role: New role.
-    status: `suspended` locks the member out; `active` reverses it.
+    - name: New name.
+    - email: New email address to sign in with.
+    - role: New role.
+    - status: `suspended` locks the member out; `active` reverses it.
     """
 
     name: Name | UnsetType = UNSET
@@ -70,8 +70,8 @@ class UpdateMemberRequest(Input, frozen=True, kw_only=True):
 class InvitedMember(Wire, frozen=True, kw_only=True):
     """A new member and the invitation.
 
-    member: The member.
-    invitation: The invitation. It is shown only once.
+    - member: The member.
+    - invitation: The invitation. It is shown only once.
     """
 
     member: Member

@@ -112,8 +112,8 @@ From = Annotated[
 class Recipient(Input, frozen=True, kw_only=True):
     """An email address with an optional display name.
 
-    email: Email address.
-    name: Display name.
+    - email: Email address.
+    - name: Display name.
     """
 
     email: Email
@@ -123,8 +123,8 @@ class Recipient(Input, frozen=True, kw_only=True):
 class NewMessageBody(Input, frozen=True, kw_only=True):
     """The body, as plain text, HTML or both. Line breaks in the text are kept.
 
-    text: Plain text. If only HTML is given, the text is made from it.
-    html: HTML.
+    - text: Plain text. If only HTML is given, the text is made from it.
+    - html: HTML.
     """
 
     text: str | UnsetType = UNSET
@@ -134,10 +134,10 @@ class NewMessageBody(Input, frozen=True, kw_only=True):
 class NewAttachment(Input, frozen=True, kw_only=True):
     """A file to send.
 
-    filename: File name.
-    mime_type: Media type, such as `application/pdf`.
-    content: The file, base64 encoded.
-    disposition: `inline` if the HTML shows it. Default: `inline` with a `contentId`, otherwise `attachment`.
+    - filename: File name.
+    - mime_type: Media type, such as `application/pdf`.
+    - content: The file, base64 encoded.
+    - disposition: `inline` if the HTML shows it. Default: `inline` with a `contentId`, otherwise `attachment`.
     """
 
     filename: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -156,7 +156,7 @@ class NewAttachment(Input, frozen=True, kw_only=True):
 class SendDraftRequest(Input, frozen=True, kw_only=True):
     """A saved draft to send. It is removed after it has been sent.
 
-    draft_id: ID of the draft.
+    - draft_id: ID of the draft.
     """
 
     draft_id: NonEmptyText
@@ -166,12 +166,12 @@ class SendDraftRequest(Input, frozen=True, kw_only=True):
 class DraftRequest(Input, frozen=True, kw_only=True):
     """A message to save as a draft. Recipients and text are optional.
 
-    body: The text of the message.
-    to: To recipients.
-    cc: Cc recipients.
-    bcc: Bcc recipients, whom the others do not see.
-    subject: Subject line.
-    attachments: Files: at most 100, and 25 MiB in total.
+    - body: The text of the message.
+    - to: To recipients.
+    - cc: Cc recipients.
+    - bcc: Bcc recipients, whom the others do not see.
+    - subject: Subject line.
+    - attachments: Files: at most 100, and 25 MiB in total.
     """
 
     body: NewMessageBody
@@ -205,8 +205,8 @@ class SendEmailRequest(DraftRequest, frozen=True, kw_only=True):
 class ForwardEmailRequest(Input, frozen=True, kw_only=True):
     """Recipients of a forward, and an optional comment.
 
-    to: To recipients.
-    cc: Cc recipients.
+    - to: To recipients.
+    - cc: Cc recipients.
     """
 
     to: Annotated[tuple[Recipient, ...], Meta(min_length=1)]

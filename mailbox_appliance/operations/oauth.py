@@ -73,7 +73,7 @@ _REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS
 class SetOAuthAppRequest(Input, frozen=True, kw_only=True):
     """An application registered with a provider. It replaces the stored one.
 
-    client_id: Client ID from the provider.
+    - client_id: Client ID from the provider.
     """
 
     client_id: Annotated[str, Meta(min_length=1, max_length=LONGEST["CLIENT_ID"])]
@@ -439,7 +439,7 @@ _WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in en
 class StartOAuthSignInRequest(Input, frozen=True, kw_only=True):
     """What the sign-in is for. If empty, it connects whichever mailbox the person signs in to.
 
-    display_name: Display name of a new mailbox.
+    - display_name: Display name of a new mailbox.
     """
 
     email: (
@@ -474,12 +474,12 @@ _ANY_MAILBOX = StartOAuthSignInRequest()
 class OAuthSignIn(Wire, frozen=True, kw_only=True):
     """An OAuth sign-in that has been started.
 
-    authorization_url: Page to open in a browser; in a device flow, the page where the person enters `userCode`.
-    state: Identifies the sign-in; give it back to complete it.
-    expires_at: When the sign-in expires.
-    user_code: Device flow only: the code that the person enters.
-    verification_uri: Device flow only: the address of the page, short enough to type.
-    interval: Device flow only: seconds to wait between two attempts to complete it.
+    - authorization_url: Page to open in a browser; in a device flow, the page where the person enters `userCode`.
+    - state: Identifies the sign-in; give it back to complete it.
+    - expires_at: When the sign-in expires.
+    - user_code: Device flow only: the code that the person enters.
+    - verification_uri: Device flow only: the address of the page, short enough to type.
+    - interval: Device flow only: seconds to wait between two attempts to complete it.
     """
 
     authorization_url: str
@@ -493,8 +493,8 @@ class OAuthSignIn(Wire, frozen=True, kw_only=True):
 class CompleteOAuthSignInRequest(Input, frozen=True, kw_only=True):
     """The result of the sign-in: `state` and `code`, or `redirectUrl` alone; for a device flow, `state` alone.
 
-    state: The `state` of the sign-in.
-    code: The code that the provider added to the redirect.
+    - state: The `state` of the sign-in.
+    - code: The code that the provider added to the redirect.
     """
 
     state: Annotated[str, Meta(min_length=1, max_length=512)] | UnsetType = UNSET

@@ -116,8 +116,8 @@ def address_bucket(origin: Origin) -> str:
 class SignInRequest(Input, frozen=True, kw_only=True):
     """A member's email and password.
 
-    email: The member's email address.
-    password: The member's password.
+    - email: The member's email address.
+    - password: The member's password.
     """
 
     email: Email
@@ -128,9 +128,9 @@ class SignInRequest(Input, frozen=True, kw_only=True):
 class IssuedSession(Wire, frozen=True, kw_only=True):
     """A new session. The token is shown only once.
 
-    token: Session token, to send as `Authorization: Bearer TOKEN`.
-    session: The session.
-    member: The member who signed in.
+    - token: Session token, to send as `Authorization: Bearer TOKEN`.
+    - session: The session.
+    - member: The member who signed in.
     """
 
     token: str
@@ -141,8 +141,8 @@ class IssuedSession(Wire, frozen=True, kw_only=True):
 class CurrentMember(Wire, frozen=True, kw_only=True):
     """The member behind a request, and its credential.
 
-    member: The member.
-    credential: The session or API key of the request.
+    - member: The member.
+    - credential: The session or API key of the request.
     """
 
     member: Member
@@ -298,7 +298,7 @@ def _end_session(appliance: Appliance, caller: Caller, session_id: str) -> None:
 class UpdateProfileRequest(Input, frozen=True, kw_only=True):
     """Changes to your profile. Omitted fields stay unchanged.
 
-    name: New name.
+    - name: New name.
     """
 
     name: Name | UnsetType = UNSET
@@ -307,8 +307,8 @@ class UpdateProfileRequest(Input, frozen=True, kw_only=True):
 class ChangePasswordRequest(Input, frozen=True, kw_only=True):
     """The current and the new password.
 
-    current_password: Your current password.
-    new_password: The new password, 12 to 1024 characters; not your name or email.
+    - current_password: Your current password.
+    - new_password: The new password, 12 to 1024 characters; not your name or email.
     """
 
     current_password: Password

@@ -30,10 +30,10 @@ from mailbox_appliance.version import __version__
 class ServerInfo(Wire, frozen=True, kw_only=True):
     """Name and version of the server.
 
-    name: Always `mailbox-appliance`.
-    version: Version of the appliance.
-    api_version: Version of the API.
-    setup_required: Whether the first administrator still has to be created.
+    - name: Always `mailbox-appliance`.
+    - version: Version of the appliance.
+    - api_version: Version of the API.
+    - setup_required: Whether the first administrator still has to be created.
     """
 
     name: str
@@ -45,11 +45,11 @@ class ServerInfo(Wire, frozen=True, kw_only=True):
 class StoreProgress(Wire, frozen=True, kw_only=True):
     """A maintenance task that is running.
 
-    kind: The kind of task, for programs.
-    work: The task in words, for people.
-    step: Its current step.
-    done: Units of this step that are done; 0 if they are not counted.
-    total: Units of this step; 0 if they are not counted.
+    - kind: The kind of task, for programs.
+    - work: The task in words, for people.
+    - step: Its current step.
+    - done: Units of this step that are done; 0 if they are not counted.
+    - total: Units of this step; 0 if they are not counted.
     """
 
     kind: JobKind
@@ -62,10 +62,10 @@ class StoreProgress(Wire, frozen=True, kw_only=True):
 class StoreStatus(Wire, frozen=True, kw_only=True):
     """The store and its disk.
 
-    format: Format of the store.
-    size_bytes: Size of the store, in bytes.
-    free_bytes: Free space on its disk, in bytes.
-    progress: The maintenance task that is running; absent if there is none.
+    - format: Format of the store.
+    - size_bytes: Size of the store, in bytes.
+    - free_bytes: Free space on its disk, in bytes.
+    - progress: The maintenance task that is running; absent if there is none.
     """
 
     format: int
@@ -93,8 +93,8 @@ SUPERSEDED_WARNING = own_text(
 class MessageCount(Wire, frozen=True, kw_only=True):
     """The messages fetched so far.
 
-    done: Messages fetched.
-    total: Messages to fetch in total.
+    - done: Messages fetched.
+    - total: Messages to fetch in total.
     """
 
     done: Count
@@ -104,11 +104,11 @@ class MessageCount(Wire, frozen=True, kw_only=True):
 class AccountProgress(Wire, frozen=True, kw_only=True):
     """The sync status of a mailbox.
 
-    id: Mailbox ID.
-    status: Status of the mailbox.
-    last_sync_at: When it was last fully synced; null before the first sync is complete.
-    progress: What a running sync is doing, for people; null if nothing is left to do.
-    progress_count: The numbers of `progress`; left out unless messages are counted.
+    - id: Mailbox ID.
+    - status: Status of the mailbox.
+    - last_sync_at: When it was last fully synced; null before the first sync is complete.
+    - progress: What a running sync is doing, for people; null if nothing is left to do.
+    - progress_count: The numbers of `progress`; left out unless messages are counted.
     """
 
     id: str
@@ -121,9 +121,9 @@ class AccountProgress(Wire, frozen=True, kw_only=True):
 class DeliveryCounts(Wire, frozen=True, kw_only=True):
     """The number of deliveries that are not finished.
 
-    queued: Waiting, scheduled ones included.
-    sending: Being sent.
-    uncertain: Outcome unknown.
+    - queued: Waiting, scheduled ones included.
+    - sending: Being sent.
+    - uncertain: Outcome unknown.
     """
 
     queued: int
@@ -134,13 +134,13 @@ class DeliveryCounts(Wire, frozen=True, kw_only=True):
 class Status(Wire, frozen=True, kw_only=True):
     """The status of the appliance and of the mailboxes that you have access to.
 
-    version: Version of the appliance.
-    uptime_seconds: Seconds since it started.
-    store: The store and its disk.
-    accounts: The mailboxes that you have access to.
-    deliveries: Their deliveries that are not finished.
-    last_crash: The last crash; only for administrators, until one of them dismisses it.
-    daily_backup: Left out unless the last daily backup `failed` or is `overdue`.
+    - version: Version of the appliance.
+    - uptime_seconds: Seconds since it started.
+    - store: The store and its disk.
+    - accounts: The mailboxes that you have access to.
+    - deliveries: Their deliveries that are not finished.
+    - last_crash: The last crash; only for administrators, until one of them dismisses it.
+    - daily_backup: Left out unless the last daily backup `failed` or is `overdue`.
     """
 
     version: str
@@ -267,11 +267,11 @@ _MAX_STEP = 21_600
 class DeliveryHistoryStep(Wire, frozen=True, kw_only=True):
     """Deliveries that were accepted in one step of time, by their current status.
 
-    at: Beginning of the step.
-    succeeded: Accepted by the mail server.
-    failed: Not sent.
-    uncertain: Outcome unknown.
-    other: Queued or being sent.
+    - at: Beginning of the step.
+    - succeeded: Accepted by the mail server.
+    - failed: Not sent.
+    - uncertain: Outcome unknown.
+    - other: Queued or being sent.
     """
 
     at: Timestamp
@@ -284,8 +284,8 @@ class DeliveryHistoryStep(Wire, frozen=True, kw_only=True):
 class ArrivalHistoryStep(Wire, frozen=True, kw_only=True):
     """Messages received in one step of time.
 
-    at: Beginning of the step.
-    messages: Number of messages.
+    - at: Beginning of the step.
+    - messages: Number of messages.
     """
 
     at: Timestamp
@@ -295,11 +295,11 @@ class ArrivalHistoryStep(Wire, frozen=True, kw_only=True):
 class History(Wire, frozen=True, kw_only=True):
     """Counts of deliveries and received messages over time.
 
-    from_: Beginning of the first step.
-    to: End of the last step.
-    step_seconds: Length of a step, in seconds.
-    deliveries: Deliveries, by step.
-    arrived: Received messages, by step.
+    - from_: Beginning of the first step.
+    - to: End of the last step.
+    - step_seconds: Length of a step, in seconds.
+    - deliveries: Deliveries, by step.
+    - arrived: Received messages, by step.
     """
 
     from_: Timestamp = msgspec.field(name="from")

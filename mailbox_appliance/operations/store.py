@@ -30,8 +30,8 @@ Slots = Annotated[
 class StoreKeyStatus(Wire, frozen=True, kw_only=True):
     """The store's key.
 
-    file: Path of the key file.
-    problem: Why the key would not open the store at the next start; null if it would.
+    - file: Path of the key file.
+    - problem: Why the key would not open the store at the next start; null if it would.
     """
 
     file: str
@@ -42,9 +42,9 @@ class StoreKeyStatus(Wire, frozen=True, kw_only=True):
 class LastBackup(Wire, frozen=True, kw_only=True):
     """The newest backup in the data directory.
 
-    id: Backup ID.
-    at: When it was created.
-    reason: Why it was created.
+    - id: Backup ID.
+    - at: When it was created.
+    - reason: Why it was created.
     """
 
     id: str
@@ -55,11 +55,11 @@ class LastBackup(Wire, frozen=True, kw_only=True):
 class StoreMigration(Wire, frozen=True, kw_only=True):
     """What an upgrade of a store of an older format would involve.
 
-    from_format: Its present format.
-    to_format: Its format after the upgrade.
-    rows: Number of rows, by table.
-    bytes_needed: Disk space that the upgrade needs, in bytes.
-    problems: What prevents the upgrade.
+    - from_format: Its present format.
+    - to_format: Its format after the upgrade.
+    - rows: Number of rows, by table.
+    - bytes_needed: Disk space that the upgrade needs, in bytes.
+    - problems: What prevents the upgrade.
     """
 
     from_format: int
@@ -72,17 +72,17 @@ class StoreMigration(Wire, frozen=True, kw_only=True):
 class StoreOverview(Wire, frozen=True, kw_only=True):
     """The status of a store.
 
-    path: Path of the data directory.
-    format: Format of the store; null if it is not a store.
-    problem: Why it cannot be opened; null if it can.
-    size_bytes: Size of the store, in bytes.
-    free_bytes: Free space on its disk, in bytes.
-    low_space: Whether free space is below the warning limit (`store.low_space_mib`).
-    key: The store's key.
-    last_backup: The newest backup; null if there is none.
-    pid: ID of the process that has the store open; null if none has.
-    migration: What an upgrade would involve; null unless the store has an older format.
-    progress: The maintenance task that is running; absent if there is none.
+    - path: Path of the data directory.
+    - format: Format of the store; null if it is not a store.
+    - problem: Why it cannot be opened; null if it can.
+    - size_bytes: Size of the store, in bytes.
+    - free_bytes: Free space on its disk, in bytes.
+    - low_space: Whether free space is below the warning limit (`store.low_space_mib`).
+    - key: The store's key.
+    - last_backup: The newest backup; null if there is none.
+    - pid: ID of the process that has the store open; null if none has.
+    - migration: What an upgrade would involve; null unless the store has an older format.
+    - progress: The maintenance task that is running; absent if there is none.
     """
 
     path: str

@@ -23,7 +23,7 @@ _IN_PATH = re.compile(r"{(\w+)}")
 #: msgspec names `Page[Message]` so; clients get `MessagePage`.
 _GENERIC_PAGE = re.compile(r"Page_([A-Za-z]+)_")
 #: A field in the docstring of a struct, with the lines that continue it.
-_FIELD = re.compile(r"^(\w+): (.*(?:\n .*)*)", re.MULTILINE)
+_FIELD = re.compile(r"^- (\w+): (.*(?:\n .*)*)", re.MULTILINE)
 _CALLBACK_NAME = "handleOAuthCallback"
 _REQUEST_ID = {
     "X-Request-Id": {"schema": {"type": "string"}, "required": True, "description": "ID of the request, for support."}
@@ -121,7 +121,7 @@ def _field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
     }
     named = {one.encode_name: texts[one.name] for one in msgspec.structs.fields(kind) if one.name in texts}
     tag = kind.__struct_config__.tag_field
-    return named if tag is None else named | {tag: "Tells the kinds of this value apart."}
+    return named if tag is None else named | {tag: "The kind of this value."}
 
 
 def _plain(text: str) -> str:
