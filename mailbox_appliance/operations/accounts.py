@@ -37,7 +37,7 @@ from mailbox_appliance.remote.discovery import autoconfig, discovery
 from mailbox_appliance.remote.login_check import LoginCheckResult, SignInFailed, check_logins
 from mailbox_appliance.settings import BY_NAME, Settings
 
-# Errors that the person who typed the settings can mend; others are due to the server or the network.
+# Errors that the person who typed the settings can fix; others are due to the server or the network.
 _FIELD_OF_FAULT = {"login_refused": "username", "tls": "security", "forbidden_address": "host", "malformed": "port"}
 
 _Host = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -207,7 +207,7 @@ def reconnect_account(
     """
     if account.provider != "imap":
         if request != ReconnectAccountRequest():
-            raise Unsupported(reason="its provider is asked for access; sign in there again instead.")
+            raise Unsupported(reason="it has no server settings of its own. Sign in at its provider again instead.")
         return retry_login(appliance, caller, account)
     _check_security(request.imap, request.smtp)
     before = appliance.store.accounts.get_connection(account.id)
@@ -217,7 +217,7 @@ def reconnect_account(
     appliance.sync.remove(account.id)  # what it is still reading comes from the previous server
     try:
         _save_connection(appliance, caller, account.id, before, after, checked)
-    except NotFound:  # removed meanwhile
+    except NotFound:  # it was removed in the meantime
         raise
     except BaseException:
         appliance.sync.add(account.id)
@@ -255,7 +255,7 @@ def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
     except NotFound:
         is_active = False
     if not is_active:
-        raise Conflict(reason="The owner-to-be is suspended, or no member any more.")
+        raise Conflict(reason="The future owner is suspended or no longer a member.")
 
 
 def _save_connection(
@@ -270,7 +270,7 @@ def _save_connection(
     with store.database.transaction(durable=True):
         recheck_owner(store, caller, account_id)
         if store.accounts.get_connection(account_id) != before:
-            raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
+            raise Conflict(reason="Another request has just reconnected this mailbox. Check it, then try again.")
         store.accounts.set_connection(account_id, after)
         store.accounts.set_capabilities(account_id, checked.capabilities)
         if _mailbox_identity(before.imap) != _mailbox_identity(after.imap):
@@ -287,12 +287,12 @@ def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest
             continue
         is_elsewhere = change.host is not UNSET and change.host.strip().lower() != known.host.lower()
         if is_elsewhere or (change.security == "none" and known.security != "none"):
-            reason = "Give the password as well: the stored one was given for the server as it was."
+            reason = "Enter the password too: the stored one is only for the previous server settings."
             raise Invalid.at(f"/{name}/password", reason)
 
 
 def _mailbox_identity(imap: Endpoint) -> tuple[str, int, str]:
-    """What identifies the mailbox at its server; if it differs, stored UIDs cannot be trusted."""
+    """Return the identity of the mailbox at its server. If it changes, stored UIDs cannot be trusted."""
     return imap.host.lower(), imap.port, imap.username
 
 
@@ -331,7 +331,7 @@ def _check_name(request: AddAccountRequest) -> None:
     try:
         to_envelope_address(request.email)
     except ValueError as error:
-        raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
+        raise Invalid.at("/email", f"Mail cannot be sent from this address: {error}.") from error
     refuse_control_characters("/displayName", request.display_name or "")
     _check_security(request.imap, request.smtp)
 
@@ -383,14 +383,14 @@ def add_account_of_member(appliance: Appliance, caller: Caller, request: AddMemb
     """
     owner = get_named_member(appliance.store, request.owner_member_id, "/ownerMemberId")
     if owner.status != "active":
-        raise Conflict(reason="This member is suspended. Make the member active first.")
+        raise Conflict(reason="This member is suspended. Reactivate the member first.")
     return connect_account(appliance, caller, owner.id, request, Capability.ADMIN_ACCOUNTS)
 
 
-# --- Access: who besides its owner can use a mailbox ---
+# --- Access: who can use a mailbox, apart from its owner ---
 #
 #     the owner, in a session ............ grants and removes
-#     whoever holds admin.accounts ....... removes only, also when all members had access; remotely only over HTTPS
+#     holders of admin.accounts ......... removes only, also when all members had access; remotely only over HTTPS
 #     those who were granted access ...... nothing
 #
 # A change takes effect with everybody's next request, under every credential, and for their scheduled messages.
@@ -402,7 +402,7 @@ _MAX_SHARED_WITH = 1000
 
 
 class SetAccessRequest(Input, frozen=True, kw_only=True):
-    """The complete list of who has access besides the owner. Members who are not in it lose access."""
+    """The complete list of members with access, apart from the owner. Members who are not in it lose access."""
 
     shared_with_all: Annotated[bool, Meta(description="Whether all members, including future ones, have access.")]
     member_ids: Annotated[
@@ -426,14 +426,14 @@ def _require_may_change_access(appliance: Appliance, caller: Caller, account: Ac
 def set_access(appliance: Appliance, caller: Caller, account: Account, request: SetAccessRequest) -> Account:
     """Set who can access a mailbox.
 
-    Replaces the whole list of members besides the owner. Takes effect with everybody's next request.
+    Replaces the whole list of members with access, apart from the owner. Takes effect with everybody's next request.
 
     The owner can grant and remove access, in a session. An administrator, or an API key with `admin.accounts`, can only
     remove it; the owner sees that in their audit events.
     """
     store = appliance.store
     with store.database.transaction(durable=True):
-        now = store.accounts.get(account.id)  # another request may have changed it meanwhile
+        now = store.accounts.get(account.id)  # another request may have changed it
         wanted = frozenset(request.member_ids) - {now.owner_member_id}
         if not _acts_as_owner(caller, now):
             _refuse_new_access(now, request.shared_with_all, wanted)
@@ -457,7 +457,7 @@ def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[st
     if now.shared_with_all and not shared_with_all:
         return
     if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):
-        reason = "only its owner, with a session, gives access to a mailbox; administrators can take it away."
+        reason = "only the owner of the mailbox can grant access, in a session; administrators can only remove it."
         raise Denied(reason=reason, details=(Detail("owner", now.owner_member_id),))
 
 
@@ -519,7 +519,7 @@ class DiscoveryCandidate(Wire, frozen=True, kw_only=True):
 
 
 class DiscoverySourceResult(Wire, frozen=True, kw_only=True):
-    """What one source reported.
+    """The report of one source.
 
     - found: Whether it named a server.
     - outcome: The result, in a sentence.

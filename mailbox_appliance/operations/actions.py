@@ -93,7 +93,7 @@ def perform(
     """
     distinct = tuple(dict.fromkeys(request.message_ids))
     if len(distinct) > MAX_MESSAGES:
-        raise Invalid.at("/messageIds", f"One request is about at most {MAX_MESSAGES} messages.")
+        raise Invalid.at("/messageIds", f"A request can name at most {MAX_MESSAGES} messages.")
     wanted = MessageAction(
         request.action, distinct, _find_target_folder(appliance, account, request), _read_labels(account, request)
     )
@@ -107,7 +107,7 @@ def _find_target_folder(appliance: Appliance, account: Account, request: Message
     if request.action != "move":
         return None
     if request.folder is UNSET:
-        raise Invalid.at("/folder", "A move needs the folder to move to.")
+        raise Invalid.at("/folder", "This action requires a target folder.")
     found = appliance.store.folders.find(account.id, request.folder)
     role = request.folder.lower() if found is None else found.role
     if role in _ROLES_WITH_ACTION:
@@ -119,7 +119,7 @@ def _read_labels(account: Account, request: MessageActionRequest) -> tuple[str, 
     if request.action not in _LABEL_ACTIONS:
         return ()
     if not request.labels:
-        raise Invalid.at("/labels", "This action needs at least one label.")
+        raise Invalid.at("/labels", "This action requires at least one label.")
     if not account.capabilities.labels:
-        raise Unsupported(reason="its server keeps no keywords, so there are no labels.")
+        raise Unsupported(reason="its server does not support keywords, so there are no labels.")
     return tuple({label.lower(): label for label in request.labels}.values())

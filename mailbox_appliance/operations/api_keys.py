@@ -61,7 +61,7 @@ _Scope = Annotated[
 class UpdateApiKeyRequest(Input, frozen=True, kw_only=True):
     """Changes to the permissions of an API key. Omitted fields stay unchanged.
 
-    - accounts: IDs of the mailboxes that the key is limited to; null for all that its member has access to, [] for none.
+    - accounts: IDs of the mailboxes that the key is limited to; null for all of its member's, [] for none.
     """
 
     permission_profile: _Profile | UnsetType = UNSET
@@ -106,13 +106,13 @@ def _refuse_contradictions(before: KeyPermissions, given: UpdateApiKeyRequest) -
             "/permissionProfile": given.permission_profile,
             "/supplementalCapabilities": given.supplemental_capabilities,
         }
-        reason = "`customCapabilities` replaces everything: leave this out."
+        reason = "`customCapabilities` replaces all other capabilities: omit this field."
         if details := tuple(Detail(path, reason) for path, value in beside.items() if value is not UNSET):
             raise Invalid(details=details, reason=reason)
         return
     is_lone = given.permission_profile is UNSET and given.supplemental_capabilities is not UNSET
     if is_lone and before.profile == "custom":
-        reason = "This key has custom capabilities: give `permissionProfile` too, or all of it as `customCapabilities`."
+        reason = "This key has custom capabilities: also give `permissionProfile`, or list all in `customCapabilities`."
         raise Invalid.at("/supplementalCapabilities", reason)
 
 
@@ -146,8 +146,8 @@ def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability
 
 _MAX_KEY_ID = 200
 _ALL_MAIL_WARNING = (
-    "With `admin.members`, whoever has this key can issue a password reset for any member who is not an administrator,"
-    " and so read all their mail. Give it only to programs that you trust with that."
+    "With `admin.members`, this key can issue a password reset for any member who is not an administrator, and so give"
+    " access to all their mail. Give it only to programs that you trust with that."
 )
 KeyId = Annotated[str, Meta(min_length=1, max_length=_MAX_KEY_ID)]
 
@@ -340,7 +340,7 @@ def _require_reachable_accounts(store: Store, owner_id: str, request: UpdateApiK
     reached = {account.id for account in store.accounts.list_reachable(owner_id)}
     unknown = [place for place, account_id in enumerate(request.accounts) if account_id not in reached]
     if unknown:
-        reason = "The key's owner reaches no mailbox with this id."
+        reason = "The key's member has no access to a mailbox with this ID."
         raise Invalid(details=tuple(Detail(f"/accounts/{place}", reason) for place in unknown), reason=reason)
 
 

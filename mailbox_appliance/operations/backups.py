@@ -29,14 +29,14 @@ _READ_SIZE = 128 * 1024
 _MEDIA_TYPE = "application/octet-stream"
 #: Shown with a backup that needs no passphrase.
 UNSEALED_WARNING = (
-    "Whoever has this file can open it: the store's key lies in it in plain. Keep it as safe as the store itself, or "
-    "make one with a passphrase."
+    "Anyone who has this file can open it: it contains the unencrypted store key. Keep it as safe as the store itself,"
+    " or create a backup with a passphrase."
 )
 
 _STRAY_TEXTS = {
-    "unusable": "{one.name} in the folder of backups is none, or not whole: `backup verify FILE` says why.",
-    "copy": "{one.name} in the folder of backups is a copy of {one.copy_of}, which is listed.",
-    "name": "{one.name} in the folder of backups has a name that is no UTF-8, here written with \\x: give it another.",
+    "unusable": "{one.name} in the backup folder is damaged or not a backup: run `backup verify FILE`.",
+    "copy": "{one.name} in the backup folder is a copy of {one.copy_of}, which is listed.",
+    "name": "{one.name} in the backup folder has a name that is not UTF-8 (shown with \\x): rename it.",
 }
 
 NewPassphrase = Annotated[
@@ -51,7 +51,7 @@ BackupId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class CreateBackupRequest(Input, frozen=True, kw_only=True):
-    """How to create a backup.
+    """Options for a new backup.
 
     - passphrase: Passphrase to protect the backup with, 12 to 1024 characters. The backup opens only with it; keep it
       elsewhere.
@@ -61,7 +61,7 @@ class CreateBackupRequest(Input, frozen=True, kw_only=True):
 
 
 class VerifyBackupRequest(Input, frozen=True, kw_only=True):
-    """What opens the backup.
+    """The passphrase that opens the backup.
 
     - passphrase: Passphrase of the backup, if it has one.
     """
@@ -98,8 +98,8 @@ def create_backup(
     Backs up everything while the appliance runs. The response comes when the backup is complete and verified.
 
     Without a passphrase it opens with the store's own key, which is included as the store keeps it. If that key is not
-    protected by a passphrase, a warning says so, and the backup cannot be downloaded. Only one maintenance task runs at
-    a time (409).
+    protected by a passphrase, there is a warning, and the backup cannot be downloaded. Only one maintenance task runs
+    at a time (409).
     """
     store = appliance.store
     with appliance.exclusive_work("backup") as progress:
@@ -209,7 +209,7 @@ class FileChunks(Iterator[bytes]):
 
 
 class RestoreBackupRequest(Input, frozen=True, kw_only=True):
-    """What to restore.
+    """The backup to restore.
 
     - backup_id: ID of the backup.
     - passphrase: Passphrase of the backup, if it has one.
@@ -241,7 +241,7 @@ def restore(appliance: Appliance, caller: Caller, request: RestoreBackupRequest)
         if request.dry_run:
             return OperationResult(appliance.store.backups.verify(request.backup_id, request.passphrase, progress))
         if appliance.start_restore is None:
-            raise Conflict(reason="Nobody serves this appliance, so nobody can start it again.")
+            raise Conflict(reason="This appliance does not run as a service, so it cannot restart.")
         prepared = _prepare_restore(appliance, caller, file, request, progress)
         appliance.start_restore(prepared, caller.actor)
         appliance.exclusive_job.never_release()  # until this appliance has stopped

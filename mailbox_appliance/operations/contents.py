@@ -108,7 +108,7 @@ VisibleOnly = Annotated[
     ),
 ]
 _NOT_YET = own_text(
-    "The body of this message is not here yet, and the mail server cannot be asked now. Try again later."
+    "The body of this message has not been fetched yet, and the mail server is not available now. Try again later."
 )
 
 

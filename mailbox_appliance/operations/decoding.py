@@ -1,6 +1,7 @@
 """Decode what an interface passes on into typed values; an error names the place of the value in the request.
 
-Also: bodies too large for memory, canonical JSON (which tells a retry from another request), and cursors of lists.
+Also: bodies too large for memory, canonical JSON (which distinguishes a retry from another request), and cursors of
+lists.
 """
 
 import base64
@@ -37,7 +38,7 @@ _KIND_NAMES = {
     "bytes": "base64 text",
     "null": "null",
 }
-_OTHER_ERROR = "This is no value that is taken here."
+_OTHER_ERROR = "This is not a valid value."
 _PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
 _CHOICE = re.compile(r"Invalid (?:enum )?value .*", re.DOTALL)
 
@@ -85,9 +86,9 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] =
         (r"Expected `(?:int|float)` that's a multiple of (.+)", lambda at: f"This must be a multiple of {at[1]}."),
         (r"Expected `([a-z| ]+)`(?:, got `(\w+)`)?", _kinds_text),
         (r"Object missing required field `(.*)`", lambda at: f"The field `{at[1]}` is missing."),
-        (r"Object contains unknown field `(.*)`", lambda at: f"There is no field `{at[1]}` here."),
+        (r"Object contains unknown field `(.*)`", lambda at: f"Unknown field `{at[1]}`."),
         (r"(?:Integer value|Number) out of range", lambda _: "This number is too large or too small."),
-        (r"Invalid base64 encoded string", lambda _: "This must be base64 text (RFC 4648 4), with its padding."),
+        (r"Invalid base64 encoded string", lambda _: "This must be base64 text (RFC 4648 4) with padding."),
     )
 )
 
@@ -95,7 +96,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] =
 def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()) -> str:
     """The message for people when msgspec reports `sentence` about the value at `steps` of this type."""
     if pattern := _PATTERN.fullmatch(sentence):
-        return _expectations(annotation).get(pattern[1], "This has a character that is not allowed here.")
+        return _expectations(annotation).get(pattern[1], "This contains a character that is not allowed here.")
     if _CHOICE.fullmatch(sentence):
         choices = list(dict.fromkeys(_choices(_kinds_at([inspect.type_info(annotation)], steps))))
         return f"This must be one of {', '.join(f'`{choice}`' for choice in choices)}." if choices else _OTHER_ERROR
@@ -420,7 +421,7 @@ def convert_value(text: str, annotation: Any, name: str) -> Any:
     accept 5.0 and 1e1.
     """
     if is_whole_number(annotation) and not _WHOLE_NUMBER.fullmatch(text):
-        raise Invalid.at(name, "This must be a whole number, in digits.")
+        raise Invalid.at(name, "This must be a whole number, written in digits.")
     try:
         return convert(text, _is_text_type(annotation), strict=False)
     except msgspec.ValidationError as error:
@@ -438,7 +439,7 @@ def _is_text_type(annotation: Any) -> Any:
 def _require_unique(members: list[tuple[str, object]]) -> None:
     if len(dict(members)) < len(members):
         names = Counter(name for name, _ in members)
-        reason = f"name `{_shorten_quote(names.most_common(1)[0][0])}` stands twice in one object."
+        reason = f"name `{_shorten_quote(names.most_common(1)[0][0])}` appears twice in one object."
         raise InvalidJson(reason=f"the {reason}", details=(Detail("", f"The {reason}"),))
 
 
@@ -457,7 +458,7 @@ def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type
     if stray is not None:
         named, rest = _quote_names(required), _quote_names(own - required)
         beside = f", or with {rest}" if rest else ""
-        raise Invalid.at(f"/{stray}", f"`{stray}` does not go with {named}: give {named} alone{beside}.")
+        raise Invalid.at(f"/{stray}", f"`{stray}` cannot be combined with {named}: give {named} alone{beside}.")
 
 
 def _quote_names(names: Iterable[str]) -> str:
@@ -494,11 +495,11 @@ def _shorten_quote(text: str) -> str:
     return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
 
 
-# --- Canonical JSON, which tells a repeated request from another one ---
+# --- Canonical JSON, which distinguishes a repeated request from another one ---
 
 
 _LONG_TEXT, _TEXT_PIECE = 1 << 20, 1 << 18  # characters
-#: Files are no deeper in a body (`/attachments/0/content`); what is deeper is small and written in one step.
+#: Files are at most this deep in a body (`/attachments/0/content`); deeper values are small, so one step writes them.
 _MAX_DEPTH = 4
 
 
@@ -544,8 +545,8 @@ def _encode(text: str) -> bytes:
 # --- Cursors: the position where a list continues, as an opaque text that only this list accepts ---
 
 
-_INVALID_CURSOR = "This is no cursor of a page; take `nextCursor` as it came."
-_FOREIGN_CURSOR = "This cursor is of another list; take `nextCursor` of this one, and leave its filters as they were."
+_INVALID_CURSOR = "Invalid cursor. Pass `nextCursor` from the previous page unchanged."
+_FOREIGN_CURSOR = "This cursor belongs to another list. Pass `nextCursor` of the same list, with unchanged filters."
 
 
 def encode_cursor(position: int | None, *of: object) -> str | None:
@@ -573,5 +574,5 @@ def decode_cursor(cursor: str | None, *of: object) -> int | None:
 
 
 def _list_checksum(of: tuple[object, ...]) -> str:
-    """A checksum that tells lists apart. It only prevents mistakes: access is checked again on every page."""
+    """A checksum that distinguishes lists. It only prevents mistakes: access is checked again on every page."""
     return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

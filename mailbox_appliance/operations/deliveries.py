@@ -32,7 +32,7 @@ Mailbox = Annotated[str, Meta(description="Only deliveries of this mailbox.")]
 
 
 class ResolveDeliveryRequest(Input, frozen=True, kw_only=True):
-    """What a person found out about an uncertain delivery."""
+    """The outcome of an uncertain delivery, as a person found out."""
 
     outcome: Annotated[
         Literal["succeeded", "failed"],
@@ -107,7 +107,7 @@ def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Acco
     sender = lists.get_sender_id(account.id, operation_id)
     if caller.member.id not in (sender, account.owner_member_id):
         lists.get(account.id, operation_id, caller.member.id)
-        reason = "only who sent it, or the owner of the mailbox, may decide it."
+        reason = "only its sender or the owner of the mailbox can resolve it."
         raise Denied(reason=reason, details=(Detail("owner", account.owner_member_id),))
 
 
@@ -149,8 +149,8 @@ def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None
 
 _SCHEDULED_LIST = "scheduled"
 _DRAFT_LATER_WARNING = own_text(
-    "The mail server could not be asked yet whether the message lies among the drafts. This is tried again by itself;"
-    " where it does not, it is put there."
+    "The mail server was not available, so the message may not be among the drafts yet. The appliance tries again, and"
+    " saves it there if it is missing."
 )
 
 

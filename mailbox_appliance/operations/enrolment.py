@@ -178,7 +178,7 @@ def set_up(appliance: Appliance, caller: Caller, request: CreateFirstAdminReques
         # 96 bits cannot be guessed; the limit bounds what guesses write, and never locks out who has the code.
         with begin_attempt(appliance, caller, {"set-up": MAX_FAILURES_OF_SET_UP}) as attempt:
             attempt.record_failure("setup")
-        raise InvalidToken(what="set-up code")
+        raise InvalidToken(what="setup code")
     answer = add_first_admin(appliance, request, caller.actor)
     file.unlink(missing_ok=True)
     return answer
@@ -200,7 +200,7 @@ def add_first_admin(appliance: Appliance, request: CreateFirstAdminRequest, acto
 
 
 def _already_set_up() -> Conflict:
-    return Conflict(reason="This appliance is set up already. Log in instead.")
+    return Conflict(reason="This appliance is already set up. Sign in instead.")
 
 
 # --- Links from a signed-in program, such as the tray, into the console in a browser ---
@@ -211,7 +211,7 @@ def _already_set_up() -> Conflict:
 
 _CONSOLE_LINK_LIFETIME = timedelta(seconds=60)
 _CONSOLE_DEVICE_NAME = "Console"
-_CONSOLE_LINK = TokenUse("console_link", "console_link.redeem", "link into the console")
+_CONSOLE_LINK = TokenUse("console_link", "console_link.redeem", "console link")
 
 
 class ConsoleLink(Wire, frozen=True, kw_only=True):

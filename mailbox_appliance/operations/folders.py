@@ -18,7 +18,7 @@ from mailbox_appliance.operations.operation import Access, Caller, operation, re
 from mailbox_appliance.remote.errors import RemoteFault
 
 _FolderPath = Annotated[str, Meta(min_length=1, max_length=1024)] | UnsetType | None
-_PROVIDER_DECIDES = "its provider decides which folder is for what."
+_PROVIDER_DECIDES = "its provider assigns the roles of folders."
 
 
 class MapFoldersRequest(Input, frozen=True, kw_only=True):
@@ -81,8 +81,8 @@ def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str
     for role in before.__struct_fields__:
         path = getattr(before, role)
         if path is not None and getattr(after, role) is None:
-            why = f", since {path} is for {players[path]} now" if path in players else ""
-            yield f"No folder is for {role} any more{why}. Say which one is."
+            why = f": {path} is for {players[path]} now" if path in players else ""
+            yield f"No folder has the role {role} any longer{why}. Assign one."
 
 
 def _read_mapping(mapping: MapFoldersRequest, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
@@ -92,7 +92,7 @@ def _read_mapping(mapping: MapFoldersRequest, folders: Sequence[MirroredFolder])
     for role, given in _given_roles(mapping).items():
         folder = None if given is None else known.get(_normalize_path(given))
         if given is not None and folder is None:
-            raise NotFound(what="folder", details=(Detail(f"/{role}", "There is no folder with this path or id."),))
+            raise NotFound(what="folder", details=(Detail(f"/{role}", "No folder has this path or ID."),))
         if folder is not None and folder.path.upper() == "INBOX":
             raise Invalid.at(f"/{role}", "The inbox keeps its own role; choose another folder.")
         wanted[role] = None if folder is None else folder.path
@@ -115,11 +115,11 @@ def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[Fol
     players: dict[str, FolderRole] = {}
     for role, path in wanted.items():
         if path is not None and players.setdefault(path, role) != role:
-            raise Invalid.at(f"/{role}", f"This folder is given the role {players[path]} too; a folder has one.")
+            raise Invalid.at(f"/{role}", f"This folder also gets the role {players[path]}; a folder has only one role.")
     for role, path in mapped.items():
         other = players.get(path)
         if role not in wanted and other is not None:
-            raise Conflict(reason=f"That folder is mapped to {role} already; set {role} to null or another folder.")
+            raise Conflict(reason=f"That folder already has the role {role}. Set {role} to null or to another folder.")
 
 
 def _normalize_path(path: str) -> str:

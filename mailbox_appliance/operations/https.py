@@ -25,19 +25,19 @@ from mailbox_appliance.tls.inspect import CertificateFacts, certificate_warnings
 #: Characters of a certificate with its chain, or of a key; real ones have some thousand.
 MAX_PEM_CHARACTERS = 64 * 1024
 _PINNED_WARNING = (
-    "The certificate is another one now: clients that pinned the one before log in again, with"
+    "The certificate has changed. Clients that pinned the previous one must sign in again:"
     " `mailbox-appliance login URL --fingerprint {}`."
 )
 _UNTRUSTED_WARNING = (
-    "This computer does not trust who issued the certificate: other clients may not either. Either its chain is not"
-    " complete (import the file with all of it), or the authority is a private one."
+    "This computer does not trust the issuer of the certificate, and other clients may not either. Import the complete"
+    " chain; a certificate from a private CA must be trusted by each client."
 )
 
 #: Each field of a change, and its setting.
 _SETTINGS = {"enabled": "server.https", "port": "server.https_port", "host": "server.https_host"}
 _UNLINKED_WARNING = (
-    "The files of the certificate were links, and are copies now: what renews the files that they led to is not"
-    " followed any more."
+    "The certificate files were links and are copies now. Renewals of the files that they pointed to no longer take"
+    " effect."
 )
 
 Pem = Annotated[str, Meta(max_length=MAX_PEM_CHARACTERS)]

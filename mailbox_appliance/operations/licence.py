@@ -26,8 +26,8 @@ from mailbox_appliance.security.licence import BadLicence, InstalledLicence
 _LICENSE_TARGET = ("license", "license")
 _LICENSE_RETRY_AFTER = 5
 _NOT_CONFIRMED = (
-    "The licence is installed, and could not be confirmed: {reason} Its issuer is asked again every hour; what needs a"
-    " confirmed licence goes on until {until}."
+    "The license is installed but could not be confirmed: {reason} The issuer is asked again every hour. Functions that"
+    " need a confirmed license work until {until}."
 )
 
 
@@ -83,7 +83,7 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deletion:
     store = appliance.store
     with store.database.transaction(durable=True):
         if store.stored_settings.find(licence.STORED_AS) is None:
-            raise NothingToRemove(what="licence")
+            raise NothingToRemove(what="license")
         store.stored_settings.remove(licence.STORED_AS)
         store.audit.record(caller.actor, "license.delete", _LICENSE_TARGET)
     return Deletion(id="license")
@@ -93,7 +93,7 @@ def require_verified_license(appliance: Appliance) -> None:
     """Raises Unverified if the license could not be confirmed for days."""
     if current_license(appliance).status == "unverified":
         raise Unverified(
-            reason="for 7 days its issuer did not say that it is good, or it is not of the configured issuer. Set it"
+            reason="the issuer has not confirmed it for 7 days, or it is not from the configured issuer. Install it"
             " again or remove it (`mailbox-appliance license`)."
         )
 
@@ -102,21 +102,21 @@ def require_room_for_member(appliance: Appliance) -> None:
     """Raises PlanDenied if the license allows no further member."""
     most = _current_limits(appliance).max_members
     if most is not None and appliance.store.members.count() >= most:
-        _refuse_by_plan("maxMembers", f"it is for {most} members, and there are as many.")
+        _refuse_by_plan("maxMembers", f"it allows {most} members, and there are that many.")
 
 
 def require_room_for_account(appliance: Appliance) -> None:
     """Raises PlanDenied if the license allows no further mailbox."""
     most = _current_limits(appliance).max_accounts
     if most is not None and appliance.store.accounts.count() >= most:
-        _refuse_by_plan("maxAccounts", f"it is for {most} mailboxes, and there are as many.")
+        _refuse_by_plan("maxAccounts", f"it allows {most} mailboxes, and there are that many.")
 
 
 def current_license(appliance: Appliance) -> License:
     """The current license of the appliance."""
     installed = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
     key = licence.issuer_key(appliance.settings)
-    # Without an issuer there is no licensee: the limits are those of whoever sells or hosts the appliance.
+    # Without an issuer there is no licensee: limits are set by the operator who sells or hosts the appliance.
     if installed is None or key is None:
         return licence.COMMUNITY
     is_online = bool(licence.verify_url(appliance.settings))
@@ -128,18 +128,18 @@ def _check_license(appliance: Appliance, token: str) -> None:
     """Raises Invalid; the message never quotes the token."""
     key = licence.issuer_key(appliance.settings)
     if key is None:
-        hint = "set `license.issuer_public_key` to the key of who issued it, and start the appliance again."
-        raise Invalid.at("/token", f"Nobody issues licences here: {hint}")
+        hint = "set `license.issuer_public_key` to the issuer's key, and restart the appliance."
+        raise Invalid.at("/token", f"No license issuer is configured: {hint}")
     try:
         terms = licence.parse_token(token, key)
     except BadLicence as error:
-        raise Invalid.at("/token", f"This licence cannot be taken: {error}.") from None
+        raise Invalid.at("/token", f"This license cannot be installed: {error}.") from None
     if terms.has_expired(appliance.clock.now()):
-        raise Invalid.at("/token", "This licence has expired. Ask its issuer for a new one.")
+        raise Invalid.at("/token", "This license has expired. Ask its issuer for a new one.")
 
 
 def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
-    """Why the issuer could not be asked; None if the license is confirmed, or there is no issuer to ask.
+    """Ask the issuer. Return why that failed; None if the license is confirmed, or no issuer is to be asked.
 
     Raises Invalid if the issuer refuses the license, and Unverified if no I/O slot is free to wait for it.
     """
@@ -149,7 +149,7 @@ def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
         return None
     with appliance.io_slot() as has_place:
         if not has_place:
-            reason = "too many requests wait for other servers already. Try again in a few seconds."
+            reason = "too many requests are waiting for other servers. Try again in a few seconds."
             raise Unverified(reason=reason, retry_after=_LICENSE_RETRY_AFTER)
         try:
             timeout = float(settings.number("remote.timeout"))
@@ -158,7 +158,7 @@ def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
         except RemoteFault as fault:
             return fault
     if not is_good:
-        raise Invalid.at("/token", "Its issuer says that this licence is not valid.")
+        raise Invalid.at("/token", "The issuer reports that this license is not valid.")
     return None
 
 
@@ -185,7 +185,8 @@ def _current_limits(appliance: Appliance) -> License:
     found = current_license(appliance)
     if found.status == "expired":
         _refuse_by_plan(
-            "expiresAt", f"it expired at {found.expires_at}. What is there goes on; ask its issuer for a new one."
+            "expiresAt",
+            f"it expired at {found.expires_at}. Existing access keeps working; ask the issuer for a new one.",
         )
     return found
 

@@ -33,8 +33,8 @@ _ACTION_OF_CHANGE: Mapping[Role | MemberStatus, str] = {
     "active": "member.activate",
 }
 _LAST_ADMIN_WARNING = (
-    "Nobody who has a password can administrate now. {email} must open their link and choose one by {until}, else"
-    " nobody ever can."
+    "No administrator can sign in until {email} opens their link and sets a password. If the link expires ({until}),"
+    " administrator access is lost."
 )
 INVITATION_LIFETIME, RESET_LIFETIME = timedelta(days=7), timedelta(hours=24)
 
@@ -218,7 +218,7 @@ def invite_member(appliance: Appliance, caller: Caller, member_id: str) -> Issue
     with store.database.transaction(durable=True):
         get_changeable_member(appliance, caller, member_id)
         if store.members.get_password_hash(member_id) is not None:
-            reason = "This member has enrolled already. To let them in again, issue a password reset instead."
+            reason = "This member has already set a password. Issue a password reset instead."
             raise Conflict(reason=reason)
         return _invite(appliance, caller, member_id)
 
@@ -334,7 +334,7 @@ def revoke_session_of(appliance: Appliance, caller: Caller, member_id: str, sess
 # --- Members that a body names by their IDs ---
 
 
-_UNKNOWN_MEMBER = "There is no member with this id."
+_UNKNOWN_MEMBER = "No member has this ID."
 
 
 def get_named_member(store: Store, member_id: str, pointer: str) -> Member:

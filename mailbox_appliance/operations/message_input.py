@@ -31,10 +31,10 @@ def read_send_at(text: str | UnsetType, now: datetime) -> datetime | None:
         return None
     try:
         if not _DATE_TIME.fullmatch(text):
-            raise ValueError("not as RFC 3339 writes it")
+            raise ValueError("not an RFC 3339 date-time")
         moment = from_millis(to_millis(from_timestamp(text)))
     except ValueError as error:
-        raise Invalid.at("/sendAt", "This is no date-time, such as 2030-01-31T09:00:00Z.") from error
+        raise Invalid.at("/sendAt", "This is not a valid date-time, such as 2030-01-31T09:00:00Z.") from error
     if not now < moment <= now + MAX_SCHEDULE_AHEAD:
         raise Invalid.at("/sendAt", f"This must be in the future, at most {MAX_SCHEDULE_AHEAD.days} days ahead.")
     return moment
@@ -50,7 +50,7 @@ Email = Annotated[
         pattern=EMAIL_PATTERN,
         max_length=254,
         examples=["ada@example.org"],
-        extra={"expected": "This is no mail address, such as ada@example.org."},
+        extra={"expected": "This is not a valid email address, such as ada@example.org."},
     ),
 ]
 # Characters that change the direction of the text around them (Unicode TR 9), and invisible ones: white space, controls
@@ -63,7 +63,7 @@ _INVISIBLE = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _READABLE = rf"^[^{_DIRECTION_CONTROLS}]*[^{_INVISIBLE}][^{_DIRECTION_CONTROLS}]*$"
-_READABLE_EXPECTED = {"expected": "This needs a character that can be seen, and none that turns the direction of text."}
+_READABLE_EXPECTED = {"expected": "This must contain a visible character, and none that changes the text direction."}
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_READABLE, extra=_READABLE_EXPECTED)]
 #: Of a member, a mailbox, a key.
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -100,7 +100,7 @@ NonEmptyText = Annotated[str, Meta(min_length=1)]
 SendAt = Annotated[
     str,
     Meta(
-        description="When to send it (RFC 3339), at most 366 days ahead, in milliseconds precision. Default: now.",
+        description="When to send it (RFC 3339), at most 366 days ahead, with millisecond precision. Default: now.",
         extra_json_schema={"format": "date-time"},
     ),
 ]
@@ -169,7 +169,7 @@ class DraftRequest(Input, frozen=True, kw_only=True):
     - body: The text of the message.
     - to: To recipients.
     - cc: Cc recipients.
-    - bcc: Bcc recipients, whom the others do not see.
+    - bcc: Bcc recipients; the others do not see them.
     - subject: Subject line.
     - attachments: Files: at most 100, and 25 MiB in total.
     """

@@ -32,7 +32,7 @@ from mailbox_appliance.operations.operation import Caller, Cursor, Limit, operat
 
 T = TypeVar("T")
 
-_FIRST_SYNCS = "The first sync of {incomplete} of these mailboxes is not through yet."
+_FIRST_SYNCS = "The first sync of {incomplete} of these mailboxes is still running."
 #: Words of a query that a warning names.
 _MAX_NAMED = 10
 
@@ -105,7 +105,7 @@ def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
     """Warnings about the filter."""
     if wanted.is_impossible:
         yield own_text(
-            "No message can match: what is asked for excludes itself, or has no letter or digit to look for."
+            "No message can match: the conditions contradict each other, or contain no letter or digit to search for."
         )
 
 
@@ -113,10 +113,10 @@ def query_warnings(q: str | None) -> Iterator[str]:
     """Warnings about parts of a query that were probably meant otherwise."""
     there_are = " ".join(f"{key}:" for key in search.known_keys())
     for key in search.misread_keys(q or ""):
-        yield f"{key} is no operator here; it was searched as text. There are: {there_are}"
+        yield f"{key} is not a supported operator: searched as text. Supported: {there_are}"
     if chosen := search.misread_words(q or ""):
         named = ", ".join(chosen[:_MAX_NAMED]) + (" and others" if len(chosen) > _MAX_NAMED else "")
-        yield f"{named}: searched as text. All of a query must hold, and nothing can be left out by - or NOT."
+        yield f"{named}: searched as text. All terms of a query must match; exclusion by - or NOT is not supported."
 
 
 def _require_not_blank(name: str, given: str | None) -> str | None:
@@ -128,7 +128,7 @@ def _require_not_blank(name: str, given: str | None) -> str | None:
 def _read_text(text: str) -> MessageFilter:
     count = len(search.split_words(text))
     if count > search.MOST_TERMS:
-        raise ValueError(f"A text holds at most {search.MOST_TERMS} words.")
+        raise ValueError(f"A text can have at most {search.MOST_TERMS} words.")
     return MessageFilter(text=text, is_impossible=count == 0)
 
 
@@ -315,7 +315,8 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
     backlog = sum(map(appliance.store.mailbox_writer.count_without_body, account_ids))
     if backlog:
         yield own_text(
-            "Of {backlog} messages the body is still coming; until then they are found by subject and people only.",
+            "Message bodies that are not indexed yet: {backlog}. Until then, search finds these messages only by subject"
+            " and people.",
             backlog=backlog,
         )
 
@@ -325,6 +326,6 @@ def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ..
     progress = appliance.sync.progress(account.id)
     if account.last_sync_at is None:
         so_far = OwnText(f" ({progress.text})" if progress else "")
-        return (own_text("The first sync of this mailbox is not through yet{so_far}.", so_far=so_far),)
+        return (own_text("The first sync of this mailbox is still running{so_far}.", so_far=so_far),)
     so_far = OwnText(progress.text if progress else "")
-    return (own_text("Mail of this mailbox is still being brought in ({so_far}).", so_far=so_far),) if progress else ()
+    return (own_text("Mail of this mailbox is still being fetched ({so_far}).", so_far=so_far),) if progress else ()

@@ -183,7 +183,7 @@ def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
 
 def _check_app(provider: OAuthProvider, request: SetOAuthAppRequest) -> None:
     if provider == "outlook" and request.tenant_id is not UNSET and not re.search(TENANT, request.tenant_id):
-        raise Invalid.at("/tenantId", "A tenant id has letters, digits, `.`, `-` and `_`, such as a domain.")
+        raise Invalid.at("/tenantId", "A tenant ID can contain only letters, digits, `.`, `-` and `_`.")
     refuse_control_characters("/clientId", request.client_id)
     refuse_control_characters("/clientSecret", request.client_secret or "")
 
@@ -191,7 +191,7 @@ def _check_app(provider: OAuthProvider, request: SetOAuthAppRequest) -> None:
 def _require_mutable(appliance: Appliance, provider: OAuthProvider) -> None:
     if provider in appliance.environment_oauth_apps:
         name = f"MAILBOX_APPLIANCE_{provider.upper()}_CLIENT_ID"
-        raise Conflict(reason=f"The operator gave this application in the environment ({name}); change it there.")
+        raise Conflict(reason=f"This application is set in the environment ({name}); change it there.")
 
 
 def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: SetOAuthAppRequest) -> OAuthApp:
@@ -251,14 +251,14 @@ def _oauth_settings(appliance: Appliance) -> OAuthSettings:
 #: Names of the providers for people.
 PROVIDER_NAMES = {"imap": "IMAP", "google": "Google", "outlook": "Microsoft"}
 _NO_MAILBOX_ACCESS = (
-    "{person} signed in, and is not let into {mailbox}. Sign in as that one; or, where it is a shared mailbox, have an"
-    " administrator of the organisation give you full access to it, which takes up to an hour."
+    "{person} signed in, but has no access to {mailbox}. Sign in as {mailbox}. If it is a shared mailbox, ask an"
+    " administrator of the organization for full access, which can take an hour to apply."
 )
 _UNAVAILABLE_RETRY_AFTER, _THROTTLED_RETRY_AFTER = 30, 60
 
 
 def check_login(appliance: Appliance, connection: Connection, login: OAuthLogin) -> tuple[LoginCheckResult, OAuthLogin]:
-    """What the servers offer, and how the mailbox sends: by Microsoft Graph if its tenant has SMTP AUTH off.
+    """Return what the servers offer, and how the mailbox sends: by Microsoft Graph if its tenant has SMTP AUTH off.
 
     Raises the errors of the servers.
     """
@@ -366,7 +366,7 @@ def _renew_access(
     appliance.sync.remove(account_id)  # what is still being read used the previous access
     try:
         _save_login(appliance, caller, account_id, login, checked, is_new=issued is not None)
-    except NotFound:  # removed meanwhile
+    except NotFound:  # it was removed in the meantime
         raise
     except BaseException:
         appliance.sync.add(account_id)
@@ -385,7 +385,7 @@ def _save_login(
     with store.database.transaction(durable=True):
         recheck_owner(store, caller, account_id)
         if store.accounts.get(account_id).provider != login.provider:
-            raise Conflict(reason="Somebody else has just reconnected this mailbox. Look at it, then repeat this.")
+            raise Conflict(reason="Another request has just reconnected this mailbox. Check it, then try again.")
         if is_new:
             store.oauth_logins.set(account_id, login)
         else:
@@ -421,23 +421,23 @@ _CALLBACK_PATH = "/api/v1/oauth/callback"
 _MAX_CALLBACK_FIELDS = 32
 _CALLBACK_FIELDS = ("state", "code", "error", "error_description")
 _SIGN_IN_OVER = (
-    "This sign-in was not begun by this session, or it is over: it is good once, for 10 minutes. Begin anew."
+    "This sign-in has expired or belongs to another session. Start again; a sign-in is valid once, for 10 minutes."
 )
 _NO_APP = (
-    "No OAuth app is set up for {title}. An administrator registers one there, once, and sets it under OAuth apps in"
-    " the console, or with `mailbox-appliance oauth-apps set {provider}`."
+    "No OAuth application is configured for {title}. Ask an administrator to register one there, and to set it under"
+    " OAuth apps in the console or with `mailbox-appliance oauth-apps set {provider}`."
 )
 _NOT_REDIRECTABLE = (
-    "server.public_url is {address}, and Google and Microsoft lead browsers back to https:// addresses only. An"
-    " administrator sets another one, or none, and registers the redirect URI that belongs to it."
+    "server.public_url is {address}, but Google and Microsoft redirect only to https:// addresses. Ask an administrator"
+    " to change or remove it, and to register the redirect URI that belongs to it."
 )
 _THIS_COMPUTER = ("localhost", "127.0.0.1", "::1")
 _SIGN_INS_RETRY_AFTER = 60
-_WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in ended, with `state` and `code` in it."
+_WHOLE_ADDRESS_ADVICE = "Give the whole address of the page where the sign-in ended, including `state` and `code`."
 
 
 class StartOAuthSignInRequest(Input, frozen=True, kw_only=True):
-    """What the sign-in is for. If empty, it connects whichever mailbox the person signs in to.
+    """The purpose of the sign-in. If empty, it connects whichever mailbox the person signs in to.
 
     - display_name: Display name of a new mailbox.
     """
@@ -555,7 +555,7 @@ def finish_sign_in(appliance: Appliance, caller: Caller, provider: str, request:
 
 
 def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = None) -> str:
-    """Where the provider sends the browser back to: as configured, else this computer; never taken from a request.
+    """Return the redirect URI: the configured address, else this computer; never one from a request.
 
     RFC 8252 7.3: a loopback address with any port; which of its names the provider accepts is in the provider's row.
     """
@@ -575,19 +575,22 @@ def _check_sign_in(provider: OAuthProvider, request: StartOAuthSignInRequest) ->
     refuse_control_characters("/displayName", request.display_name or "")
     if request.device and provider != "outlook":
         raise Invalid.at(
-            "/device", f"{PROVIDER_NAMES[provider]} gives no access to mail by a code; sign in with a browser."
+            "/device", f"{PROVIDER_NAMES[provider]} does not support device sign-in for mail; sign in with a browser."
         )
     if request.email is not UNSET:
         try:
             to_envelope_address(request.email)
         except ValueError as error:
-            raise Invalid.at("/email", f"Nothing could be sent from this address: {error}.") from error
+            raise Invalid.at("/email", f"Mail cannot be sent from this address: {error}.") from error
 
 
 def _to_sign_in_request(
     appliance: Appliance, caller: Caller, provider: OAuthProvider, request: StartOAuthSignInRequest
 ) -> SignInRequest:
-    """Raises NotFound or Denied if the mailbox is not the caller's own, and PlanDenied if the license has no room."""
+    """Return the request for the flow.
+
+    Raises NotFound or Denied if the mailbox is not the caller's own, and PlanDenied if the license allows no more.
+    """
     email = request.email or None
     if request.account_id is UNSET:
         require_room_for_account(appliance)
@@ -611,9 +614,9 @@ def _get_own_account(
     account = permissions.require_account(appliance.store, caller.required_credential, str(request.account_id))
     permissions.require_owner(account, caller.member.id)
     if account.provider != provider:
-        raise Invalid.at("/accountId", f"This mailbox is one of {PROVIDER_NAMES[account.provider]}.")
+        raise Invalid.at("/accountId", f"This mailbox is connected through {PROVIDER_NAMES[account.provider]}.")
     if request.email is not UNSET and request.email.casefold() != account.email.casefold():
-        raise Invalid.at("/email", f"This mailbox is {account.email}; leave `email` out.")
+        raise Invalid.at("/email", f"This mailbox is {account.email}; omit `email`.")
     return account
 
 
@@ -679,10 +682,10 @@ def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]
         raise AccessRefused(details=(Detail(path, _SIGN_IN_OVER),), reason=_SIGN_IN_OVER) from unknown
     except NotAgreedYet as waiting:
         raise Conflict(
-            reason="Nobody has agreed yet. Type the code on the provider's page, then repeat this."
+            reason="The sign-in has not been approved yet. Enter the code on the provider's page, then try again."
         ) from waiting
     except NothingBrought as nothing:
-        raise Invalid.at("/code", "Give `code` besides, or `redirectUrl` alone.") from nothing
+        raise Invalid.at("/code", "Also give `code`, or give `redirectUrl` alone.") from nothing
     except SignInRefused as refused:
         raise AccessRefused(reason=refused.reason) from refused
     except AppMissing as missing:

@@ -371,7 +371,7 @@ class Operation(Generic[P, R]):
             if parameter is not None:
                 given[parameter.name] = convert_value(text, parameter.type, wire)
             elif wire != "accountId" or self.account is None:
-                raise Invalid.at(wire, "There is no such parameter here.")
+                raise Invalid.at(wire, "Unknown parameter.")
         for parameter in self.parameters.values():
             if parameter.name not in given and parameter.is_required:
                 raise Invalid.at(parameter.pointer, "This is required.")
@@ -394,7 +394,7 @@ class Operation(Generic[P, R]):
             raise WrongMedia
         raw = decode_json(request.body) if isinstance(request.body, bytes | Content) else (request.body or {})
         if self.body is None and raw != {}:
-            raise Invalid.at("", "This takes no body.")
+            raise Invalid.at("", "This request has no body.")
         return raw
 
     def _run(self, appliance: Appliance, caller: Caller, given: dict[str, Any]) -> OperationResult[Any]:

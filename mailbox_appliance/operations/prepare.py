@@ -90,7 +90,7 @@ def resolve_message(store: Store, account: Account, message: SendEmailRequest) -
 
 
 def resolve_draft(store: Store, account: Account, message: DraftRequest) -> ResolvedMessage:
-    """As `resolve_message`, for a message that may have no recipients yet."""
+    """Resolve a message that may have no recipients yet; otherwise like `resolve_message`."""
     require_recipient_lists({"to": message.to or (), "cc": message.cc or (), "bcc": message.bcc or ()})
     _check_texts(message)
     _check_attachments(message.attachments)
@@ -112,7 +112,7 @@ def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
 def require_recipient_count(recipients: int, path: str) -> None:
     """Raises Invalid if there are too many recipients."""
     if recipients > MAX_RECIPIENTS:
-        raise Invalid.at(path, f"A message goes to at most {MAX_RECIPIENTS} recipients.")
+        raise Invalid.at(path, f"A message can have at most {MAX_RECIPIENTS} recipients.")
 
 
 def require_attachment_sizes(
@@ -121,7 +121,7 @@ def require_attachment_sizes(
     """Raises Invalid if there are too many files, or too large ones."""
     found = list(sizes)
     if len(found) > MAX_ATTACHMENTS:
-        raise Invalid.at(path, f"A message has at most {MAX_ATTACHMENTS} attachments.")
+        raise Invalid.at(path, f"A message can have at most {MAX_ATTACHMENTS} attachments.")
     if sum(found) > MAX_ATTACHMENT_BYTES:
         raise MessageTooLarge(
             what="The size of all attachments together",
@@ -162,7 +162,7 @@ def read_addresses(name: str, addresses: tuple[Recipient, ...] | UnsetType) -> t
         try:
             to_envelope_address(address.email)
         except ValueError as error:
-            raise Invalid.at(f"/{name}/{index}/email", f"This address cannot be sent to: {error}.") from error
+            raise Invalid.at(f"/{name}/{index}/email", f"Mail cannot be sent to this address: {error}.") from error
     return tuple(Address(email=address.email, name=address.name) for address in addresses)
 
 
@@ -202,7 +202,7 @@ def _get_parent(store: Store, account: Account, message_id: str) -> Message:
     try:
         parent, _ = store.messages.get(account.id, message_id)
     except NotFound as error:
-        details = (Detail("/replyToMessageId", "There is no such message in this mailbox."),)
+        details = (Detail("/replyToMessageId", "This mailbox has no such message."),)
         raise NotFound(what="message", details=details) from error
     return parent
 
@@ -213,7 +213,7 @@ def _left_out_warnings(found: ReplyRecipients) -> tuple[str, ...]:
         return ()
     more = len(found.left_out) - _MAX_NAMED
     names = ", ".join(found.left_out[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return (f"This reply does not go to {names}: these addresses of the original cannot be written to.",)
+    return (f"This reply does not go to {names}: these addresses of the original are not usable.",)
 
 
 def _to_attachment(given: NewAttachment) -> OutgoingAttachment:
@@ -234,10 +234,10 @@ def _check_attachments(attachments: tuple[NewAttachment, ...]) -> None:
         try:
             parse_media_type(attachment.mime_type)
         except ValueError as error:
-            reason = "This is no media type of a file, such as image/png or text/plain; charset=utf-8."
+            reason = "This is not a valid media type, such as image/png or text/plain; charset=utf-8."
             raise Invalid.at(f"/attachments/{index}/mimeType", reason) from error
         if attachment.content_id is not UNSET and not _CONTENT_ID.fullmatch(_strip_brackets(attachment.content_id)):
-            reason = "A content id is up to 250 ASCII characters, such as logo@example.org, without spaces."
+            reason = "A content ID must be at most 250 ASCII characters without spaces, such as logo@example.org."
             raise Invalid.at(f"/attachments/{index}/contentId", reason)
     require_attachment_sizes(len(attachment.content) for attachment in attachments)
 
@@ -268,7 +268,7 @@ def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
         for each in about:
             if _acquire(held, appliance, each, 0):
                 continue
-            # Without a slot the outcome is unknown: nothing may be said about the message, not even "not sent".
+            # Without a slot the outcome is unknown: the response must not claim anything, not even "not sent".
             has_place = has_place or held.enter_context(appliance.io_slot())
             if not (has_place and _acquire(held, appliance, each, _DECISION_PATIENCE)):
                 raise BeingDecided
@@ -320,7 +320,7 @@ def prepare_message(
     message: SendDraftRequest | SendEmailRequest,
     *request: Hashable,
 ) -> Iterator[PreparedMessage]:
-    """The message, ready. Meanwhile nobody else changes its draft, or decides to send it.
+    """The message, ready. Until it is done, no other request changes or sends its draft.
 
     `request`: identifies the request and its retries. Raises Invalid with the place of the fault, NotFound for an
     unknown parent, DraftInUse, and for a draft BeingDecided and the errors that stand for a server's failure.
@@ -335,7 +335,7 @@ def prepare_message(
 
 
 def sending_quotas(settings: Settings) -> tuple[Quota, ...]:
-    """How many messages may be accepted, as configured."""
+    """Return the sending limits, as configured."""
     rows = (
         Quota("credential", settings.number("sending.credential_per_hour"), _HOUR),
         Quota("credential", settings.number("sending.credential_per_day"), _DAY),
@@ -394,7 +394,7 @@ def _prepare_draft(
 
 
 def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
-    """The sender of a draft: whom it names if the mailbox may send as that; else the mailbox's own address."""
+    """Return the sender of a draft: the one that it names if the mailbox can send as that, else its own address."""
     try:
         found = parse_message(source.partition(b"\r\n\r\n")[0] + b"\r\n\r\n").sender
         return get_sender(store, account, UNSET if found is None else found.email)
@@ -411,12 +411,12 @@ def _read_draft(appliance: Appliance, caller: Caller, account: Account, draft_id
         # If another program changes it from now on, that is another version, which is not removed.
         return read_source(appliance, account, draft_id), version_of(draft)
     except NotFound as error:
-        raise Invalid.at("/draftId", "There is no such draft in this mailbox.") from error
+        raise Invalid.at("/draftId", "This mailbox has no such draft.") from error
 
 
 def _require_size(size: int) -> None:
     if size > MAIL_LIMIT:
-        details = (Detail("/draftId", "Take files out of it, or make them smaller."),)
+        details = (Detail("/draftId", "Remove files from it, or make them smaller."),)
         raise MessageTooLarge(what="The draft", limit=f"{MAIL_LIMIT // MIB} MiB", details=details)
 
 
@@ -440,7 +440,7 @@ def _find_parent_id(store: Store, account: Account, read: ParsedMessage) -> str 
 
 _FILES, _WITHOUT = (
     "/includeAttachments",
-    "Set includeAttachments to false, and send fewer or smaller files by themselves.",
+    "Set includeAttachments to false, and send fewer or smaller files separately.",
 )
 
 
@@ -448,7 +448,7 @@ _FILES, _WITHOUT = (
 def prepare_forward(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
 ) -> Iterator[PreparedMessage]:
-    """The forward, ready. Meanwhile nobody else decides about a request with this key.
+    """The forward, ready. Until it is done, no other request with this key is decided.
 
     Raises Invalid with the place of the fault, NotFound, BeingDecided, and the errors that stand for a server's
     failure.
@@ -489,6 +489,6 @@ def _quote_original(source: bytes, request: ForwardEmailRequest, reader: HtmlRea
 
 def _read_original(appliance: Appliance, account: Account, message_id: str) -> bytes:
     if appliance.attachment_fetcher.request_source(account.id, message_id).size > MAX_PARSED_BYTES:
-        details = (Detail("path:messageId", "Use another mail program for it."),)
+        details = (Detail("path:messageId", "Forward it with another mail client."),)
         raise MessageTooLarge(what="The original", limit=f"{MAX_PARSED_BYTES // MIB} MiB", details=details)
     return read_source(appliance, account, message_id)

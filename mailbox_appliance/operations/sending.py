@@ -201,7 +201,7 @@ def _wait_for_outcome(
         )
     # Withdrawn, maybe at this very moment: its key is free again, and the reason is about to be raised.
     ticket.wait(1)
-    raise ticket.problem or Unavailable(reason="nobody got the message; try again.", retry_after=5)
+    raise ticket.problem or Unavailable(reason="nobody received the message; try again.", retry_after=5)
 
 
 def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: float) -> None:
@@ -221,17 +221,15 @@ def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: fl
 def _preview_warnings(
     appliance: Appliance, caller: Caller, account: Account, prepared: PreparedMessage
 ) -> Iterator[str]:
-    """What would keep this caller from sending it, beside the message itself."""
+    """Yield what else would prevent this caller from sending it, apart from the message itself."""
     if Capability.MAIL_SEND not in caller.capabilities:
-        text = "{needed} is missing: this credential may preview this message and not send it."
+        text = "{needed} is missing: this credential can preview this message but not send it."
         yield own_text(text, needed=Capability.MAIL_SEND)
     if account.status == "reauth_required":
         why = f" {account.error.message}" if account.error else ""
-        yield f"This mailbox must be logged in to again before you send.{why}"  # no mark: `why` was stored by sync
+        yield f"This mailbox needs a new sign-in before you can send.{why}"  # no mark: `why` was stored by sync
     if prepared.message.envelope.smtputf8:
-        yield own_text(
-            "An address has letters beyond ASCII: a send is refused where the mail server does not offer SMTPUTF8."
-        )
+        yield own_text("An address has non-ASCII letters: the send fails if the mail server does not support SMTPUTF8.")
     try:
         lists = appliance.store.delivery_lists
         lists.require_quotas(account.id, caller.required_credential.id, sending_quotas(appliance.settings))

@@ -32,7 +32,7 @@ from mailbox_appliance.store.members import email_key
 
 # --- Attempts to sign in: how often they may fail, and how many are checked at once ---
 #
-# limits (two reads, 429)  ->  a place (429)  ->  its turn  ->  room for a failure  ->  hashing  ->  the outcome
+# limits (two reads, 429)  ->  a place (429)  ->  its turn  ->  allowance for a failure  ->  hashing  ->  the outcome
 #
 # A refusal writes nothing. A failure is in the store, with its row in the audit log, before the answer leaves.
 

@@ -54,9 +54,9 @@ def _require_public_address(url: str) -> None:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise BadSetting(f"server.public_url is no address: {error}.") from error
+        raise BadSetting(f"server.public_url must be a web address: {error}.") from error
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise BadSetting("server.public_url is no address of the web: write it as https://mail.example.org.")
+        raise BadSetting("server.public_url must be a web address, such as https://mail.example.org.")
 
 
 def require_usable_config(file: Path) -> None:
@@ -72,7 +72,7 @@ def require_usable_config(file: Path) -> None:
 # --- The HTTPS certificate created and replaced, with a row in the audit log: by requests, the start, and commands ---
 #
 # The row is written when the new pair is on the disk and not yet in use. So a crash can leave a row without a change,
-# never a change without a row. If the change fails after that, another row says so.
+# never a change without a row. If the change fails after that, another row records the failure.
 
 
 log = logging.getLogger(__name__)
@@ -178,8 +178,8 @@ def _unknown_setting_text(name: str) -> str | None:
         return None
     table, _, key = name.partition(".")
     return (
-        f"{name} counts from the next start on, and is not set here: set `{key}` below [{table}] in config.toml, or"
-        f" {option.environment}, and start the appliance again."
+        f"{name} cannot be changed while the appliance runs: set `{key}` below [{table}] in config.toml, or"
+        f" {option.environment}, and restart the appliance."
     )
 
 
@@ -251,9 +251,9 @@ def change_settings(appliance: Appliance, caller: Caller, changes: Mapping[str, 
 
 def _shut_out_warnings(appliance: Appliance) -> Iterator[str]:
     is_on = appliance.settings.flag("server.https")
-    what = "HTTPS answers on this computer only from now on" if is_on else "HTTPS is not offered any more"
+    what = "HTTPS now listens only on this computer" if is_on else "HTTPS is off"
     how = "`mailbox-appliance https enable --host ''`" if is_on else "`mailbox-appliance https enable`"
-    yield f"{what}: if you came in by it from another one, only {how} on the appliance's computer lets you in again."
+    yield f"{what}. Remote clients can no longer sign in; to undo, run {how} on the appliance's computer."
 
 
 def _require_certificate(appliance: Appliance, caller: Caller) -> None:
@@ -324,4 +324,4 @@ def require_valid_values(changes: Mapping[str, Any], places: Mapping[str, str] |
 def _require_not_overridden(appliance: Appliance, changes: Mapping[str, Any]) -> None:
     for name in changes:
         if (ruler := appliance.settings.overridden_by(name)) is not None:
-            raise Conflict(reason=f"{name} is set by {ruler}, which rules; change it there.")
+            raise Conflict(reason=f"{name} is set by {ruler}, which takes precedence; change it there.")

@@ -75,18 +75,18 @@ class StoreStatus(Wire, frozen=True, kw_only=True):
 
 
 HELD_WARNING = own_text(
-    "Scheduled sends are held until an administrator lets them go: `scheduled release`, or PATCH /admin/settings with"
-    " `sending.hold_scheduled` false. What waits for more than 24 hours ends as `expired`."
+    "Scheduled messages are on hold until an administrator releases them: `scheduled release`, or PATCH /admin/settings"
+    " with `sending.hold_scheduled` false. A message that is overdue by more than 24 hours ends as `expired`."
 )
 UNFIT_CONFIG_WARNING = own_text(
-    "config.toml could not be taken up when it was last read, and the next start would fail: the log says why. Mend it,"
-    " and reload (`systemctl reload`, or SIGHUP)."
+    "config.toml is invalid, and the next start would fail. The log has the reason. Fix it, then reload"
+    " (`systemctl reload`, or SIGHUP)."
 )
 
 Trace = Annotated[str, Meta(description="The `file` of `lastCrash` in `GET /status`.")]
 SUPERSEDED_WARNING = own_text(
-    "The program was replaced while it ran, as by the package of another release, or removed: end the appliance and"
-    " start it anew, since parts of it that it has not needed so far may be missing."
+    "The program was replaced or removed while it ran, for example by an upgrade. Restart the appliance: parts of the"
+    " program may be missing."
 )
 
 
@@ -230,7 +230,7 @@ def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str
     if appliance.settings.is_file_invalid:
         yield UNFIT_CONFIG_WARNING
     if waiting := appliance.settings.waiting:
-        yield f"What config.toml says of {', '.join(waiting)} counts from the next start on."
+        yield f"Changes of {', '.join(waiting)} in config.toml take effect at the next start."
     if appliance.settings.flag("sending.hold_scheduled"):
         yield HELD_WARNING
     if crash is not None:

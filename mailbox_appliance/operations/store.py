@@ -53,7 +53,7 @@ class LastBackup(Wire, frozen=True, kw_only=True):
 
 
 class StoreMigration(Wire, frozen=True, kw_only=True):
-    """What an upgrade of a store of an older format would involve.
+    """The upgrade that a store of an older format needs.
 
     - from_format: Its present format.
     - to_format: Its format after the upgrade.
@@ -99,7 +99,7 @@ class StoreOverview(Wire, frozen=True, kw_only=True):
 
 
 class CheckStoreRequest(Input, frozen=True, kw_only=True):
-    """How thoroughly to check the store."""
+    """The thoroughness of the check."""
 
     full: Annotated[bool, Meta(description="Also check indexes, counts, the search index and the audit log.")] = False
 

@@ -27,7 +27,7 @@ from tests.servers.running import PASSWORD, RunningAppliance
 PASSPHRASE = "seven words that nobody guesses"
 BACKUP = {"id": "bak_1", "fileName": "a.mbxbackup", "passphraseProtected": False}
 SUMMARY = {"ok": True, "members": 1, "accounts": 0, "messages": 1234}
-OPEN = "Whoever has this file can open it"
+OPEN = "Anyone who has this file can open it"
 
 
 def has_opened(answer: Any) -> tuple[int, ...]:

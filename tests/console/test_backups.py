@@ -99,7 +99,7 @@ def test_one_that_anybody_could_open_is_not_given_out_and_the_page_says_what_to_
     page = walker.open("/backups", walker.house.ada)
     page.get_by_role("button", name="Create a backup").click()
     page.get_by_role("dialog").get_by_role("button", name="Create backup").click()
-    warned = page.get_by_text(re.compile(r"^\S+[.]mbxbackup: Whoever has this file can open it"))
+    warned = page.get_by_text(re.compile(r"^\S+[.]mbxbackup: Anyone who has this file can open it"))
     expect(warned).to_be_visible(timeout=20_000)
     page.get_by_role("button", name="Restore the backup").first.click()
     expect(page.get_by_role("button", name="Start dry run")).to_be_visible()

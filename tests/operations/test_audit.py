@@ -250,7 +250,7 @@ def test_a_member_is_told_what_others_did_to_them(
     told += [
         f"The operator restored a backup of the whole appliance on 2026-01-03 (UTC): {SEE}",
         f"An administrator made you an administrator on 2026-01-03 (UTC): {SEE}",
-        f"An administrator ended sessions of yours on 2026-01-03 (UTC): {SEE}",
+        f"An administrator revoked sessions of yours on 2026-01-03 (UTC): {SEE}",
     ]
     assert bob.ask("GET", "/me").warnings == told
     assert log_in(bob, LOGIN | {"email": "bob@example.org"}).warnings == told
@@ -267,16 +267,16 @@ def test_a_member_is_told_what_others_did_to_them(
 # fmt: off
 #: what an administrator did that concerns a member -> what the member is told
 TOLD = [
-    ("api_key.create",      "made an API key for you"),
+    ("api_key.create",      "created an API key for you"),
     ("api_key.update",      "changed an API key of yours"),
     ("api_key.revoke",      "revoked an API key of yours"),
     ("account.access",      "changed who has access to a mailbox of yours"),
     ("account.create",      "connected a mailbox for you"),
     ("member.update",       "changed your name or email"),
     ("member.promote",      "made you an administrator"),
-    ("member.demote",       "made you a member who is no administrator"),
+    ("member.demote",       "removed your administrator role"),
     ("member.suspend",      "suspended you"),
-    ("member.activate",     "let you in again after you had been suspended"),
+    ("member.activate",     "reactivated you after a suspension"),
 ]
 # fmt: on
 

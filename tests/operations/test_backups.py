@@ -53,7 +53,7 @@ def test_made_listed_verified_and_audited(ada: CheckedClient) -> None:
     assert (made["reason"], made["format"], made["verified"]) == ("manual", 5, True)
     assert made["passphraseProtected"] is False
     assert made["sizeBytes"] == file_of(ada, made).stat().st_size
-    assert answer.warnings[0].startswith("Whoever has this file can open it")
+    assert answer.warnings[0].startswith("Anyone who has this file can open it")
     assert ada.ask("GET", PATH).data["items"] == [made]
     summary = ada.ask("POST", f"{PATH}/{made['id']}/verify").data
     assert summary == {
@@ -76,10 +76,8 @@ def test_what_lies_beside_them_is_told_of_and_hinders_nothing(ada: CheckedClient
     answer = ada.ask("GET", PATH)
     assert [one["fileName"] for one in answer.data["items"]] == [made["fileName"]]
     unnamed, copy = answer.warnings
-    assert unnamed.startswith("\\xff.mbxbackup in the folder of backups has a name that is no UTF-8")
-    assert copy == (
-        f"zz\\x1b[2J copy.mbxbackup in the folder of backups is a copy of {made['fileName']}, which is listed."
-    )
+    assert unnamed.startswith("\\xff.mbxbackup in the backup folder has a name that is not UTF-8")
+    assert copy == (f"zz\\x1b[2J copy.mbxbackup in the backup folder is a copy of {made['fileName']}, which is listed.")
 
 
 def test_what_was_replaced_and_does_not_open_is_no_altered_backup(ada: CheckedClient) -> None:

@@ -416,7 +416,7 @@ def test_a_body_that_cannot_be_had_now_is_a_warning(box: Mailbox) -> None:
     box.server.doveadm("expunge", "-u", box.user, "mailbox", "INBOX", "all")
     for rest in ("", "/body"):
         answer = box.client.ask("GET", f"/accounts/{box.id}/messages/{message['id']}{rest}")
-        assert (answer.status, ["not here yet" in warning for warning in answer.warnings]) == (200, [True])
+        assert (answer.status, ["not been fetched yet" in warning for warning in answer.warnings]) == (200, [True])
 
 
 def _crlf(source: bytes) -> bytes:

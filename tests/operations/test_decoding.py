@@ -99,7 +99,7 @@ TWICE: tuple[tuple[bytes, str], ...] = (
 def test_a_name_that_stands_twice_is_refused(text: bytes, name: str) -> None:
     with pytest.raises(InvalidJson) as caught:
         decode_json(text)
-    assert [detail.message for detail in caught.value.details] == [f"The name `{name}` stands twice in one object."]
+    assert [detail.message for detail in caught.value.details] == [f"The name `{name}` appears twice in one object."]
 
 
 # A body for `Outer`, and where its fault lies.
@@ -143,13 +143,17 @@ PATTERNS: tuple[tuple[object, Any, str], ...] = (
     ({"even": "1"}, Tree, "This must be an even number of digits."),
     ({"by_key": {"a": ["1"]}}, Tree, "This must be an even number of digits."),
     ({"below": [{"below": [{"even": "1"}]}]}, Tree, "This must be an even number of digits."),
-    ({"odd": "11"}, Tree, "This has a character that is not allowed here."),
+    ({"odd": "11"}, Tree, "This contains a character that is not allowed here."),
     (
         {"email": "nope", "password": "p", "deviceName": "d"},
         SignInRequest,
-        "This is no mail address, such as ada@example.org.",
+        "This is not a valid email address, such as ada@example.org.",
     ),
-    ({"body": {}, "to": [{"email": "x y"}]}, SendEmailRequest, "This is no mail address, such as ada@example.org."),
+    (
+        {"body": {}, "to": [{"email": "x y"}]},
+        SendEmailRequest,
+        "This is not a valid email address, such as ada@example.org.",
+    ),
     ("a b", IdempotencyKey, "This must be 1 to 255 printable ASCII characters without spaces."),
     ("\u00e4", IdempotencyKey, "This must be 1 to 255 printable ASCII characters without spaces."),
 )
@@ -194,12 +198,12 @@ def test_of_a_choice_the_required_fields_decide(body: object, expected: type | s
 
 def test_what_belongs_to_another_shape_is_told_so() -> None:
     for body, message in (
-        ({"draft": "d", "body": "b"}, "`body` does not go with `draft`: give `draft` alone, or with `when`."),
+        ({"draft": "d", "body": "b"}, "`body` cannot be combined with `draft`: give `draft` alone, or with `when`."),
         (
             {"draftId": "d", "subject": "s"},
-            "`subject` does not go with `draftId`: give `draftId` alone, or with `sendAt`.",
+            "`subject` cannot be combined with `draftId`: give `draftId` alone, or with `sendAt`.",
         ),
-        ({"draft": "d", "nonsense": 1}, "There is no field `nonsense` here."),
+        ({"draft": "d", "nonsense": 1}, "Unknown field `nonsense`."),
     ):
         with pytest.raises(Invalid) as caught:
             convert_body(body, ByDraft | ByBody if "draft" in body else SendDraftRequest | SendEmailRequest)
@@ -321,9 +325,9 @@ def test_files_stay_where_they_are(spooled: Spooled) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (TEXT[:-1], "This must be base64 text (RFC 4648 4), with its padding."),
-        (TEXT[:5000] + "=" + TEXT[5001:], "This must be base64 text (RFC 4648 4), with its padding."),
-        ("!", "This must be base64 text (RFC 4648 4), with its padding."),
+        (TEXT[:-1], "This must be base64 text (RFC 4648 4) with padding."),
+        (TEXT[:5000] + "=" + TEXT[5001:], "This must be base64 text (RFC 4648 4) with padding."),
+        ("!", "This must be base64 text (RFC 4648 4) with padding."),
         (5, "This must be base64 text, not a number."),
         (None, "This must be base64 text, not null."),
     ],

@@ -94,7 +94,7 @@ def told(route: Route) -> set[str]:
 def test_no_operation_speaks_to_programmers() -> None:
     sentences = set().union(*map(told, ROUTES))
     assert not {sentence for sentence in sentences if FOREIGN.search(sentence)}
-    assert not {sentence for sentence in sentences if sentence.startswith("This is no value that is taken here")}
+    assert not {sentence for sentence in sentences if sentence.startswith("This is not a valid value")}
     assert len(sentences) > 100
 
 
@@ -121,7 +121,7 @@ class Everything(Struct, forbid_unknown_fields=True, rename="camel"):
 # A body for `Everything`, where its fault lies, and what is told.
 SENTENCES: tuple[tuple[object, str, str], ...] = (
     ([], "", "This must be an object, not a list."),
-    ({"other": 1}, "/other", "There is no field `other` here."),
+    ({"other": 1}, "/other", "Unknown field `other`."),
     ({"text": "a"}, "/text", "This must be at least 2 characters."),
     ({"text": "abcd"}, "/text", "This must be at most 3 characters."),
     ({"text": 7}, "/text", "This must be a text, not a number."),
@@ -144,7 +144,7 @@ SENTENCES: tuple[tuple[object, str, str], ...] = (
     ({"byName": {"a": {}, "b": {}}}, "/byName", "This must have at most 1 entry."),
     ({"pair": [1]}, "/pair", "This must have 2 entries."),
     ({"data": "YWE="}, "/data", "This must have at most 1 byte."),
-    ({"data": "!"}, "/data", "This must be base64 text (RFC 4648 4), with its padding."),
+    ({"data": "!"}, "/data", "This must be base64 text (RFC 4648 4) with padding."),
     ({"either": []}, "/either", "This must be a whole number or a text or null, not a list."),
     ({"choice": {"color": "x"}}, "/choice/color", "This must be one of `green`, `red`."),
     ({"choice": 1.5}, "/choice", "This must be an object or null, not a number."),
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_told_in_words(body: object, place: str, sentence: str)
 
 def test_a_value_on_the_wire_is_told_without_what_it_is() -> None:
     for text, kind, sentence in (
-        ("x", int, "This must be a whole number, in digits."),
+        ("x", int, "This must be a whole number, written in digits."),
         ("x", bool | None, "This must be true or false."),
         ("x", Literal["a", "b"], "This must be one of `a`, `b`."),
         ("", Annotated[str, Meta(min_length=1)] | None, "This must not be empty."),

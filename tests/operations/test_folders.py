@@ -56,11 +56,11 @@ def test_a_folder_may_be_named_by_its_id(mailbox: ConnectedMailbox) -> None:
 def test_a_role_that_loses_its_folder_is_named(mailbox: ConnectedMailbox) -> None:
     answer = mailbox.ask("PATCH", "/imap/folders", {"archive": "Trash"})
     assert answer.data == USUAL | {"archive": "Trash", "trash": None}
-    assert answer.warnings == ["No folder is for trash any more, since Trash is for archive now. Say which one is."]
+    assert answer.warnings == ["No folder has the role trash any longer: Trash is for archive now. Assign one."]
     assert mailbox.ask("PATCH", "/imap/folders", {"sent": "Done"}).warnings == []
     answer = mailbox.ask("PATCH", "/imap/folders", {"archive": None, "trash": "Archive"})
     assert answer.data == USUAL | {"sent": "Done", "trash": "Archive", "archive": None}
-    assert answer.warnings == ["No folder is for archive any more. Say which one is."]
+    assert answer.warnings == ["No folder has the role archive any longer. Assign one."]
 
 
 # the body, what is refused and where

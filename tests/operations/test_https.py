@@ -129,7 +129,7 @@ def test_what_rules_is_told(tmp_path: Path) -> None:
     with served(tmp_path / "data", flags) as ada:
         refused = ada.ask("PATCH", PATH, {"enabled": False})
         assert refused.refusal == (409, "conflict")
-        assert refused.message == "server.https is set by the command line, which rules; change it there."
+        assert refused.message == "server.https is set by the command line, which takes precedence; change it there."
         told = ada.ask("GET", PATH).data
         assert presented(told["url"]) == told["certificate"]["fingerprint"]
 

@@ -165,10 +165,10 @@ def test_an_address_that_is_none_is_refused_also_while_it_is_off(ada: CheckedCli
 def test_a_setting_that_waits_for_a_start_is_told_from_one_that_is_not_there(ada: CheckedClient) -> None:
     refused = ada.ask("PATCH", SETTINGS, {"server.port": 1})
     assert (refused.refusal, refused.places) == ((400, "invalid_request"), ["/server.port"])
-    for word in ("the next start", "config.toml", "MAILBOX_APPLIANCE_SERVER_PORT"):
+    for word in ("restart the appliance", "config.toml", "MAILBOX_APPLIANCE_SERVER_PORT"):
         assert word in refused.message
     refused = ada.ask("PATCH", SETTINGS, {"server.prot": 1})
-    assert "There is no field `server.prot` here" in refused.message
+    assert "Unknown field `server.prot`" in refused.message
 
 
 # --- which certificate ------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_links_that_are_replaced_are_told(ada: CheckedClient, tmp_path: Path, wa
 
 # --- who is shut out, and where links lead ----------------------------------------------------------------------------
 
-OFF, ONLY_HERE = "HTTPS is not offered any more", "HTTPS answers on this computer only from now on"
+OFF, ONLY_HERE = "HTTPS is off", "HTTPS now listens only on this computer"
 FROM_ELSEWHERE: dict[str, Any] = {"peer": "192.0.2.9", "secure": True}
 SHUT_OUT: list[tuple[str, dict[str, object], str]] = [
     (PATH, {"enabled": False}, OFF),
@@ -274,7 +274,7 @@ LINKS = [
 
 @pytest.mark.parametrize(("public_url", "host", "elsewhere", "here"), LINKS)
 def test_where_links_lead(tmp_path: Path, public_url: str, host: str | None, elsewhere: str, here: str) -> None:
-    """An invitation is for somebody else; a link into the console is for the browser of who asks."""
+    """An invitation is for somebody else; a console link is for the browser of who asks."""
     made = Appliance(tmp_path, settings.load(None, {}, {"server.public_url": public_url}))
     try:
         ada = CheckedClient(made).set_up()

@@ -138,13 +138,13 @@ def test_what_is_done_with_such_a_key_is_told_its_owner(people: People, timed: A
     """It acts in the owner's name, and may be in somebody else's hands."""
     _, mine = people.make(people.ada, customCapabilities=["admin.members"])
     key_id, token = given_to(people, people.ada, None, "admin.members")
-    made = f"An administrator made an API key for you on 2026-01-02 (UTC): {SEE}"
+    made = f"An administrator created an API key for you on 2026-01-02 (UTC): {SEE}"
     assert people.ada.ask("GET", "/me").warnings == [made]
     path = f"/admin/members/{people.cid.member['id']}/password-reset"
     people.ada.ask("POST", path, token=mine)
     assert people.ada.ask("GET", "/me").warnings == [made]
     people.ada.ask("POST", path, token=token)
-    used = f"An API key that an administrator made for you did something in your name on 2026-01-02 (UTC): {SEE}"
+    used = f"An API key that an administrator created for you acted in your name on 2026-01-02 (UTC): {SEE}"
     assert people.ada.ask("GET", "/me").warnings == [used, made]
     people.ada.ask("DELETE", f"{OWN}/{key_id}")
     assert people.ada.ask("GET", "/me").warnings == [used, made], "what is revoked was there"

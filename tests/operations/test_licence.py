@@ -213,7 +213,7 @@ def test_one_that_cannot_be_confirmed_now_is_installed_for_7_days(make: Make, is
     assert (answer.status, answer.data) == (200, TEAM)
     (warning,) = answer.warnings
     assert "could not be confirmed: The licence server answered with status 500." in warning
-    assert warning.endswith(" goes on until 2026-01-09T03:04:05.678Z.")
+    assert warning.endswith(" work until 2026-01-09T03:04:05.678Z.")
     clock.advance(7 * DAY - 1)
     ada.appliance.licence_check.run_once()
     assert (put(ada).data, put(ada).warnings) == (TEAM, [warning])
@@ -227,7 +227,7 @@ def test_one_that_cannot_be_confirmed_now_is_installed_for_7_days(make: Make, is
     assert put(ada, plan="other").data == {**TEAM, "plan": "other"}
     assert ada.ask("GET", "/admin/oauth-apps").status == 200
     assert ada.ask("DELETE", PATH).status == 200, "nobody gains by that: without a licence there are no limits"
-    assert put(ada).warnings[0].endswith(" goes on until 2026-01-16T03:04:05.678Z.")
+    assert put(ada).warnings[0].endswith(" work until 2026-01-16T03:04:05.678Z.")
 
 
 def test_it_is_confirmed_as_soon_as_its_issuer_answers(make: Make, issuer: Issuer, clock: FakeClock) -> None:

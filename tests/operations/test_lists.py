@@ -199,15 +199,15 @@ def test_what_is_no_operator_is_named(checked_client: CheckedClient, mailbox: Fi
     for path in (f"/accounts/{mailbox.id}/messages", "/messages"):
         answer = checked_client.ask("GET", f"{path}?q=in:trash+-from:ada+plan")
         assert answer.data["items"] == []
-        there_are = "There are: from: to: subject: is: has: after: before: label:"
+        there_are = "Supported: from: to: subject: is: has: after: before: label:"
         assert answer.warnings == [
-            f"in: is no operator here; it was searched as text. {there_are}",
-            f"-from: is no operator here; it was searched as text. {there_are}",
+            f"in: is not a supported operator: searched as text. {there_are}",
+            f"-from: is not a supported operator: searched as text. {there_are}",
         ]
 
 
 def test_that_nothing_is_left_out_is_said(checked_client: CheckedClient, mailbox: FilledMailbox) -> None:
-    said = "searched as text. All of a query must hold, and nothing can be left out by - or NOT."
+    said = "searched as text. All terms of a query must match; exclusion by - or NOT is not supported."
     many = "+".join(f"-w{chr(97 + number)}" for number in range(12))
     for path in (f"/accounts/{mailbox.id}/messages", "/messages"):
         with_plan, without = (checked_client.ask("GET", f"{path}?q={sign}plan") for sign in ("", "-"))
@@ -227,7 +227,7 @@ def test_while_bodies_are_coming_a_search_says_so(checked_client: CheckedClient,
         assert checked_client.ask("GET", path).warnings == []
         assert checked_client.ask("GET", f"{path}?unread=true").warnings == []
         (warning,) = checked_client.ask("GET", f"{path}?q=plan").warnings
-        assert warning.startswith("Of 1 messages the body is still coming")
+        assert warning.startswith("Message bodies that are not indexed yet: 1.")
         late = checked_client.ask("GET", f"{path}?text=late").data["items"][0]
         assert late["searchContext"] == {"status": "unavailable"}
 
@@ -254,7 +254,7 @@ def test_every_mailbox_that_is_reached_is_searched(checked_client: CheckedClient
     listed = [item["accountId"] for item in checked_client.ask("GET", "/messages?q=plan").data["items"]]
     assert sorted(listed) == sorted([mailbox.id, other.id])
     assert checked_client.ask("GET", "/messages?q=plan").warnings == [
-        "The first sync of 1 of these mailboxes is not through yet."
+        "The first sync of 1 of these mailboxes is still running."
     ]
     foreign.grant(checked_client.member["id"])
     assert len(checked_client.ask("GET", "/messages?q=plan").data["items"]) == 3
@@ -326,7 +326,7 @@ def test_a_reader_is_told_how_many_bodies_are_still_to_come(
     def warnings() -> list[str]:
         return list(checked_client.ask("GET", f"/accounts/{account}/messages").body.get("warnings", []))
 
-    told = ["Mail of this mailbox is still being brought in (60 messages still without their text)."]
+    told = ["Mail of this mailbox is still being fetched (60 messages still without their text)."]
     wait_until(lambda: warnings() == told, lambda: str(warnings()), 10)
     proxy.heal()
     wait_until(lambda: not warnings(), lambda: str(warnings()), 15)

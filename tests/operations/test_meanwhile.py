@@ -58,7 +58,7 @@ def nothing_done(timed: Appliance) -> Iterator[None]:
 
 
 OWN: dict[str, tuple[str, str, object]] = {
-    "a link into the console": ("POST", "/auth/console-links", None),
+    "a console link": ("POST", "/auth/console-links", None),
     "one's name": ("PATCH", "/me", {"name": "Eve"}),
     "one's password": ("POST", "/me/password", {"currentPassword": PASSWORD, "newPassword": NEW}),
 }

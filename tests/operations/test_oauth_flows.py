@@ -98,7 +98,7 @@ def test_a_public_address_that_is_none_of_the_web_is_refused_at_the_start(public
 
 
 def test_providers_lead_back_over_https_only() -> None:
-    with pytest.raises(Conflict, match=r"http://mail\.example\.org, and Google"):
+    with pytest.raises(Conflict, match=r"http://mail\.example\.org, but Google"):
         require_redirectable_url("http://mail.example.org")
     for fine in ("", "https://mail.example.org", "http://localhost:8025"):
         require_redirectable_url(fine)
@@ -135,7 +135,7 @@ def test_without_an_application_nobody_signs_in(scene: SignIns) -> None:
     try:
         answer = scene.bob.ask("POST", "/accounts/oauth/google")
         assert answer.refusal == (409, "conflict")
-        assert "No OAuth app is set up for Google" in answer.message
+        assert "No OAuth application is configured for Google" in answer.message
     finally:
         scene.set_app("google")
 
@@ -311,7 +311,7 @@ def test_a_code_is_typed_elsewhere(scene: SignIns) -> None:
     assert (begun["interval"], len(begun["userCode"])) == (1, 8)
     waiting = scene.finish(scene.bob, "outlook", state=begun["state"])
     assert waiting.refusal == (409, "conflict")
-    assert "agreed yet" in told(waiting)
+    assert "approved yet" in told(waiting)
     outlook.type_code(begun["userCode"], user)
     for _ in range(20):
         scene.clock.advance(6)

@@ -343,7 +343,7 @@ def test_a_reply_to_whom_nobody_can_write(
     assert again.data == sent.data
     for answer in (preview, kept, sent, again):
         (warning,) = answer.body["warnings"]
-        assert warning == f"This reply does not go to {shown}: these addresses of the original cannot be written to."
+        assert warning == f"This reply does not go to {shown}: these addresses of the original are not usable."
     received = email.message_from_bytes(mailbox.smtp.messages[-1].source)
     assert (named(received, "To"), named(received, "Cc")) == ([CAROL, DAN], [])
     assert "warnings" not in desk.send(mailbox.id, reply(others, replyAll=True, to=[{"email": DAN}], cc=[])).body

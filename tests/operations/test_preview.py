@@ -97,7 +97,7 @@ def test_it_warns_of_what_only_the_server_can_say(box: RestingMailbox) -> None:
     assert preview(box, a_message("ann@bücher.example")).warnings == []
     box.store.accounts.set_status(box.id, "reauth_required")
     (warning,) = preview(box, a_message()).warnings
-    assert "logged in to again" in warning
+    assert "needs a new sign-in" in warning
 
 
 def test_what_goes_out_is_what_was_shown(mailbox: Mailbox, asking: CheckedClient) -> None:

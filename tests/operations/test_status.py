@@ -123,8 +123,8 @@ def test_a_configuration_that_does_not_fit_or_waits_is_told(
     appliance.apply_configuration(settings.load(config, {}))
     appliance.settings.is_file_invalid = True
     unfit, waiting = checked_client.ask("GET", "/status").warnings
-    assert unfit.startswith("config.toml could not be taken up when it was last read, and the next start would fail")
-    assert waiting == "What config.toml says of server.workers counts from the next start on."
+    assert unfit.startswith("config.toml is invalid, and the next start would fail")
+    assert waiting == "Changes of server.workers in config.toml take effect at the next start."
     config.unlink()
     appliance.apply_configuration(settings.load(config, {}))
     assert checked_client.ask("GET", "/status").warnings == []

@@ -88,5 +88,5 @@ def test_everywhere_a_name_is_given(ada: CheckedClient) -> None:
         ):
             answer = ada.ask(method, path, body)
             assert (answer.refusal, answer.places) == ((400, "invalid_request"), [place]), (path, wrong)
-            assert "can be seen" in answer.body["error"]["details"][0]["message"]
+            assert "a visible character" in answer.body["error"]["details"][0]["message"]
         assert log_in(ada, LOGIN | {"deviceName": wrong}).places == ["/deviceName"]

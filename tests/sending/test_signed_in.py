@@ -67,7 +67,7 @@ def test_without_access_nobody_gets_it_and_the_sender_is_told_why(house: SignedI
     lost = house.wait_for("reauth_required")
     assert (lost["error"]["code"], lost["error"]["fault"]) == ("authentication_failed", "access_revoked")
     preview = house.desk.ask("POST", f"/accounts/{house.account}/send/preview", a_message(to))
-    assert "must be logged in to again" in str(preview.body)
+    assert "needs a new sign-in" in str(preview.body)
     house.sign_in(accountId=house.account)
     again = house.desk.send(house.account, a_message(to), key)  # its key is free
     assert again.data["status"] == "succeeded"

@@ -474,7 +474,7 @@ def test_a_fault_in_a_reload_ends_nothing_and_the_service_manager_hears_of_its_e
             assert heard.recv(1000).startswith(b"RELOADING=1")
             assert heard.recv(1000) == b"READY=1"
             (warning,) = served.ask("GET", "/status").body["warnings"]
-            assert warning.startswith("config.toml could not be taken up")
+            assert warning.startswith("config.toml is invalid")
         config.write_text("[log]\nlevel = 'info'\n")
         served.service.reload()
         assert [heard.recv(1000)[:9], heard.recv(1000)] == [b"RELOADING", b"READY=1"]
