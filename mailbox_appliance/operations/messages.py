@@ -315,8 +315,8 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
     backlog = sum(map(appliance.store.mailbox_writer.count_without_body, account_ids))
     if backlog:
         yield own_text(
-            "Message bodies that are not indexed yet: {backlog}. Until then, search finds these messages only by subject"
-            " and people.",
+            "Message bodies that are not indexed yet: {backlog}. Until then, search finds these messages only by"
+            " subject and people.",
             backlog=backlog,
         )
 

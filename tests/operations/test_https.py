@@ -158,7 +158,7 @@ def test_imported_while_it_is_used(ada: CheckedClient) -> None:
     assert (shown["fingerprint"], shown["selfSigned"], shown["trusted"]) == (fingerprint(own.pem), False, False)
     assert presented(on["url"]) == shown["fingerprint"]
     pinned, untrusted = imported.warnings
-    assert ("log in again" in pinned, "does not trust" in untrusted) == (True, True)
+    assert ("sign in again" in pinned, "does not trust" in untrusted) == (True, True)
     assert audited(ada)[-1] == ("certificate.import", shown["fingerprint"], "success")
     assert files_of(ada).load() == (own.pem + between().pem, own.key)
     again = ada.ask("PUT", CERTIFICATE, given)

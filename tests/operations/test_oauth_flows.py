@@ -244,7 +244,7 @@ def test_access_without_mail_is_told_with_the_box_to_tick(scene: SignIns) -> Non
     back = scene.providers["google"].consent(begun["authorizationUrl"], "ann@gmail.com", without="mail.google")
     answer = scene.finish(scene.bob, "google", redirectUrl=back)
     assert answer.refusal == (400, "invalid_request")
-    assert "Sign in again and select" in told(answer)
+    assert "select `Read, compose" in told(answer)
 
 
 def test_whoever_signs_in_as_somebody_else_is_told_so(scene: SignIns) -> None:
