@@ -664,7 +664,7 @@ def make_metrics_page() -> str:
 
 _LOG_EVENTS = f"""Each line of the log is one JSON object with `at`, `level`, `logger`, `event` and `message`. Some have
 `requestId` and further fields. `event` is a stable name: match it in alerts. `message` is a sentence that may change.
-No secret, address or mail text is in the log. [Read the log](../how-to/logs.md) says where it is and what to watch.
+No secret, address or mail text is in the log. [Read the log](../how-to/logs.md) covers its place and what to watch.
 
 A line that a library wrote has the event `{LIBRARY_EVENT}`."""
 

@@ -31,7 +31,7 @@ _VARYING = (
     (re.compile(r"\bsha256:(?:[0-9a-fA-F:]{64,}|\.\.\.)"), "sha256:*"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?"), "<time>"),
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d? \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<time>"),
-    (re.compile(r"/mnt\b"), "/home/ada"),
+    (re.compile(r"/media\b"), "/home/ada"),
 )
 
 

@@ -29,7 +29,7 @@ from mailbox_appliance.demo import imap_server, mail, maildir, smtp_server
 from tests.servers.certificates import make_certificates
 
 #: The home directory inside; the page's folder is bound there, so that a copy of a home works everywhere.
-HOME = "/mnt"
+HOME = "/media"
 DOMAIN, PASSWORD, MAIL_PASSWORD = "example.org", "correct horse", "mailbox-password"
 USERS = [f"{name}@{DOMAIN}" for name in ("ada", "bob", "eve", "mira")]
 _NAMES = f"127.0.0.1 localhost imap.{DOMAIN} smtp.{DOMAIN} mail.{DOMAIN}\n::1 localhost\n"
