@@ -269,7 +269,7 @@ def test_an_appliance_without_an_application_says_what_to_do(walker: Walker) -> 
     walker.expects(409)
     page = walker.open("/mailboxes/connect", walker.house.bob)
     page.get_by_role("button", name="Sign in with Microsoft", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("No OAuth app is set up for Microsoft")
+    expect(page.get_by_role("alert")).to_contain_text("No OAuth application is configured for Microsoft")
     expect(page.get_by_role("button", name="Sign in with Microsoft", exact=True)).to_be_enabled()
 
 

@@ -71,7 +71,7 @@ def it_is_used_and_upgraded_while_it_runs(installer: Installer, older: Path, new
         told = installer.install(newer)
 
         assert f"process {program.pid} still runs" in told, told
-        assert "The program was replaced while it ran" in program.try_to_say("status").stdout
+        assert "The program was replaced or removed while it ran" in program.try_to_say("status").stdout
         # What it had not needed so far, it still finds: its own, and not that of the release after it.
         assert program.count_tools_by_http() > 10
         program.stop()
