@@ -41,7 +41,7 @@ class Problem(Exception):
     """An internal error occurred."""
 
     code: ClassVar[str] = "internal_error"
-    #: Whether the failed request or command left everything as it was; the message then says so at its end.
+    #: Whether the failed request or command left everything as it was; the message then ends with that.
     changed_nothing: ClassVar[bool] = False
 
     def __init__(self, *, details: tuple[Detail, ...] = (), retry_after: int | None = None, **values: object) -> None:

@@ -49,7 +49,7 @@ class DailyBackup:
 
     @property
     def trouble(self) -> BackupTrouble | None:
-        """Whether the last backup failed, or is too old; None if backups are well, or off."""
+        """`failed` or `overdue` for the last daily backup; None if it is recent, or if daily backups are off."""
         if not self._settings.flag("backup.daily"):
             return None
         if self._failed is not None:
@@ -60,7 +60,7 @@ class DailyBackup:
         """Return a warning for operators if the last daily backup failed or is too old, otherwise None."""
         trouble, failed = self.trouble, self._failed
         if trouble == "failed":
-            return f"The daily backup could not be made, and is tried again every hour. {failed}"
+            return f"The daily backup failed. The appliance tries again every hour. {failed}"
         days = self._age().days
         if trouble is None:
             return None

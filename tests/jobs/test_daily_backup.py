@@ -91,9 +91,7 @@ def test_an_hour_after_a_failure(appliance: Appliance, clock: FakeClock, caplog:
         assert len(said) == failed
     warning = appliance.daily_backup.warning()
     assert warning is not None
-    assert warning.startswith(
-        "The daily backup could not be made, and is tried again every hour. The backup was not made"
-    )
+    assert warning.startswith("The daily backup failed. The appliance tries again every hour. The backup was not made")
     assert str(appliance.folder) not in warning
     folder.unlink()
     clock.advance(HOUR)

@@ -63,7 +63,7 @@ def test_a_daily_backup_that_fails_is_told_until_one_is_made(timed: Appliance, c
     backups.write_text("")  # so that none can be made
     timed.daily_backup.run_once()
     (warning,) = ada.ask("GET", "/status").warnings
-    assert warning.startswith("The daily backup could not be made")
+    assert warning.startswith("The daily backup failed.")
     assert str(timed.folder) not in warning
     assert ada.ask("GET", "/status").data["dailyBackup"] == "failed"
     backups.unlink()

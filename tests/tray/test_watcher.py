@@ -246,7 +246,7 @@ def test_whether_a_backup_is_being_made(kind: str | None, is_backup: bool, scene
 def test_a_failed_backup_is_known_by_its_field(trouble: str | None, has_failed: bool, scene: Scene) -> None:
     scene.answers(role="member")
     field = {} if trouble is None else {"dailyBackup": trouble}
-    envelope = {"data": {**STATUS, **field}, "warnings": ["The daily backup could not be made."]}
+    envelope = {"data": {**STATUS, **field}, "warnings": ["The daily backup failed."]}
     scene.server.answer("GET", "/status", Canned(200, envelope))
     scene.log_in()
     with scene.owned():
