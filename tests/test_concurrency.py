@@ -19,7 +19,7 @@ class LogIns:
     def __init__(self, places: WorkerLimits) -> None:
         self.places, self._pool = places, ThreadPoolExecutor(16)
         self.held = ExitStack()
-        #: Who had a place, by their number, one after the other.
+        #: The callers that got a slot, by their numbers, in order.
         self.order: list[int] = []
         self._come = 0
 
@@ -129,7 +129,7 @@ def test_who_gets_a_place_tells_the_next_one_of_another(log_ins: LogIns, monkeyp
         with monkeypatch.context() as unheard:
             unheard.setattr(changed, "notify_all", lambda: None)
             log_ins.held.close()
-        changed.notify()  # whoever waits the longest
+        changed.notify()  # the one that has waited longest
     wait_until(lambda: sorted(log_ins.order) == [0, 1], lambda: "the second sleeps on", 10)
     held_now.set()
     assert [one.result(10) for one in waiting] == [True] * 2

@@ -33,7 +33,7 @@ def member(role: Role) -> Member:
     )
 
 
-# What it is, whose it is, what it stores, what it may.
+# The kind of credential, its owner's role, its stored capabilities, its effective ones.
 EFFECTIVE: tuple[tuple[FoundCredential, frozenset[Capability]], ...] = (
     (FoundCredential("session", "s", member("admin")), ALL),
     (FoundCredential("session", "s", member("member")), MAIL_CAPABILITIES),
@@ -154,7 +154,7 @@ def test_a_revoked_key_is_none(checked_client: CheckedClient, appliance: Applian
     assert checked_client.ask("GET", "/me", token=key).refusal == (401, "unauthenticated")
 
 
-# --- what a key may be given -----------------------------------------------------------------------------------------
+# --- what a key may be granted ----------------------------------------------------------------------------------------
 
 SCOPES: tuple[frozenset[str] | None, ...] = (None, frozenset(), frozenset({"A"}), frozenset({"A", "B"}))
 _SOME = (READ, Capability.ADMIN_ACCOUNTS, AUDIT)
@@ -186,7 +186,7 @@ def is_granted(kind: str, own: KeyRights, before: KeyRights | None, after: KeyRi
 def test_a_key_is_given_no_more_than_the_one_who_asks_holds(kind: str, is_made_by_owner: bool) -> None:
     every = [KeyRights(some, scope, is_made_by_owner) for scope in SCOPES for some in SETS]
     granted, is_session = 0, kind.startswith("a session")
-    # A session has no limit to mailboxes; few kinds of limits are enough for what was there before.
+    # A session has no limit to mailboxes; for the rights before, a few kinds of limits are enough.
     for own, before, after in product(every[:8] if is_session else every, [None, *every[::3]], every):
         had, holds = set() if before is None else pairs(before), pairs(own)
         gained = pairs(after) - had
@@ -200,7 +200,7 @@ def test_a_key_is_given_no_more_than_the_one_who_asks_holds(kind: str, is_made_b
         elif is_session:
             assert (mail and not may_give_mail) or not after.capabilities <= own.capabilities
         else:
-            # Never is something refused that takes nothing more than the one who asks holds by itself.
+            # Nothing is refused that requires no more than the caller holds.
             assert not gained or not pairs(after) <= holds or (mail and not may_give_mail)
     assert granted > 500
 

@@ -75,7 +75,7 @@ def test_the_old_ones_go_and_others_stay(appliance: Appliance, clock: FakeClock)
         appliance.daily_backup.run_once()
         clock.advance(DAY)
     days = [one.created_at[:10] for one in backups(appliance)]
-    # From Friday, the 2nd, to Tuesday, the 13th: three days, of which one is the newest of this week; and last Sunday.
+    # From Friday, the 2nd, to Tuesday, the 13th: three days, one of which is the newest of this week; and last Sunday.
     assert days == ["2026-01-13", "2026-01-12", "2026-01-11", "2026-01-02"]
     assert backups(appliance)[-1] == manual
 

@@ -121,7 +121,7 @@ def test_what_nobody_asks_about(tmp_path: Path, clock: FakeClock, issuer: Issuer
 def test_a_licence_that_took_its_place_meanwhile_stays(appliance: Appliance, issuer: Issuer) -> None:
     new = InstalledLicence(sign({"plan": "new"}))
     issuer.says(valid=False)
-    # No transaction is open while the network is: this one would wait for it for ever.
+    # No transaction is open during the request: otherwise this one would wait forever.
     issuer.before = lambda: put(appliance, new)
     appliance.licence_check.run_once()
     assert stored(appliance) == new

@@ -64,7 +64,7 @@ def test_who_signs_in_anew_while_a_provider_is_asked_has_it_asked_again(box: Out
     look(box)
     box.graph.before = lambda _: None
     look(box)
-    # Each time that somebody signed in; the appliance's own thread looks besides.
+    # At each sign-in; the appliance's own thread asks too.
     assert (asked := box.graph.count("addresses")) >= 2
     look(box)
     assert box.graph.count("addresses") == asked
@@ -99,7 +99,7 @@ def test_a_provider_is_asked_every_day_and_sooner_where_it_did_not_tell(box: Out
     clock.advance(61)
     box.graph.at("addresses", Says(403, "Authorization_RequestDenied"))
     look(box)
-    assert (box.graph.count("addresses"), addresses(box)) == (3, [ADA, ALIAS])  # what it told holds
+    assert (box.graph.count("addresses"), addresses(box)) == (3, [ADA, ALIAS])  # the earlier addresses stay valid
 
 
 def test_a_mailbox_that_is_removed_leaves_no_address(box: Outlook) -> None:

@@ -50,7 +50,7 @@ def test_a_backup_that_will_not_fit_is_told_as_well(
 ) -> None:
     with (store.folder / "mailbox.db-wal").open("r+b") as sparse:
         size = sparse.seek(0, 2)
-        sparse.truncate(1 << 43)  # takes no room itself
+        sparse.truncate(1 << 43)  # uses no space itself
         DiskSpaceWatch(store, low(0)).run_once()
         sparse.truncate(size)
     assert "will not fit" in vars(told.records[0])["why"]

@@ -10,7 +10,7 @@ from tests.mailbox.rig import Rig
 from tests.servers.dovecot import MailServer
 
 _NOTHING = "mailbox %s {\n auto = no\n special_use =\n }"
-#: All folders lie below INBOX, and there are none yet.
+#: All folders are below INBOX, and there are none yet.
 BARE = "\n".join(
     [
         "namespace inbox {\n prefix = INBOX.\n separator = .",

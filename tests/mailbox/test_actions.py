@@ -391,13 +391,13 @@ def test_where_nothing_can_be_tried_it_is_told_as_a_whole(rig: Rig) -> None:
     assert codes(rig.act("star", ["msg_unknown"])) == {"msg_unknown": "not_found"}
 
 
-# --- how much is said ---
+# --- the number of commands ---
 
 
 @pytest.mark.parametrize(("action", "most"), [("markRead", 3), ("trash", 3), ("delete", 4)])
 def test_a_hundred_messages_in_few_commands(rig: Rig, action: Action, most: int) -> None:
     ids = rig.deliver(*(f"m{number}" for number in range(100)))
-    rig.act("star", ids[:1])  # the connection is there
+    rig.act("star", ids[:1])  # the connection exists already
     rig.proxy.commands.clear()
     assert rig.act(action, ids).succeeded_ids == ids
     assert len(rig.proxy.commands) <= most, rig.proxy.commands

@@ -232,7 +232,7 @@ def test_what_waited_while_nothing_ran_is_tried_as_often_as_anything(office: Off
     draft, version = office.draft("one")
     operation = office.sent("a", draft_id=draft, draft_version=version)
     office.away()
-    office.work(timedelta(days=30))  # the network is not there yet at the first try
+    office.work(timedelta(days=30))  # the network is not available at the first attempt
     assert office.left(operation) == [1]
     office.rig.proxy.is_shut = False
     office.work(timedelta(days=30, seconds=61))
@@ -492,7 +492,7 @@ def test_where_there_is_no_drafts_folder_one_is_made(bare: Rig) -> None:
 def test_one_that_fails_holds_up_none_of_the_others(office: Office) -> None:
     (parent,) = office.rig.deliver("hello")
     broken, sound = office.canceled("a"), office.sent("b", parent_id=parent)
-    with office.store.database.transaction():  # as a disk may damage it: what nobody has thought of
+    with office.store.database.transaction():  # an unexpected error, such as from a damaged disk
         office.store.database.change("UPDATE delivery_operations SET envelope = '{' WHERE id = ?", (broken,))
     office.work()
     assert (office.left(broken), office.left(sound)) == ([1], [])

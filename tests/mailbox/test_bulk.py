@@ -27,7 +27,7 @@ def message(place: MirroredFolder = INBOX, name: str = "one", *flags: str) -> Lo
 
 SIGHTING = MessageIdentity(5, frozenset(), "one@x", 100, WHEN.replace(microsecond=0))
 
-# action, where the message lies, its flags -> the role it goes to; whether it stays where it is
+# action, folder of the message, its flags -> the role it moves to; whether it stays
 DESTINATIONS: tuple[tuple[Action, MirroredFolder, str, FolderRole | None, bool], ...] = (
     ("archive", INBOX, "", "archive", False),
     ("archive", TRASH, "", "archive", False),
@@ -66,7 +66,7 @@ def test_one_group_for_each_folder_and_destination() -> None:
     ]
 
 
-# flags, what is added, what is removed -> flags afterwards
+# flags, added, removed -> flags afterwards
 EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("", "\\Seen", "", "\\Seen"),
     ("\\seen", "\\Seen", "", "\\seen"),
@@ -83,7 +83,7 @@ def test_flags_are_compared_without_case(flags: str, add: str, remove: str, afte
     assert edit.apply_to(frozenset(flags.split())) == frozenset(after.split())
 
 
-# labels, PERMANENTFLAGS -> why not
+# labels, PERMANENTFLAGS -> reason of a refusal
 PERMANENT: tuple[tuple[str, str, FailureCode | None], ...] = (
     ("any thing", "\\Seen \\*", None),
     ("Work", "\\Seen work", None),
@@ -137,7 +137,7 @@ def test_what_may_be_a_label(label: str, is_one: bool) -> None:
 
 
 OTHER = FolderState(2, 1, 0, None)
-# what the mirror has, UIDVALIDITY state of the server, what lies there -> code
+# mirrored message, UIDVALIDITY state of the server, the message there -> code
 IDENTITIES: tuple[tuple[LocatedMessage, FolderState, MessageIdentity | None, FailureCode | None], ...] = (
     (message(), STATE, SIGHTING, None),
     (message(), replace(STATE, uidnext=99, exists=50), SIGHTING, None),
@@ -148,9 +148,9 @@ IDENTITIES: tuple[tuple[LocatedMessage, FolderState, MessageIdentity | None, Fai
     (message(), STATE, replace(SIGHTING, message_id=None), "identity_changed"),
     (message(), STATE, replace(SIGHTING, size=101), "identity_changed"),
     (message(), STATE, replace(SIGHTING, flags=frozenset({"\\Seen"})), None),
-    # UID and UIDVALIDITY agree: servers are known to tell another date after a restore.
+    # UID and UIDVALIDITY match: some servers report another date after a restore.
     (message(), STATE, replace(SIGHTING, internal_date=WHEN - timedelta(days=1)), None),
-    # The position of the folder is not noted yet, during a first sync.
+    # The position of the folder is not stored yet, during a first sync.
     (message(folder(1, None, None)), STATE, SIGHTING, None),
     (message(folder(1, None, None)), STATE, replace(SIGHTING, internal_date=WHEN - timedelta(1)), "identity_changed"),
 )

@@ -16,7 +16,7 @@ from tests.mailbox.rig import Rig, letter
 from tests.servers.dovecot import MailServer
 
 TEXT = b"The text that matters\r\n"
-#: Without the boundary that it names.
+#: Without the boundary that it declares.
 BROKEN = b"Subject: big\r\nContent-Type: multipart/mixed; boundary=never\r\n\r\n" + TEXT * 20_000
 
 
@@ -163,7 +163,7 @@ def set_size(mirrored: Mirrored, message_id: str, size: int) -> None:
 
 def test_html_that_cannot_be_analyzed_is_searched_to_its_end(mirrored: Mirrored) -> None:
     readers = HtmlReaders(4)
-    readers.close()  # as under a flood of hostile mail
+    readers.close()  # as in a flood of hostile mail
     rig = mirrored.rig
     mirrored.bodies = BodyFetcher(rig.store, rig.connections, mirrored.parts, readers.for_request)
     html = b"<p>word</p>\r\n" * 5_000 + b"<p>Rhinoceros</p>"

@@ -182,14 +182,15 @@ def test_sync_may_see_the_new_version_first(tmp_path: Path, mail_server: MailSer
     holding.let_go()
     replacing.join(10)
     assert (rig.id("two"), rig.here("Drafts")) == (one, {"two": DRAFT})
-    # The connection is cut as the answer is let go: that may hit the removal of the old version, which is told.
+    # The connection is cut while the response is sent, which may hit the removal of the old version; a warning reports
+    # it.
     assert rig.at_server("Drafts")["two"] == DRAFT
     assert rig.at_server("Drafts").keys() == {"two"} or warnings
     rig.close()
     holding.stop()
 
 
-# --- what is a draft, and whose ---
+# --- drafts, and messages that are not marked as such ---
 
 
 @pytest.mark.parametrize("where", ["mirror", "server"])
@@ -233,7 +234,7 @@ def test_one_draft_is_changed_by_one_at_a_time(rig: Rig) -> None:
     assert rig.at_server("Drafts") == rig.here("Drafts") == {}
 
 
-# --- servers as they are ---
+# --- behavior of real servers ---
 
 
 def test_a_server_that_tells_another_size(rig: Rig) -> None:

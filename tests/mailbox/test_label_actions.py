@@ -34,7 +34,7 @@ def desk(_desk: LabeledDesk) -> LabeledDesk:
     return _desk
 
 
-# action, what it is asked with, labels and place before -> labels and place afterwards
+# action, its arguments, labels and folder before -> labels and folder afterwards
 ACTIONS: list[tuple[str, dict[str, object], str, str, str | None, str]] = [
     ("archive", {}, "\\Inbox Work", "all", "Work", "all"),
     ("archive", {}, "Work", "all", "Work", "all"),
@@ -161,7 +161,7 @@ def test_all_mail_that_is_hidden_is_told_with_its_fix(gmail: Gmail, tmp_path: Pa
     desk = LabeledDesk(tmp_path / "data", gmail, address="cyd@gmail.test")
     try:
         ids = desk.bring("one")
-        desk.desk.appliance.sync.stop()  # else it sees the folder where it is
+        desk.desk.appliance.sync.stop()  # otherwise it sees the folder where it is
         store = desk.desk.appliance.store
         with store.database.transaction():
             store.database.change("UPDATE folders SET role = NULL WHERE role = 'all'")

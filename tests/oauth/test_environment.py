@@ -61,7 +61,7 @@ def test_a_file_wins_and_gives_its_first_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "app"),
     [
-        # The plain ones are of another application.
+        # The plain variables belong to another application.
         ({"GOOGLE_CLIENT_SECRET": "theirs"}, OAuthApp("google", "f")),
         ({"GOOGLE_CLIENT_ID": "p", "GOOGLE_CLIENT_SECRET": "theirs"}, OAuthApp("google", "f")),
         ({"GOOGLE_CLIENT_SECRET": "theirs", "GOOGLE_CLIENT_SECRET_FILE": "s"}, OAuthApp("google", "f", "s")),

@@ -74,7 +74,7 @@ def refused(act: Callable[[], object]) -> SignInRefused:
     return caught.value
 
 
-# --- by a browser ---
+# --- in a browser ---
 
 
 @both
@@ -110,7 +110,7 @@ def test_what_is_asked_for(google: OAuthServer, outlook: OAuthServer, flows: Flo
     url = flows.start(asked(outlook)).authorization_url
     scopes = brought(url)["scope"].split()
     assert "offline_access" in scopes
-    assert "https://outlook.office.com/IMAP.AccessAsUser.All" in scopes  # and both are agreed to at once:
+    assert "https://outlook.office.com/IMAP.AccessAsUser.All" in scopes  # and consent covers both at once:
     assert "https://graph.microsoft.com/Mail.Send" in scopes
     assert len(scopes) == len(set(scopes))
     assert "client_secret" not in url
@@ -172,7 +172,7 @@ def test_a_code_of_another_sign_in_is_refused(server: OAuthServer, flows: Flows)
 def test_who_says_no_is_told_so(server: OAuthServer, flows: Flows) -> None:
     back = server.consent(flows.start(asked(server)).authorization_url, refuse=True)
     assert refused(lambda: end(flows, server, back)).name == "consent_declined"
-    with pytest.raises(StateUnknown):  # it is over with that
+    with pytest.raises(StateUnknown):  # the sign-in ended with that
         end(flows, server, back)
 
 
@@ -201,7 +201,7 @@ def test_a_provider_that_is_down_is_no_refusal(google: OAuthServer, flows: Flows
     google.out_of_order()
     with pytest.raises(RemoteFault):
         end(flows, google, back)
-    google.in_order()  # the code was not used, so it may be brought again
+    google.in_order()  # the code was not used, so it may be sent again
     assert end(flows, google, back).login.email == google.person
     state = flows.start(asked(google)).state
     with pytest.raises(RemoteFault):
@@ -215,7 +215,7 @@ def test_without_a_box_for_mail_nothing_is_connected(google: OAuthServer, flows:
     assert "Read, compose, send, and permanently delete all your email from Gmail" in told.reason
     google.claims = {"email": None, "preferred_username": None}
     back = google.consent(flows.start(asked(google)).authorization_url)
-    assert end(flows, google, back).login.email == google.person  # asked for by `userinfo` then
+    assert end(flows, google, back).login.email == google.person  # requested from `userinfo` then
     assert google.count("userinfo") == 1
 
 
@@ -245,7 +245,7 @@ def test_nothing_that_came_back_ends_nothing(google: OAuthServer, flows: Flows) 
     assert end(flows, google, google.consent(begun.authorization_url)).login.email == google.person
 
 
-# --- whose mailbox it is ---
+# --- the mailbox of a sign-in ---
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_code_that_is_typed_elsewhere(outlook: OAuthServer, flows: Flows, cloc
         poll(flows, begun)
     with pytest.raises(NotAgreedYet):
         poll(flows, begun)
-    assert outlook.count(grant="device_code") == 1  # the second came too soon to ask
+    assert outlook.count(grant="device_code") == 1  # the second came too early
     outlook.type_code(begun.device.user_code)
     clock.advance(begun.device.interval)
     granted = poll(flows, begun)
@@ -356,7 +356,7 @@ def test_a_code_that_is_typed_elsewhere(outlook: OAuthServer, flows: Flows, cloc
 def test_a_device_is_slower_when_it_is_told_to_be(outlook: OAuthServer, flows: Flows, clock: FakeClock) -> None:
     outlook.answers.interval = 60
     begun = flows.start(asked(outlook), device=True)
-    for _ in range(2):  # by the wall's clock both at once
+    for _ in range(2):  # both at once by the wall clock
         with pytest.raises(NotAgreedYet):
             poll(flows, begun)
         clock.advance(61)
@@ -415,7 +415,7 @@ def test_a_code_is_for_mail_and_the_next_one_for_graph(
             store.oauth_logins.set(account, granted.login)
         logins.keep_tokens(account, granted.issued)
     assert outlook.user_of(logins.use_token(account, "graph", str), "Mail.Send")
-    assert by_code(flows, outlook)[1] == {"outlook.office.com"}  # of a mailbox that is not there yet
+    assert by_code(flows, outlook)[1] == {"outlook.office.com"}  # for a mailbox that is not connected yet
 
 
 def test_what_came_by_a_code_is_asked_for_without_the_secret(
@@ -427,7 +427,7 @@ def test_what_came_by_a_code_is_asked_for_without_the_secret(
     account = connect(outlook)
     logins.use_token(account, "mail", str)
     assert "client_secret" in outlook.asked[-1].values
-    for _ in range(2):  # mail, then Graph besides
+    for _ in range(2):  # mail, then Graph too
         granted, _resources = by_code(flows, outlook, account)
         with store.database.transaction(durable=True):
             store.oauth_logins.set(account, granted.login)
@@ -446,7 +446,7 @@ def test_google_gives_mail_to_no_device(google: OAuthServer, flows: Flows) -> No
     assert caught.value.kind == "unsupported"
 
 
-# --- bounds ---
+# --- limits ---
 
 
 def test_what_cannot_begin(google: OAuthServer, flows: Flows, store: Store) -> None:

@@ -55,7 +55,7 @@ def at_once(count: int, act: Callable[[], object]) -> list[object]:
         return list(pool.map(run, range(count)))
 
 
-# --- one request, however many need it ---
+# --- one request for many callers ---
 
 
 @pytest.mark.parametrize("provider", ["google", "outlook"])
@@ -117,7 +117,7 @@ def test_both_kinds_of_tokens_are_never_asked_for_at_once(
     assert not outlook.user_of(graph_token, "IMAP.AccessAsUser.All")
 
 
-# --- when ---
+# --- the time of renewal ---
 
 
 def test_a_token_is_renewed_before_it_ends(
@@ -174,7 +174,7 @@ def test_while_one_renews_early_the_others_go_on_with_what_is_good(
         assert renewing.result(10) != first
 
 
-# --- what a server refuses ---
+# --- tokens that a server refuses ---
 
 
 def test_a_refused_token_is_renewed_once_and_what_is_refused_then_is_refused(
@@ -192,7 +192,7 @@ def test_a_refused_token_is_renewed_once_and_what_is_refused_then_is_refused(
         logins.open_imap(account, opening)
     assert caught.value.name == "token_refused"
     assert len(set(seen)) == 2
-    with pytest.raises(RemoteFault):  # given a moment ago: another one would fare no better
+    with pytest.raises(RemoteFault):  # issued a moment ago: a new one would not help
         logins.open_smtp(account, opening)
     assert len(seen) == 3
     assert google.count() == 2
@@ -234,7 +234,7 @@ def test_endpoints_are_the_provider_s_and_a_token_never_shows(
     ("provider", "end", "name"),
     [
         ("google", OAuthServer.revoke, "access_revoked"),
-        ("google", OAuthServer.expire, "access_revoked"),  # Google says the same of both
+        ("google", OAuthServer.expire, "access_revoked"),  # Google's error is the same for both
         ("outlook", OAuthServer.revoke, "access_revoked"),
         ("outlook", OAuthServer.expire, "access_expired"),
     ],
@@ -253,7 +253,7 @@ def test_an_access_that_ended_is_told_and_not_asked_for_again(
     account = connect(server)
     token(logins, account)
     end(server)
-    clock.advance(3400)  # the token at hand is good for some minutes still, but nobody shall go on with it
+    clock.advance(3400)  # the current token is valid for some more minutes, but must not be used
     for _ in range(3):
         told = refused(logins, account)
         assert (told.server, told.kind, told.name) == ("oauth", "login_refused", name)
@@ -388,7 +388,7 @@ def test_a_provider_in_trouble_ends_no_access(
     first, kept = token(logins, account), stored(store, account)
     what(outlook)
     clock.advance(3400)
-    assert token(logins, account) == first  # goes on with what it has
+    assert token(logins, account) == first  # keeps using the current one
     clock.advance(200)
     assert refused(logins, account).kind == kind
     assert stored(store, account) == kept
@@ -416,8 +416,8 @@ def test_a_provider_is_not_asked_before_the_time_it_says(
     assert (told.kind, told.name, told.retry_after) == ("throttled", "rate_limited", 120)
     google.in_order()
     clock.advance(119)
-    logins.forget_tokens(account)  # whoever tries again: the provider's word counts
-    assert refused(logins, account).retry_after == 1  # what is left of it
+    logins.forget_tokens(account)  # for every retry the provider's waiting time applies
+    assert refused(logins, account).retry_after == 1  # the rest of it
     assert google.count() == 1
     clock.advance(1)
     assert token(logins, account)
@@ -470,7 +470,7 @@ def test_signing_in_anew_while_a_token_is_renewed_wins(
         outlook.before = lambda _: None
         with store.database.transaction(durable=True):
             store.oauth_logins.set(account, logins_of(outlook, newer))
-        outlook.revoke()  # of the grant before
+        outlook.revoke()  # from the earlier grant
         outlook.answers._refresh[newer].state = "good"
 
     outlook.before = sign_in
@@ -478,7 +478,7 @@ def test_signing_in_anew_while_a_token_is_renewed_wins(
     assert store.accounts.get(account).status == "connecting"
     brought = [each.values["refresh_token"] for each in outlook.asked]
     assert brought == [old, newer]
-    assert stored(store, account) not in (old, newer)  # the one that it brought
+    assert stored(store, account) not in (old, newer)  # the one that came with it
 
 
 def test_a_mailbox_that_is_removed_meanwhile_is_not_found(

@@ -132,7 +132,7 @@ SIGNATURE = sign().rpartition(".")[2]
         sign(b"\xff"),
         sign(b"[" * 100_000),
         sign({"maxMembers": 2}),
-        # A bound that is mistyped would be none.
+        # A limit with a mistyped name would be ignored.
         token(maxmembers=2),
         token(max_members=2),
         token(iat=5),
@@ -140,7 +140,7 @@ SIGNATURE = sign().rpartition(".")[2]
         sign(b'{"plan": "team", "plan": "team"}'),
         sign(header=b'{"alg": "EdDSA", "alg": "EdDSA"}'),
         sign(header=b'{"alg": "EdDSA", "jwk": {"x": 1, "x": 2}}'),
-        sign()[:-1] + chr(ord(sign()[-1]) + 1),  # the same signature, with bits that mean nothing
+        sign()[:-1] + chr(ord(sign()[-1]) + 1),  # the same signature, with surplus bits
         _signed(part(HEADER), part(b'{"plan": "team1"}')[:-1] + "1"),
         _signed(part(HEADER), part({"plan": "team"}) + "="),
         _signed(part(HEADER), part({"plan": "team"}) + "A"),
@@ -153,7 +153,7 @@ def test_what_is_refused_is_not_quoted(given: str) -> None:
     assert not given or given not in str(refused.value)
 
 
-# --- how long it holds ---
+# --- how long it is valid ---
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_refused_is_not_quoted(given: str) -> None:
         (TERMS, None, "valid"),
         (TERMS, timedelta(days=7, milliseconds=-1), "valid"),
         (TERMS, timedelta(days=7), "unverified"),
-        (TERMS, timedelta(days=-1), "valid"),  # the clock was turned back
+        (TERMS, timedelta(days=-1), "valid"),  # the clock was set back
         (LicenceTerms("team", None, NOW, None, None), timedelta(days=8), "expired"),
         (LicenceTerms("team", None, NOW + timedelta(milliseconds=1), None, None), None, "valid"),
         (None, None, "unverified"),

@@ -89,7 +89,7 @@ ODD = [
     GOOD.replace("$1024$", "$\u0661024$"),
     legacy(n=1024, size=8),
     legacy(n=1024, salt=4),
-    # What a password is compared with where there is no hash is nobody's.
+    # The hash for comparison with an unknown email matches no password.
     "scrypt$16384$8$1$" + base64.b64encode(b"nobody has this.").decode() + "$" + base64.b64encode(bytes(32)).decode(),
 ]
 
@@ -111,7 +111,7 @@ def test_who_has_a_hash_of_release_0_10_is_not_told_by_the_time() -> None:
             times.append(time.thread_time() - began)
         return min(times)
 
-    # The one kind costs some 30 ms, the other some 45: each pays for the other as well.
+    # One kind takes some 30 ms, the other some 45: each check takes the time of both.
     for stored in (legacy(), hash_password(PASSWORD), None):
         assert quickest(stored, hides=True) > 1.3 * quickest(stored, hides=False)
 

@@ -73,7 +73,7 @@ def test_only_the_hash_of_the_whole_token_is_kept() -> None:
     assert len({hash_token(text) for text in ("", "é", "\ud800", TOKEN)}) == 4
 
 
-# --- Ids have the form that clients are promised, and never repeat ---
+# --- IDs have the promised form, and never repeat ---
 
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -81,7 +81,7 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 @pytest.mark.parametrize("prefix", get_args(Prefix))
 def test_form(prefix: Prefix) -> None:
-    # 26 characters hold 130 bits, an ULID has 128: the first one is 7 at most.
+    # 26 characters hold 130 bits, a ULID has 128, so the first character is at most 7.
     assert re.fullmatch(rf"{prefix}_[0-7][{ALPHABET}]{{25}}", new_id(prefix))
 
 
@@ -92,7 +92,7 @@ def test_the_time_comes_first() -> None:
     millis = 0
     for character in made[:10]:
         millis = millis * 32 + ALPHABET.index(character)
-    # A burst of ids within one millisecond may run a little ahead of the clock, never behind it.
+    # A burst of IDs within one millisecond may be a little ahead of the clock, never behind it.
     assert before <= millis <= after + 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.servers.running import Answer, RunningAppliance
 
 _PAUSE = 0.03
-#: Seconds after which one that is queued still has met trouble: its time was at most 1.5 s ahead.
+#: Seconds after which a queued message must have failed temporarily: it was due after at most 1.5 s.
 _LONGEST_QUEUED = 3.0
 _OVER = ("succeeded", "failed", "uncertain")
 

@@ -41,11 +41,11 @@ ENVIRONMENT = {
 }
 MAILBOXES = 3
 PATIENCE = 60.0
-#: Seconds within which the dot is on the wire after its record, and the outcome in the journal after its reply.
+#: Seconds between the record of the dot and the dot on the wire, and between its reply and the outcome in the journal.
 _SLOWEST = 1.0
 _SUBJECT = re.compile(rb"^Subject: (.*?)\r?$", re.M)
 
-#: What a server may do before the dot: nobody gets the message then.
+#: What a server may do before the dot, after which nobody receives the message.
 BEFORE: tuple[Action, ...] = ("451 4.3.0 later", "421 4.3.2 closing", DROP, CLOSE, b"\xff\xfe\r\n")
 TROUBLE: dict[Step, tuple[Action, ...]] = {
     "connect": ("554 5.7.1 go away", *BEFORE),
@@ -203,7 +203,7 @@ def _letter(stage: Stage, chance: random.Random, subject: str) -> Letter:
     return Letter(subject, account, [Attempt(account, key, message) for key in keys])
 
 
-# --- what must hold ---------------------------------------------------------------------------------------------------
+# --- the rules --------------------------------------------------------------------------------------------------------
 
 
 def judge(stage: Stage, letters: Sequence[Letter]) -> None:
@@ -227,7 +227,7 @@ def _judge_letter(stage: Stage, letter: Letter, copies: int) -> None:
         assert set(statuses.values()) & {"succeeded", "uncertain"}, f"a message that nobody owns to: {story}"
     if "uncertain" in statuses.values():
         handed = stage.handed(letter.subject)
-        # A server that hung up in the body may have had the dot on its way; so may a process that died in it.
+        # The dot may have been on its way when the server disconnected, or the process died, during the body.
         assert not handed or _may_doubt(stage, handed[-1]), f"doubt without a reason: {story}"
 
 
@@ -267,7 +267,7 @@ def _check_sent(stage: Stage, user: str, account: str) -> None:
     wait_until(lambda: filed() == expected, difference, 150)
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- all rounds -------------------------------------------------------------------------------------------------------
 
 
 def prove(mail: MailServer, folder: Path, numbers: Sequence[int], seed: int) -> Counter[str]:

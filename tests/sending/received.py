@@ -43,7 +43,7 @@ class Mail:
     subject: str = ""
     text: str = ""
     html: str | None = None
-    holds: tuple[str, ...] = ()  # pieces of the HTML, where it is not told whole
+    holds: tuple[str, ...] = ()  # parts of the HTML, if it is not given in full
     files: tuple[File, ...] = ()
     in_reply_to: str | None = None
     references: tuple[str, ...] = ()

@@ -212,7 +212,7 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
     user, bob = mail_server.fresh_user(), mail_server.fresh_user()
     account = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)
     database = desk.appliance.store.database
-    with database.transaction():  # Dovecot of these tests makes the folder by itself; as if it did not
+    with database.transaction():  # the Dovecot of these tests creates the folder itself; pretend that it does not
         database.change("DELETE FROM folders WHERE role = 'sent'")
     answer = desk.send(account, a_message(bob))
     assert answer.data["status"] == "succeeded"
@@ -223,7 +223,7 @@ def test_where_there_is_no_sent_folder_one_is_made(desk: Desk, mail_server: Mail
     assert message.data["threadId"] == answer.data["result"]["threadId"]
 
 
-# --- a provider that files by itself ---
+# --- a provider that files copies itself ---
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_full_before_the_dot(office: Office, step: Step) -> None:
     wait_until(lambda: office.smtp.connected == 0, lambda: "it goes on", 10)
     assert office.smtp.messages == ()
     office.disk.free()
-    answer = asked.result(30)  # the key is free as soon as that can be written down
+    answer = asked.result(30)  # the key is free as soon as that can be recorded
     assert (answer.status, answer.code) == (503, "provider_unavailable")
     assert office.desk.send(office.account, a_message(), key).data["status"] == "succeeded"
     assert len(office.smtp.messages) == 1

@@ -104,7 +104,7 @@ ODD = [
     Odd("draft", DROP, 503, "provider_unavailable"),
     Odd("draft", CLOSE, 503, "provider_unavailable"),
     Odd("draft", Says(201), 503, "provider_unavailable"),
-    Odd("drafted", DROP, 503, "provider_unavailable", drafts=1),  # nobody knows its id
+    Odd("drafted", DROP, 503, "provider_unavailable", drafts=1),  # its ID is unknown
     Odd("drafted", Says(504), 503, "provider_unavailable", drafts=1),
     Odd("send", Says(403, "ErrorSendAsDenied"), 200, "sender_rejected"),
     Odd("send", Says(400, "ErrorInvalidRecipients"), 200, "recipient_rejected"),
@@ -134,9 +134,9 @@ def test_whatever_graph_does_a_key_sends_once_at_most(box: Outlook, odd: Odd) ->
     assert answer.status == odd.status, answer
     assert told(answer) == odd.told, answer
     assert len(box.graph.messages) == odd.sent
-    # Nobody waits for that.
+    # No request waits for that.
     wait_until(lambda: len(box.graph.drafts(ADA)) == odd.drafts, lambda: str(box.graph.drafts(ADA)), 5)
-    # The same key again: it sends where nobody got anything, and is told the same where that is not so sure.
+    # The same key again: it sends if nobody received anything, and otherwise returns the same answer.
     again = box.send(body, key)
     assert told(again) == ("succeeded" if odd.status != 200 else odd.told)
     assert len(box.graph.messages) == (1 if odd.status != 200 else odd.sent)
@@ -167,7 +167,7 @@ def test_a_graph_that_cannot_be_reached_at_the_last_step_got_nothing(box: Outloo
     assert not box.graph.messages
 
 
-# --- who may ---
+# --- permissions ---
 
 
 def test_access_that_was_taken_back_is_told_by_name(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_provider_that_is_down_is_no_matter_of_signing_in(box: Outlook) -> Non
     assert not box.graph.messages
 
 
-# --- what may go ---
+# --- messages that can be sent ---
 
 
 @pytest.mark.parametrize(("size", "code"), [(2_900_000, None), (3_100_000, "message_too_large")])
@@ -241,7 +241,7 @@ def test_letters_that_only_smtputf8_carries_are_told_of(box: Outlook) -> None:
         (b"From: a@x.test\r\nTo: B <b@B\xc3\xbccher.test>\r\n", "a@x.test", ["b@xn--bcher-kva.test"], True),
         (b"From: A@X.test\r\nTo: g: b@x.test, c@x.test;\r\n", "a@x.test", ["b@x.test", "c@x.test"], True),
         (b"From: a@x.test\r\nTo: b@x.test, c@x.test\r\n", "a@x.test", ["b@x.test"], False),  # one too many
-        (b"From: a@x.test\r\nTo: b@x.test\r\n", "a@x.test", ["b@x.test", "c@x.test"], False),  # one would be left out
+        (b"From: a@x.test\r\nTo: b@x.test\r\n", "a@x.test", ["b@x.test", "c@x.test"], False),  # one would be missing
         (b"From: a@x.test\r\nTo: b@x.test\r\n", "z@x.test", ["b@x.test"], False),
         (b"To: b@x.test\r\n", "a@x.test", ["b@x.test"], False),
     ],
@@ -253,7 +253,7 @@ def test_the_fields_must_say_what_the_envelope_says(
     assert verdict == (None if may_go else Refused("message_rejected", None))
 
 
-# --- SMTP that is off ---
+# --- disabled SMTP ---
 
 
 def test_smtp_that_is_off_is_noted_and_graph_sends_in_its_place(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_mailbox_that_is_shared_no_more_is_told_of(tmp_path: Path) -> None:
         assert (box.status["status"], box.status["error"]["fault"]) == ("reauth_required", "consent_required")
 
 
-# --- what became of it ---
+# --- the outcome ---
 
 
 @dataclass(frozen=True)
@@ -324,11 +324,11 @@ class Doubt:
     "doubt",
     [
         Doubt("sent"),
-        Doubt("sent", is_quick=False),  # a draft no more, and in Sent Items not yet
-        Doubt("send", outcome="uncertain"),  # it is a draft still: sending may take its time
+        Doubt("sent", is_quick=False),  # no longer a draft, and not in Sent Items yet
+        Doubt("send", outcome="uncertain"),  # still a draft, since sending can take time
         Doubt("sent", look=Says(503, "ServiceUnavailable"), outcome="uncertain"),
         Doubt("sent", look=Says(404, "MailboxNotEnabledForRESTAPI"), outcome="uncertain"),
-        Doubt("sent", look=Says(404), outcome="uncertain"),  # of something between us and Graph
+        Doubt("sent", look=Says(404), outcome="uncertain"),  # from a proxy in front of Graph
         Doubt("sent", look=Says(403, "ErrorAccessDenied"), outcome="uncertain"),
         Doubt("sent", look=DROP, outcome="uncertain"),
     ],
@@ -342,7 +342,7 @@ def test_what_is_a_draft_no_more_was_sent(tmp_path: Path, clock: FakeClock, doub
         operation = box.send().data["operationId"]
         assert box.desk.delivery(box.account, operation).data["status"] == "uncertain"
         box.graph.at("look", doubt.look)
-        box.desk.appliance.scheduler.stop(10)  # the timer is not to be faster
+        box.desk.appliance.scheduler.stop(10)  # the timer must not search first
         clock.advance(6)
         assert box.look(operation) == doubt.outcome
         assert len(box.graph.messages) == (doubt.step == "sent")
@@ -352,7 +352,7 @@ def test_what_is_a_draft_no_more_was_sent(tmp_path: Path, clock: FakeClock, doub
 def test_a_scheduled_one_leaves_one_draft_at_most_and_goes_once(tmp_path: Path, clock: FakeClock) -> None:
     with outlook(tmp_path, clock) as box:
         box.connect()
-        # Its id is not known, it is known and may not be sent, the sending is refused for now; then all is well.
+        # Its ID is unknown; it is known but may not be sent; sending is temporarily refused; then all works.
         box.graph.at("drafted", [DROP, None, Says(503), None])
         box.graph.at("send", [Says(429), None])
         send_at = (clock.now() + timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")

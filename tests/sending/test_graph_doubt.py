@@ -109,7 +109,7 @@ def test_while_all_mail_is_hidden_evidence_is_not_given_up(tmp_path: Path, clock
         assert (looks, next_at) == (1, to_millis(clock.now() + timedelta(minutes=10)))
 
 
-# --- tidying up holds nothing up ---
+# --- removing old drafts delays nothing ---
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_draft_that_cannot_be_removed_holds_up_no_message(
         assert len(box.graph.messages) == 1
 
 
-# --- what must not be lost when something of ours goes wrong ---
+# --- what must not be lost after an internal error ---
 
 
 def test_a_fault_of_ours_after_the_request_to_send_leaves_doubt(

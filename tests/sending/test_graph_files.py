@@ -48,7 +48,7 @@ def box(shared: Outlook) -> Outlook:
     return shared
 
 
-#: What is small is large here: a MIME of 20 kB, files from 20 kB in ranges of 10 kB.
+#: Low limits: a MIME of 20 kB, files from 20 kB in ranges of 10 kB.
 SCALED = 20_000
 
 
@@ -162,7 +162,7 @@ def test_nothing_is_added_that_could_be_sent_before_its_draft_is_known(small: Ou
     assert {each[1] for each in known[-2:]} == {("dot", item)}
 
 
-# --- what goes wrong ---
+# --- faults ---
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ ODD = [
     Odd("attach", Says(412, "ErrorIrresolvableConflict"), *LATER),
     Odd("attach", Says(429, "ApplicationThrottled"), *SLOWER),
     Odd("attach", DROP, *LATER),
-    Odd("attached", DROP, *LATER),  # it is there, and nobody knows
+    Odd("attached", DROP, *LATER),  # it is there, but the client cannot know
     Odd("attached", CLOSE, *LATER),
     Odd("attached", Says(504), *LATER),
     Odd("session", Says(403, "ErrorAccessDenied"), 200, "message_too_large"),
@@ -208,12 +208,12 @@ ODD = [
     Odd("upload", Says(503), *LATER),
     Odd("upload", Says(302, headers={"Location": "https://127.0.0.1/"}), *LATER),
     Odd("upload", DROP, *LATER),
-    # Whatever is not said in so many words: the draft would go without its file.
+    # Without an explicit confirmation the draft could be sent without its file.
     *(Odd(step, Says(status), *LATER) for step in ("attach", "session", "upload") for status in (200, 202, 204, 206)),
     Odd("uploaded", Says(200), *LATER),
     Odd("uploaded", DROP, *LATER),
     Odd("uploaded", CLOSE, *LATER),
-    Odd("uploaded", Says(200), *LATER),  # says nothing of the next
+    Odd("uploaded", Says(200), *LATER),  # does not affect the next one
 ]
 
 
@@ -302,7 +302,7 @@ def test_a_mailbox_that_is_shared_takes_what_is_small(tmp_path: Path, monkeypatc
         assert "for a shared mailbox" in str(answer.body)
         assert len(box.graph.messages) == 1
         assert box.status["status"] != "reauth_required"
-        box.graph.uploads.is_for_all = True  # where Graph does it after all
+        box.graph.uploads.is_for_all = True  # if Graph does it anyway
         assert box.send(a_message(attachments=FILES)).data["status"] == "succeeded"
 
 

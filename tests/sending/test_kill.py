@@ -29,7 +29,7 @@ from tests.servers.smtp_script import Action, Keep, Lose, Stall, Step
 
 pytestmark = pytest.mark.slow
 
-#: Seconds, on a machine that is busy: whoever waits so long waits for what does not come.
+#: Seconds on a busy machine after which an awaited event will not come.
 LONG = 90
 DYING = (sys.executable, str(Path(dying.__file__)))
 SHOWN = {"MAILBOX_APPLIANCE_SENDING_ANSWER_WITHIN": "0"}
@@ -135,9 +135,9 @@ UNSEEN = [
     Moment("failed", "failed", 0, script=("rcpt", ["550 5.1.1 unknown"])),
     Moment("uncertain", "uncertain", script=("reply", [Keep("421 closing")])),
 ]
-# On a connection that served an earlier message.
+# On a connection that sent an earlier message.
 KEPT = [Moment("envelope"), Moment("data"), Moment("dot", "uncertain", 0), Moment("succeeded")]
-# Once a client was shown that it is on its way: the server holds it until then.
+# After a client saw that it is being sent: the server holds it until then.
 SEEN = [
     Moment("envelope", script=("auth", [Stall()])),
     Moment("data", script=("rcpt", [Stall()])),
@@ -265,15 +265,15 @@ HELD = [
     Held("mail", Stall()),
     Held("rcpt", Stall()),
     Held("data", Stall()),
-    Held("body", Stall(), body=a_message(attachments=[LARGE])),  # too much for the dot to be on its way already
+    Held("body", Stall(), body=a_message(attachments=[LARGE])),  # so much that the dot cannot be on its way yet
     Held("dot", Stall(), "uncertain"),
     Held("dot", Lose(Stall("451 4.3.0 lost")), "uncertain", 0),
     Held("reply", Keep(Stall()), "uncertain"),
     Held("reply", Lose(Stall("554 5.7.1 no")), "uncertain", 0),
-    # The reply is there, and the appliance does not come to record it.
+    # The reply has come, but the appliance dies before it records the reply.
     Held("reply", Keep(Stall()), "uncertain", is_stopped=True),
     Held("reply", Lose(Stall("554 5.7.1 no")), "uncertain", 0, is_stopped=True),
-    Held("quit", Stall()),  # what was recorded stands
+    Held("quit", Stall()),  # a recorded outcome stays
 ]
 
 
@@ -330,7 +330,7 @@ def begin(appliance: RunningAppliance, cases: list[Case], callers: ThreadPoolExe
         case.send.first = callers.submit(case.send.ask, appliance)
     for case in cases:
         wait_until(partial(is_held, case), partial(str, case.held.step), LONG)
-        if is_shown or case.held.step == "quit":  # nobody waits for the goodbye
+        if is_shown or case.held.step == "quit":  # no request waits for QUIT
             assert case.send.shown is not None
 
 

@@ -42,7 +42,7 @@ class Target:
         if self.appliance.process is None or self.appliance.process.poll() is not None:
             self.appliance.start()  # after a test that failed
         self.graph.forget()
-        self.graph.at("look", Says(503))  # nothing is learnt afterwards
+        self.graph.at("look", Says(503))  # the search finds nothing later
         if step is not None:
             self.graph.at(step, [does])
         (self.appliance.folder / dying.ORDER).write_text(at)
@@ -141,7 +141,7 @@ def test_killed_between_two_phases(unseen: Target, callers: ThreadPoolExecutor, 
     unseen.dies()
     assert send.shown is None
     assert unseen.found(send) == (moment.outcome, moment.sent)
-    # What may yet be sent, for all that is known, is left; and what ended in the moment before its draft is removed.
+    # A draft that may still be sent is left; one whose attempt ended just before is removed.
     left = 1 if moment.at in ("dot", "withdrawn", "failed") else 0
     wait_until(lambda: len(unseen.graph.drafts(ADA)) == left, lambda: str(unseen.graph.drafts(ADA)), LONG)
 
@@ -192,8 +192,9 @@ class Held:
         Held("drafted", "succeeded"),
         Held("send", "uncertain"),
         Held("sent", "uncertain"),
-        Held("sent", "uncertain", is_answered=True),  # the answer is there, and nobody comes to record it
-        # Of the files one is added in one request, one is uploaded.
+        # the response has come, but the process dies before it is recorded
+        Held("sent", "uncertain", is_answered=True),
+        # One file is added in one request, one is uploaded.
         *(Held(step, "succeeded", files=SIZES) for step in ADDING),
         Held("send", "uncertain", files=SIZES),
     ],

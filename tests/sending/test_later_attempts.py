@@ -78,7 +78,7 @@ def test_waits_between_tries_grow_to_half_an_hour_and_end_after_a_day(later: Lat
         pause = later.wait_of(operation, "mail", tries)
         waits.append(pause)
     assert waits == [60, 120, 240, 480, 960, 1800, 1800, 1800]
-    # The last try is the one at the end of the day.
+    # The last attempt is the one at the end of the day.
     left = (due + timedelta(hours=24) - later.clock.now()).total_seconds()
     later.pass_time(left - 300)
     later.smtp.reached("mail", 9)
@@ -187,7 +187,7 @@ def test_one_waits_for_its_turn_and_can_be_canceled_till_then(later: Later) -> N
     later.pass_time(3600)
     later.smtp.reached("mail")
     wait_until(lambda: later.status(first) == "sending", lambda: later.status(first), 10)
-    # What somebody waits for is not held up by what was scheduled.
+    # Scheduled messages do not delay what a request waits for.
     assert later.desk.send(later.account, a_message(subject="now")).data["status"] == "succeeded"
     assert later.status(second) == "queued"
     [*_, last] = later.desk.ask("GET", f"/accounts/{later.account}/scheduled").data["items"]

@@ -70,7 +70,7 @@ def test_each_jump_has_its_two_minutes(clock: FakeClock) -> None:
     assert not guard.is_trusted()
 
 
-# --- what it means for a scheduled send ---
+# --- the effect on a scheduled message ---
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Desk:
 @pytest.fixture
 def mailbox(store: Store) -> Mailbox:
     made = Mailbox(store)
-    call_it(store, "ada@example.test")  # the sender of what is accepted
+    call_it(store, "ada@example.test")  # the sender of accepted messages
     return made
 
 
@@ -186,7 +186,7 @@ def test_an_attempt_in_a_moment_that_the_clock_is_wrong(desk: Desk) -> None:
     assert desk.begin()
 
 
-# --- when it is tried again ---
+# --- the time of the next attempt ---
 
 
 def first_try(desk: Desk, after: timedelta) -> None:

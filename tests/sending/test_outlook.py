@@ -64,7 +64,7 @@ def in_folder(house: SignedIn, folder: str) -> list[Any]:
 def test_it_sends_by_graph_and_sent_has_it_once(house: SignedIn, graph: GraphServer, smtp: TokenSmtp) -> None:
     login = house.desk.appliance.store.oauth_logins.find(house.account)
     assert login is not None
-    assert login.sends_via == "graph"  # said when it was connected
+    assert login.sends_via == "graph"  # reported when it was connected
     tried = smtp.count("connect")
     body = a_message(bcc=[{"email": "cy@example.test"}], subject="Once")
     sent = house.desk.send(house.account, body)
@@ -151,7 +151,7 @@ def test_a_shared_mailbox_is_read_and_sends_as_itself(tmp_path: Path, mail_serve
     house = SignedIn(tmp_path, mail_server, "outlook", smtp)
     try:
         team, person = mail_server.fresh_user(), house.user
-        # Exchange lets those in who may open it; Dovecot asks whose a token is.
+        # Exchange admits everyone with access to the mailbox; Dovecot compares the owner of the token.
         mail_server.tokens.ask = lambda token: team if house.oauth.user_of(token) == person else None
         with graph_server(house.oauth, mail_server.folder / "tls") as graph:
             lead_to(house, graph)
@@ -159,7 +159,7 @@ def test_a_shared_mailbox_is_read_and_sends_as_itself(tmp_path: Path, mail_serve
             house.account = str(house.sign_in(person, email=team)["id"])
             house.wait_for("ready")
             assert house.now["email"] == team
-            # Nobody knew that it is shared, so what that needs was not asked for.
+            # The appliance did not know that it is shared, so it did not request the scopes for that.
             assert house.desk.send(house.account, a_message()).status == 503
             assert house.wait_for("reauth_required")["error"]["fault"] == "consent_required"
             house.sign_in(person, accountId=house.account)

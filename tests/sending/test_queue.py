@@ -136,4 +136,4 @@ def test_a_look_costs_no_more_where_more_waits(waiting: Queue[One], mailboxes: i
         waiting.leave(taken.pop(0))
         assert waiting.count_ready(0, 3) == 1
         taken += take_all(waiting)
-    assert time.thread_time() - began < 2  # 0.1 s; with a look at each that waits it takes minutes
+    assert time.thread_time() - began < 2  # 0.1 s; if each waiting item were checked, it would take minutes

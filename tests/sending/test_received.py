@@ -193,7 +193,8 @@ def test_replies_stand_with_what_they_answer_and_a_forward_apart(mail_server: Ma
     names = {email.message_from_bytes(wire)["Message-ID"]: name for name, wire in made.items()}
     replies = ["again", "other branch", "reply", "root", "to all"]
     assert sorted(sorted(names[each] for each in thread) for thread in threads) == [replies, ["forward"], ["unrelated"]]
-    # REFERENCES also joins what has one base subject (RFC 5256 3, step 5), so also the forward of the first message.
+    # REFERENCES also joins messages with the same base subject (RFC 5256 3, step 5), so also the forward of the first
+    # one.
     by_subject = grouped(mail_server, user, "REFERENCES")
     assert sorted(sorted(names[each] for each in thread) for thread in by_subject) == [
         sorted([*replies, "forward"]),

@@ -33,7 +33,7 @@ DAY = 24 * 3600
         (31, 1, 120),
         (120, 2, 720),
         (720, 3, 1320),
-        (3600, 1, 4200),  # away for an hour: not at 30 s and 2 minutes once more
+        (3600, 1, 4200),  # offline for an hour: no further search at 30 s and 2 minutes
         (DAY - 700, 140, DAY - 100),
         (DAY - 300, 141, DAY),
         (DAY, 142, None),

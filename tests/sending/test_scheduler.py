@@ -57,7 +57,7 @@ class Bench:
     def __init__(self, store: Store, clock: Clock, *tasks: HeldTask) -> None:
         self.store, self.begun, self.asked = store, list[str](), list[str]()
         self.full = set[str]()
-        self._last = HeldTask(name="last")  # of what a look asks
+        self._last = HeldTask(name="last")  # what a check asks for
         self._context = context_of(store, clock)
         self.due = Scheduler(self._context, self._begin, (*tasks, self._last))
 
@@ -70,7 +70,7 @@ class Bench:
             return False
         if self.store.deliveries.begin_sending(operation_id):
             self.begun.append(operation_id)
-            self.due.wake()  # as whoever has sent it does
+            self.due.wake()  # as the sender of the message does
         return True
 
     def start(self) -> None:
@@ -236,7 +236,7 @@ def test_a_mailbox_is_worked_on_once_at_a_time_and_few_at_once(store: Store, clo
         for _ in range(2):
             bench.look()
         assert sorted(task.begun) == names[:MOST_AT_ONCE]
-        assert task.looks < 12  # what is under way is due still, and nobody runs in circles over it
+        assert task.looks < 12  # work in progress is still due, and the timer must not spin over it
         task.may_end.set()
         wait_until(lambda: not task.due, lambda: str(task.due), 5)
         assert sorted(task.begun) == names

@@ -97,12 +97,12 @@ def test_where_no_thread_is_to_be_had_the_one_that_stays_sends(
     account = mailbox(desk, smtp.port)
     none = NoThreads(monkeypatch, "sending")
     smtp.at("mail", [Stall()])
-    asked = [desk.begin(account, a_message()) for _ in range(60)]  # more than the bound of threads
+    asked = [desk.begin(account, a_message()) for _ in range(60)]  # more than the limit of threads
     wait_until(lambda: none.refused >= 1 and smtp.held("mail") == 1, lambda: f"{none.refused}", 10)
     smtp.release("mail")
     assert {each.result(20).status for each in asked} == {200}
     wait_until(lambda: len(smtp.messages) == len(asked), lambda: str(len(smtp.messages)), 20)
-    # Those that failed to start take nobody's place.
+    # Threads that failed to start do not count.
     none.room = True
     smtp.at("mail", Stall())
     again = [desk.begin(account, a_message()) for _ in range(2)]
@@ -157,7 +157,7 @@ NOT_TAKEN_BACK = "BEFORE DELETE ON delivery_operations"
 
 def test_what_cannot_be_taken_back_at_the_start_is_taken_back_later(tmp_path: Path, smtp: ScriptedSmtp) -> None:
     with restarted(tmp_path / "data", smtp, NOT_TAKEN_BACK) as (desk, operation):
-        assert not desk.appliance.sender.submit(operation, "any").wait(0.7)  # it was tried again meanwhile
+        assert not desk.appliance.sender.submit(operation, "any").wait(0.7)  # it was tried again in between
         assert (status(desk, operation), smtp.count("connect")) == ("sending", 0)
         mend(desk)
         wait_for(desk, operation, None)
@@ -190,23 +190,23 @@ def test_a_scheduled_one_waits_again_once_that_can_be_written(
         assert (status(desk, operation), smtp.count("connect")) == ("sending", 0)
         mend(desk)
         wait_for(desk, operation, "succeeded")
-        # It is told a moment after the commit.
+        # The event follows shortly after the commit.
         wait_until(lambda: [each.status for each in settled] == ["queued", "succeeded"], lambda: str(settled), 10)
         assert len(smtp.messages) == 1
 
 
-# --- many that fall due together ---
+# --- many that are due together ---
 
 
 def test_many_that_are_due_together_leave_the_store_in_their_turn(desk: Desk, smtp: ScriptedSmtp) -> None:
     crowded, other = (mailbox(desk, smtp.port, name) for name in "ab")
-    sender, at = desk.appliance.sender, SystemClock().now() + timedelta(days=1)  # so that the timer takes no part
+    sender, at = desk.appliance.sender, SystemClock().now() + timedelta(days=1)  # so that the timer does not interfere
     store = desk.appliance.store
     with store.database.transaction(durable=True):
         crowd = [accept(desk, crowded, at) for _ in range(worker.MOST_WAITING + 3)]
         late = accept(desk, other, at)
     smtp.at("mail", Stall())
-    busy = [desk.begin(crowded, a_message()) for _ in range(2)]  # all places of the mailbox
+    busy = [desk.begin(crowded, a_message()) for _ in range(2)]  # all slots of the mailbox
     wait_until(lambda: smtp.held("mail") == 2, lambda: "not begun", 10)
     assert [sender.begin_due(each, crowded) for each in crowd] == [True] * worker.MOST_WAITING + [False] * 3
     assert sender.begin_due(late, other)

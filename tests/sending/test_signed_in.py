@@ -84,7 +84,7 @@ def test_a_scheduled_message_waits_for_the_access_to_be_regained(house: SignedIn
     house.desk.appliance.scheduler.wake()
     house.wait_for("reauth_required")
     house.desk.wait_for(house.account, operation, "queued")
-    house.clock.advance(3600 * 3)  # it is tried again now and then
+    house.clock.advance(3600 * 3)  # it is tried again at intervals
     house.desk.appliance.scheduler.wake()
     house.sign_in(accountId=house.account)
     house.desk.wait_for(house.account, operation, "succeeded")
@@ -140,7 +140,7 @@ def test_a_try_that_ends_after_the_access_was_regained_takes_nothing_back(
         house.desk.appliance.scheduler.wake()
         smtp.reached("auth", before + 1)
         house.sign_in(accountId=house.account)
-        smtp.at("auth", [f"535 5.7.8 {WANTS_ANOTHER}"])  # the other token, too
+        smtp.at("auth", [f"535 5.7.8 {WANTS_ANOTHER}"])  # the other token too
         smtp.release()
         house.nudge_until(lambda: house.desk.delivery(house.account, operation).data["status"] == "succeeded")
         assert len(smtp.messages) == 1

@@ -57,7 +57,7 @@ def box(_box: Box) -> Iterator[Box]:
     _box.smtp.forget()
     yield _box
     _box.smtp.forget()
-    _box.clock.advance(60)  # what is kept now is kept no more
+    _box.clock.advance(60)  # connections that were kept are no longer kept
 
 
 def test_the_next_message_needs_no_connection(box: Box) -> None:

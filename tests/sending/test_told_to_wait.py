@@ -12,7 +12,7 @@ from tests.servers.fake_clock import FakeClock
 from tests.servers.graph_script import Says
 from tests.servers.mailboxes import wait_until
 
-#: What it says -> what we say.
+#: The provider's waiting time -> the appliance's.
 SAID = [("90", "90"), ("5", "30"), ("99999", "3600"), ("Wed, 21 Oct 2026 07:28:00 GMT", "30"), ("-1", "30")]
 
 

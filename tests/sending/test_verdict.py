@@ -29,7 +29,7 @@ LATER, SLOWER, LOGIN, UNCERTAIN, GO = (
 )
 
 REPLIES: list[tuple[Step, str, Verdict | str]] = [
-    # what is hoped for
+    # the expected replies
     ("mail", "250 2.1.0", GO),
     ("rcpt", "250 2.1.5", GO),
     ("rcpt", "251", GO),  # will forward
@@ -38,20 +38,20 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("dot", "250 2.0.0", "accepted"),
     ("dot", "200", "accepted"),
     ("dot", "252", "accepted"),
-    # what makes no sense there: before the dot nobody has it, after it nobody knows
+    # replies that make no sense: before the dot nobody has the message, after it the outcome is unknown
     ("mail", "354", LATER),
     ("rcpt", "354", LATER),
     ("data", "250", LATER),
     ("dot", "354", UNCERTAIN),
     ("dot", "334", UNCERTAIN),
-    # not now
+    # temporary refusals
     ("mail", "451 4.3.0", LATER),
     ("rcpt", "450 4.2.0", LATER),  # greylisting
     ("data", "451", LATER),
     ("dot", "451 4.3.0", LATER),
     ("dot", "452 4.3.1", LATER),
     ("dot", "454", LATER),
-    # the channel closes: that says nothing about the message once the dot is out
+    # the connection closes, which is not about the message once the dot is out
     ("mail", "421 4.3.2", LATER),
     ("rcpt", "421", LATER),
     ("data", "421 4.4.2", LATER),
@@ -63,21 +63,21 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("rcpt", "451 4.7.500", SLOWER),
     ("dot", "452 4.4.5", SLOWER),
     ("mail", "450 4.7.1", LATER),
-    # log in first
+    # a login is required
     ("mail", "530 5.7.0", LOGIN),
     ("rcpt", "530", LOGIN),
     ("data", "530 5.7.57", LOGIN),
     ("mail", "535 5.7.8", LOGIN),
     ("mail", "534 5.7.9", LOGIN),  # the mechanism is too weak
-    ("mail", "538 5.7.11", LOGIN),  # encryption is required for it
+    ("mail", "538 5.7.11", LOGIN),  # this mechanism requires encryption
     ("data", "538", LOGIN),
     ("dot", "530 5.7.0", "message_rejected"),
     ("dot", "535", "message_rejected"),
     ("dot", "534", "message_rejected"),
     ("dot", "538", "message_rejected"),
-    ("mail", "454 4.7.0", LATER),  # RFC 4954 6: cannot check logins now
+    ("mail", "454 4.7.0", LATER),  # RFC 4954 6: logins cannot be checked now
     ("mail", "432 4.7.12", LATER),  # a password transition is needed
-    # no, for good
+    # permanent refusals
     ("mail", "550 5.7.1", "sender_rejected"),
     ("mail", "553", "sender_rejected"),
     ("mail", "501 5.5.4", "sender_rejected"),
@@ -90,13 +90,13 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("dot", "550", "message_rejected"),
     ("dot", "571", "message_rejected"),
     ("mail", "550", "sender_rejected"),
-    ("mail", "550 5.1.1", "sender_rejected"),  # nobody but the sender was named yet
-    ("mail", "555 5.5.4", "sender_rejected"),  # parameters not known
+    ("mail", "550 5.1.1", "sender_rejected"),  # only the sender was named so far
+    ("mail", "555 5.5.4", "sender_rejected"),  # unknown parameters
     ("rcpt", "550", "recipient_rejected"),
     ("rcpt", "550 5.7.1", "recipient_rejected"),
     ("rcpt", "550 5.7.509", "recipient_rejected"),
     ("rcpt", "553 5.1.3", "recipient_rejected"),
-    ("rcpt", "556 5.1.10", "recipient_rejected"),  # RFC 7504 and 7505: the domain takes no mail
+    ("rcpt", "556 5.1.10", "recipient_rejected"),  # RFC 7504 and 7505: the domain accepts no mail
     ("rcpt", "521", "recipient_rejected"),
     ("rcpt", "550 5.2.1", "recipient_rejected"),
     ("dot", "550 5.7.1", "message_rejected"),
@@ -113,9 +113,9 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("rcpt", "553 5.6.7", "recipient_rejected"),
     ("data", "554 5.6.7", "recipient_rejected"),
     ("dot", "554 5.6.7", "recipient_rejected"),
-    ("rcpt", "550 5.6.9", "recipient_rejected"),  # somebody's server takes no UTF-8 header fields
+    ("rcpt", "550 5.6.9", "recipient_rejected"),  # a recipient's server does not support UTF-8 header fields
     ("dot", "554 5.6.9", "recipient_rejected"),
-    # whose fault it is may be told late
+    # refusals of sender or recipient may come late
     ("rcpt", "553 5.7.1", "sender_rejected"),  # Postfix: the login does not own the sender
     ("dot", "550 5.7.60", "sender_rejected"),
     ("dot", "554 5.2.252", "sender_rejected"),
@@ -137,7 +137,7 @@ REPLIES: list[tuple[Step, str, Verdict | str]] = [
     ("mail", "554 5.2.3", "message_too_large"),
     ("data", "554 5.3.4", "message_too_large"),
     ("dot", "452 4.3.4", LATER),
-    ("rcpt", "552 5.5.3", LATER),  # RFC 5321 4.5.3.1.10: too many recipients, which 452 should say
+    ("rcpt", "552 5.5.3", LATER),  # RFC 5321 4.5.3.1.10: too many recipients, for which 452 is the right code
     ("rcpt", "452 4.5.3", LATER),
     ("rcpt", "552", "recipient_rejected"),  # the mailbox is full
     ("rcpt", "552 5.2.2", "recipient_rejected"),
@@ -194,12 +194,12 @@ def test_a_fault(phase: Phase, kind: FaultKind) -> None:
 @pytest.mark.parametrize(
     ("phase", "said", "expected"),
     [
-        (Phase.CONNECTING, Reply(554, "5.7.1"), LATER),  # turned away at the door: nothing is said about the message
+        (Phase.CONNECTING, Reply(554, "5.7.1"), LATER),  # refused at the greeting, which is not about the message
         (Phase.DATA, Reply(552, "5.3.4"), Refused("message_too_large", Reply(552, "5.3.4"))),
         (Phase.DATA, Reply(554), Refused("message_rejected", Reply(554))),
         (Phase.DATA, Reply(451), LATER),
         (Phase.DATA, Reply(421), LATER),
-        (Phase.DATA, Reply(250), LATER),  # a message without its dot is none
+        (Phase.DATA, Reply(250), LATER),  # without its dot a message is not complete
         (Phase.DATA, Reply(530, "5.7.0"), LOGIN),
         (Phase.DATA, Reply(354), LATER),
         (Phase.ENVELOPE, Reply(554), LATER),
@@ -216,7 +216,7 @@ def test_every_fault_is_in_the_table(kind: FaultKind) -> None:
     assert kind in KINDS
 
 
-# --- what a reply says in words, where its code says less ---
+# --- the text of a reply, if its code is less specific ---
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("attach", 201, "", Continue()),
     ("attach", 400, "ErrorInvalidRequest", Refused("message_rejected", Reply(400))),
     ("attach", 400, "ErrorMessageSizeExceeded", Refused("message_too_large", Reply(400))),
-    ("attach", 403, "ErrorAccessDenied", Refused("message_rejected", Reply(403))),  # the login has just made the draft
+    # the same login has just created the draft
+    ("attach", 403, "ErrorAccessDenied", Refused("message_rejected", Reply(403))),
     ("attach", 413, "", Refused("message_too_large", Reply(413))),
     ("attach", 400, "ErrorQuotaExceeded", LATER),
     ("attach", 404, "ErrorItemNotFound", LATER),
@@ -46,7 +47,7 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("attach", 503, "ServiceUnavailable", LATER),
     ("session", 201, "", Continue()),
     ("session", 400, "ErrorAttachmentSizeLimitExceeded", Refused("message_too_large", Reply(400))),
-    ("session", 403, "ErrorAccessDenied", Refused("message_too_large", None)),  # of a mailbox that is shared
+    ("session", 403, "ErrorAccessDenied", Refused("message_too_large", None)),  # for a shared mailbox
     ("session", 403, "ErrorMessageSubmissionBlocked", Refused("sender_rejected", Reply(403))),
     ("session", 404, "ErrorItemNotFound", LATER),
     ("session", 429, "", SLOWER),
@@ -76,7 +77,7 @@ ANSWERS: list[tuple[Step, int, str, Verdict]] = [
     ("send", 403, "ErrorExceededMessageLimit", SLOWER),
     ("send", 413, "", Refused("message_too_large", Reply(413))),
     ("send", 429, "TooManyRequests", SLOWER),
-    # It may have been sent, by a request that something between us and Graph has repeated.
+    # It may have been sent, by a request that a proxy in front of Graph has repeated.
     ("send", 404, "ErrorItemNotFound", DOUBT),
     ("send", 409, "ErrorIrresolvableConflict", DOUBT),
     ("send", 412, "ErrorIrresolvableConflict", DOUBT),

@@ -135,7 +135,7 @@ def test_what_was_never_written_is_uncertain_after_a_restart(
 ) -> None:
     scripted_smtp.at("reply", Stall())
     with office(tmp_path / "data", mail_server, scripted_smtp, 1, keep=0) as before:
-        Fault(before.desk, status("succeeded"))  # it is not mended: the appliance ends without having written it
+        Fault(before.desk, status("succeeded"))  # it is not repaired: the appliance ends without recording it
         answer = before.desk.send(before.account, a_message())
         assert answer.data["status"] == "sending"
         scripted_smtp.release()
@@ -210,7 +210,7 @@ def test_a_stop_lets_requests_go_and_a_start_goes_on(
 
 
 def test_two_mailboxes_at_once_do_not_wait_for_each_other(patient: Office, mail_server: MailServer) -> None:
-    # The one thread that there is was told of the first, and has not woken up when the second comes.
+    # The only thread was notified of the first, and has not woken up when the second comes.
     desk = patient.desk
     user = mail_server.fresh_user()
     other = desk.connect(user, imap_port=mail_server.imap_port, smtp_port=mail_server.submission_port)

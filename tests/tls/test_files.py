@@ -192,10 +192,10 @@ def test_a_pair_that_is_replaced_while_it_is_read_is_one_pair(
     assert seen <= set(pairs)
 
 
-# --- broken off -------------------------------------------------------------------------------------------------------
+# --- interrupted ------------------------------------------------------------------------------------------------------
 
-#: For n = 1, 2, ...: lays out the directory and replaces the pair (or makes one), and is killed right before the n-th
-#: step that touches a name. Prints how many there are.
+#: For n = 1, 2, ...: prepares the directory and replaces the pair (or creates one), and is killed right before the n-th
+#: step that changes a name. Prints how many steps there are.
 DYING = """
 import os, signal, sys
 from datetime import UTC, datetime
@@ -432,7 +432,7 @@ def test_who_keeps_both_has_a_pair_whenever_they_look(files: CertificateFiles, p
     assert store_files.read_certificate(files.folder.parent) == {"tls/cert.pem": pairs[1][0]}
 
 
-# --- The blocks of a text with PEM: which there are, and that a long text of nonsense takes no time ---
+# --- PEM blocks of a text, and that a long text of nonsense takes no time ---
 
 
 A, B = b"-----BEGIN A-----\nx\n-----END A-----", b"-----BEGIN B C-----\r\ny\r\n-----END B C-----"
@@ -456,7 +456,7 @@ def test_which_there_are(name: str) -> None:
     assert list(pem_blocks(text)) == found
 
 
-#: A MiB each of what a search would begin again and again.
+#: A MiB each of text at which a search would start again and again.
 LONG = {
     "begin": b"-----BEGIN A-----\n",
     "begin of a certificate": b"-----BEGIN CERTIFICATE-----\n",
@@ -485,6 +485,6 @@ def test_a_long_text_of_nonsense_takes_no_time(tmp_path: Path, name: str) -> Non
     with pytest.raises(CertificateUnusable):
         load_certificate(files)
     files.certificate.write_bytes(own.pem + text)
-    with suppress(CertificateUnusable):  # what stands behind a certificate is OpenSSL's to judge
+    with suppress(CertificateUnusable):  # OpenSSL alone judges what follows a certificate
         assert load_certificate(files).facts.fingerprint == fingerprint(own.pem)
     assert time.process_time() - began < 1

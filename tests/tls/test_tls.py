@@ -89,7 +89,7 @@ def test_who_is_trusted(files: CertificateFiles, tmp_path: Path, monkeypatch: py
     assert is_trusted(server_context(files)), "whoever signed it, this computer was told to trust it"
 
 
-#: What may be put into tls/ by hand, and what is said of it.
+#: Files that may be put into tls/ by hand, and the message for each.
 SPOILT: list[tuple[Callable[[Issued], tuple[bytes, bytes]], str]] = [
     (lambda own: (own.pem, authority().key), r"key\.pem is not the key of the certificate in cert\.pem"),
     (lambda own: (own.pem, own.locked_key()), r"key\.pem is protected by a passphrase"),

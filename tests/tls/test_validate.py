@@ -76,9 +76,9 @@ def bundle(own: Issued) -> bytes:
     return pkcs12.serialize_key_and_certificates(None, own.private, own.certificate, None, NoEncryption())  # type: ignore[arg-type]
 
 
-# --- what is taken ----------------------------------------------------------------------------------------------------
+# --- accepted ---------------------------------------------------------------------------------------------------------
 
-#: What the two files hold.
+#: The content of the two files.
 TAKEN: dict[str, Callable[[Issued], Files]] = {
     "alone": lambda own: (own.pem, own.key),
     "with its chain": lambda own: (own.pem + between().pem, own.key),
@@ -109,7 +109,7 @@ def test_what_is_taken(own: Issued, name: str) -> None:
     assert len(chain) == certificate.count(b"-----BEGIN CERT") + certificate.count(b"-----BEGIN X509")
 
 
-#: What is taken with a word.
+#: Accepted with a warning.
 WARNED: dict[str, tuple[Callable[[Issued], Files], str]] = {
     "no names": (pair(names=()), "contains no host name"),
     "an authority of its own": (pair(ca=True), "is a CA certificate"),
@@ -130,10 +130,10 @@ def test_what_is_taken_with_a_word(own: Issued, name: str) -> None:
     assert word in validate_certificate(*make(own), NOW).warnings[0]
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- rejected ---------------------------------------------------------------------------------------------------------
 
 CERTIFICATE, KEY = "/certificate", "/privateKey"
-#: What the two files hold, where the fault is said to lie, and words of what is said.
+#: The content of the two files, the place of the fault, and words of the message.
 REFUSED: dict[str, tuple[Callable[[Issued], Files], str, str]] = {
     "nothing": (lambda own: (b"", own.key), CERTIFICATE, "The file is empty"),
     "nothing for the key": (lambda own: (own.pem, b" \n"), KEY, "The file is empty"),

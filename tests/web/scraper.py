@@ -12,7 +12,7 @@ from tests.operations.filled import FilledMailbox, add_member, letter
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-#: What is nowhere but in what a client or a mail server says.
+#: A mark that occurs only in texts from clients and mail servers.
 MARK = "xyzzy"
 TOLD = {
     "connections_http": 3,
@@ -51,7 +51,7 @@ class Scraper:
         """Return the metrics by their names in the table."""
         from prometheus_client.parser import (
             text_string_to_metric_families,
-        )  # the library is not there before it is used
+        )  # the library is not loaded before it is used
 
         found = {}
         for metric in text_string_to_metric_families(self.text()):

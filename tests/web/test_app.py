@@ -48,7 +48,7 @@ def test_outside_the_api_an_unknown_path_is_told_in_the_same_shape(anybody: Chec
         assert anybody.ask("GET", path, root="").refusal == (404, "not_found")
 
 
-# Path, method, what it allows.
+# Path, method, allowed methods.
 METHODS: tuple[tuple[str, str, str], ...] = (
     ("/me", "POST", "GET,HEAD,PATCH"),
     ("/me", "OPTIONS", "GET,HEAD,PATCH"),

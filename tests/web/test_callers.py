@@ -20,7 +20,7 @@ from tests.servers.running import RunningAppliance
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "test"}
 CONFIGURED = ("mail.example.org", "Box.Example:9000", "[2001:db8::1]:8025")
 
-# Peer, what its request carries, whether it is of this computer.
+# Peer, header fields, whether the request is local.
 ORIGINS: tuple[tuple[str, dict[str, str], bool], ...] = (
     ("127.0.0.1", {}, True),
     ("127.9.8.7", {}, True),
@@ -92,7 +92,7 @@ def test_a_token_is_taken_from_authorization(field: str | None, token: str | Non
     assert bearer_token({} if field is None else {"HTTP_AUTHORIZATION": field}) == token
 
 
-# Host, Origin, whether the listener answers.
+# Host, Origin, whether the listener accepts them.
 HOSTS: tuple[tuple[str, str | None, bool], ...] = (
     ("127.0.0.1", None, True),
     ("127.0.0.1:8025", None, True),
@@ -197,10 +197,10 @@ def test_from_elsewhere_logging_in_needs_https(checked_client: CheckedClient) ->
     elsewhere: tuple[dict[str, Any], ...] = ({"peer": "192.0.2.1"}, {"headers": proxied}, {"headers": {"Via": "1.1 p"}})
     for how in elsewhere:
         assert checked_client.ask("POST", "/auth/login", LOGIN, **how).refusal == (403, "https_required")
-        # It comes before what is wrong with the request.
+        # This is reported before errors of the request.
         assert checked_client.ask("POST", "/auth/login", b"{", **how).refusal == (403, "https_required")
         assert checked_client.ask("POST", "/auth/login", LOGIN, secure=True, **how).status == 200
-        # Only administration and log-in need it.
+        # Only administration and sign-in require it.
         assert checked_client.ask("GET", "/me", **how).status == 200
 
 
@@ -275,7 +275,7 @@ def test_over_the_wire_a_proxy_is_seen_and_a_foreign_host_refused(running: Runni
     assert running.ask("GET", "/me", Origin=running.url).status == 200
 
 
-#: How a proxy in front shows, where it sets none of the forwarding fields: head lines of a request.
+#: Header lines by which a proxy is recognized that sets none of the forwarding fields.
 SIGNS = (
     ("HTTP/1.0",),
     ("HTTP/1.0", "Connection: keep-alive"),
@@ -299,7 +299,7 @@ def test_over_the_wire_a_request_with_a_sign_of_a_proxy_is_not_local(
     assert ask("GET", "/api/v1/admin/members") == (403, "https_required")
     assert ask("POST", "/api/v1/setup", {}) == (403, "permission_denied")
     assert ask("GET", "/metrics") == (403, "permission_denied")
-    # Health checks, and who is signed in, need no local request.
+    # Health checks and requests with a session need not be local.
     assert ask("GET", "/healthz")[0] == 200
     assert ask("GET", "/api/v1/me")[0] == 200
 

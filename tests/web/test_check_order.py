@@ -20,7 +20,7 @@ def test_who_asks_comes_before_reach_before_rights_before_the_request(
     own, foreign = f"/accounts/{mailbox.id}", "/accounts/acc_unknown"
     bad = b"{"
     table = (
-        # Everything is wrong with the request each time; what is told first?
+        # Each request is wrong in every way; this is the error that is reported.
         ("POST", f"{foreign}/send?%ff", "nobody", (401, "unauthenticated")),
         ("GET", "/me?%ff", "nobody", (401, "unauthenticated")),
         ("POST", "/accounts?%ff", "nobody", (401, "unauthenticated")),

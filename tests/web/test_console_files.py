@@ -17,7 +17,7 @@ from tests.checked_client import HOST, CheckedClient
 CONSOLE = Path(console_files.__file__).parent / "console"
 OLD = "/console/0123456789abcdef/app.js"
 OWN = sorted(path for path in CONSOLE.rglob("*.js") if "vendor" not in path.parts)
-#: Directives that let nothing in but our own scripts, styles, requests and pictures.
+#: Directives that allow nothing but the appliance's own scripts, styles, requests and pictures.
 POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
@@ -164,7 +164,7 @@ def test_while_the_appliance_starts_again_the_console_can_be_loaded(appliance: A
     assert foreign == 503
 
 
-# --- Space that means nothing goes; whatever means something stays as it is ---
+# --- Insignificant space is removed; significant text stays as it is ---
 
 
 CASES: tuple[tuple[str, str], ...] = (

@@ -17,7 +17,7 @@ from tests.web.server.test_tls import Bio, client_hello
 from tests.web.wire import GET, PATIENCE, POST, Gate, Usual, Wire, any_certificate, certificate, eventually, listening
 
 QUICK = ServerBounds(first_bytes=0.3, handshake_timeout=1)
-PATIENT = ServerBounds(first_bytes=8)  # twenty clients are here in one process
+PATIENT = ServerBounds(first_bytes=8)  # twenty clients are in this one process
 ENDS: dict[str, Callable[[HttpServer], None]] = {
     "stop": lambda listeners: listeners.stop_listening(),
     "close": lambda listeners: listeners.servers[0].retire(PATIENCE),
@@ -121,7 +121,7 @@ def test_a_handshake_that_has_begun_is_waited_for(end: Callable[[HttpServer], No
         rest = client.begin(100)
         assert eventually(lambda: expected(listeners) == [math.inf, math.inf])
         end(listeners)
-        time.sleep(0.2)  # longer than it is waited for who says nothing
+        time.sleep(0.2)  # longer than a silent client is waited for
         client.socket.sendall(rest)
         client.handshake()
         client.tls.write(GET)
@@ -138,7 +138,7 @@ def expected(listeners: HttpServer) -> list[float]:
     return [one.expected_until for server in listeners.servers for one in list(server.active_channels.values())]
 
 
-# Requests that do not come to an end.
+# Requests that never end.
 
 
 @pytest.mark.usefixtures("scheme")

@@ -61,7 +61,7 @@ def test_what_is_not_json_is_told(asking: CheckedClient, body: bytes) -> None:
     assert len(answer.content) < 1000
 
 
-# The body of a log-in, and where the fault lies.
+# The body of a sign-in, and the place of the fault.
 BAD_LOGINS: tuple[tuple[object, str], ...] = (
     ([], ""),
     ([LOGIN], ""),
@@ -100,7 +100,7 @@ def test_null_is_no_body(asking: CheckedClient) -> None:
     assert asking.ask("POST", "/auth/login", b"null").places == [""]
 
 
-# Changes to a body for POST /accounts, and where the fault lies.
+# Changes to a body for POST /accounts, and the place of the fault.
 BAD_ACCOUNTS: tuple[tuple[Mapping[str, object], str], ...] = (
     ({"imap": SERVER | {"unknown": 1}}, "/imap/unknown"),
     ({"smtp": SERVER | {"port": "25"}}, "/smtp/port"),
@@ -136,7 +136,7 @@ def test_a_fault_deeper_in_a_body_is_told_with_its_place(
     assert asking.ask("GET", "/accounts").data == []
 
 
-# Changes to a message to send, and where the fault lies.
+# Changes to a message to send, and the place of the fault.
 BAD_MESSAGES: tuple[tuple[Mapping[str, object], str], ...] = (
     ({"unknown": 1}, "/unknown"),
     ({"to": [{"email": "bob@example.test", "unknown": 1}]}, "/to/0/unknown"),
@@ -168,7 +168,7 @@ def test_a_fault_in_a_message_is_told_with_its_place(
     assert answer.places == [place]
 
 
-# Of a mailbox: the path with its query, and the places of what is wrong.
+# For a mailbox: the path with its query, and the places of the faults.
 BAD_QUERIES: tuple[tuple[str, list[str]], ...] = (
     ("/messages?unknown=1", ["query:unknown"]),
     ("/messages?unknown", ["query:unknown"]),
@@ -243,7 +243,7 @@ def test_the_idempotency_key_is_taken_from_the_header_only(asking: CheckedClient
         assert (answer.refusal, answer.places) == ((400, "invalid_request"), ["query:idempotencyKey"])
 
 
-# Where 415 is listed, and where a wrong type is 400.
+# Operations that list 415, and operations where a wrong type is 400.
 TYPES: tuple[tuple[str, str, bool], ...] = (
     ("/setup", "text/plain", True),
     ("/auth/logout", "application/x-www-form-urlencoded", True),
@@ -271,7 +271,7 @@ def test_json_may_be_named_in_several_ways(asking: CheckedClient, kind: str) -> 
     assert asking.ask("POST", "/auth/login", LOGIN, headers={"Content-Type": kind}).status == 200
 
 
-# Path, size in MiB, and what is said where the body is over the limit of the endpoint.
+# Path, size in MiB, and the error if the body exceeds the limit of the endpoint.
 SIZES: tuple[tuple[str, int, tuple[int, str]], ...] = (
     ("/auth/login", 2, (413, "body_too_large")),
     ("/setup", 2, (413, "body_too_large")),

@@ -28,7 +28,7 @@ from tests.servers.own_address import in_a_namespace, own_addresses
 from tests.servers.running import PASSWORD, RunningAppliance
 
 ADDRESSES = own_addresses()
-#: Set where the network is one that was made for this.
+#: Set if the network was created for this test.
 IS_MADE = "TEST_FROM_ELSEWHERE_IN_ITS_OWN_NETWORK"
 assert ADDRESSES or IS_MADE not in os.environ, "the network that was made has no address"
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "far away"}
@@ -42,12 +42,12 @@ class Elsewhere:
     process: RunningAppliance
     address: str
     code: str
-    #: As an administrator's session, and as a key that may do everything.
+    #: An administrator's session, and a key with all capabilities.
     session: Credential
     key: Credential
     operator: Credential
 
-    #: To HTTP and HTTPS: kept, since many requests are asked.
+    #: Connections to HTTP and HTTPS, kept for many requests.
     connections: Mapping[bool, http.client.HTTPConnection]
 
     def ask(
@@ -136,7 +136,7 @@ def test_every_operation_is_refused_or_not_as_the_table_says(elsewhere: Elsewher
                 if told != expected(right, who, origin, aim):
                     wrong.append((right.name, who.name, secure, told))
     assert wrong == []
-    # The table has said what it should: by HTTP nobody administrates, by HTTPS who may does, and the operator nowhere.
+    # The expected table: by HTTP nobody can administrate, by HTTPS those with the permission, and the operator nowhere.
     assert {told for guarded, _, secure, told in seen if guarded and not secure} == {HTTPS_REQUIRED}
     assert {(True, kind, True, ALLOWED) for kind in ("session", "api_key")} <= seen
     assert (True, "operator", True, UNAUTHENTICATED) in seen

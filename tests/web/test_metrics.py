@@ -52,7 +52,7 @@ def busy(timed: Appliance, scraper: Scraper) -> Scraper:
     return scraper
 
 
-# --- what it says ---
+# --- content ---
 
 
 def test_every_metric_is_there_as_the_table_has_it(busy: Scraper) -> None:
@@ -167,7 +167,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     made.close()
 
 
-# --- what it never says ---
+# --- what it never contains ---
 
 
 def test_nothing_that_somebody_said_is_in_it(busy: Scraper, timed: Appliance) -> None:
@@ -204,7 +204,7 @@ def test_nothing_that_somebody_said_is_in_it(busy: Scraper, timed: Appliance) ->
     assert busy.value("http_requests_total", method="other", route="unknown", status="405") is not None
 
 
-# --- who gets it ---
+# --- access ---
 
 WHO: tuple[tuple[str, dict[str, str], int], ...] = (
     ("127.0.0.1", {}, 200),
@@ -215,13 +215,13 @@ WHO: tuple[tuple[str, dict[str, str], int], ...] = (
     ("192.0.3.9", {}, 403),
     ("nonsense", {}, 403),
     ("", {}, 403),
-    # Through a proxy that is trusted: the client's address counts, and where none is told nobody is known.
+    # Through a trusted proxy: the client's address decides, and without one access is refused.
     ("10.0.0.1", {"X_Forwarded_For": "192.0.2.9"}, 200),
     ("10.0.0.1", {"X_Forwarded_For": "192.0.2.9, 198.51.100.1"}, 403),
     ("10.0.0.1", {"X_Forwarded_For": "127.0.0.1"}, 403),
     ("10.0.0.1", {"X_Forwarded_For": ""}, 403),
     ("10.0.0.1", {"Forwarded": "for=192.0.2.9"}, 403),
-    # Through one that is not, whether it is here, or where one may ask from.
+    # Through an untrusted proxy, whether it is local or at an allowed address.
     ("127.0.0.1", {"X_Forwarded_For": "192.0.2.9"}, 403),
     ("192.0.2.9", {"X_Forwarded_For": "192.0.2.9"}, 403),
     ("192.0.2.9", {"Via": "1.1 proxy"}, 403),
@@ -245,7 +245,7 @@ def test_who_may_read_it(tmp_path: Path, method: str) -> None:
             assert "metrics.allowed" in error["message"]
 
 
-# --- when ---
+# --- timing ---
 
 
 def test_while_a_restore_restarts_it_both_say_so_and_the_counters_of_requests_go_on(
@@ -304,7 +304,7 @@ print(scraper.ask("GET", "/metrics")[0], "prometheus_client" in sys.modules)
     assert ran.stdout.split() == ["False", "200", "True"], ran.stderr
 
 
-# --- Requests that are counted: by what we know, in a bounded number of rows, and none is lost ---
+# --- Request counters: by known labels, in a limited number of rows, and none is lost ---
 
 
 def test_requests_count_by_route_method_and_status_within_bounds() -> None:
@@ -342,4 +342,4 @@ def test_nothing_is_lost_and_it_costs_microseconds() -> None:
     took = process_time() - started
     (row,) = tally.snapshot()
     assert row.count == 20_000
-    assert took / 20_000 < 50e-6  # some 1 us; this only tells a mistake, on a computer that does other things besides
+    assert took / 20_000 < 50e-6  # about 1 us; this detects only gross mistakes, on a computer that does other work too

@@ -9,7 +9,7 @@ from mailbox_appliance.web.app import App
 from tests.checked_client import HOST, CheckedClient
 from tests.web.wire import Answer, Wire, listening
 
-#: A target as it is written in a request line, without a credential, and what is answered to GET.
+#: A target as in a request line, without a credential, and the response to GET.
 TARGETS: tuple[tuple[str, int], ...] = (
     ("/api/v1", 200),
     ("/api/v1/", 200),
@@ -87,7 +87,7 @@ def test_methods_are_told_with_and_without_a_final_slash(wire: Wire, path: str) 
         assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, PATCH")
 
 
-#: A path as the in-process client writes it, which hands it over decoded.
+#: A path as the in-process client writes it, which passes it on decoded.
 DECODED = ("/me//", "/me%2Fsessions%2F%2F", "//me", "/me%5Csessions", "/me%00", "/admin/members/%2F")
 
 

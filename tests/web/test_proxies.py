@@ -10,7 +10,7 @@ from mailbox_appliance.web.http import TrustedProxies, origin_of, trusted_proxie
 PROXY, OTHER_PROXY, CLIENT, FORGED = "10.0.0.1", "10.0.0.2", "198.51.100.7", "203.0.113.9"
 TRUSTED = ("10.0.0.0/24", "fd00::/64", "127.0.0.1")
 
-# What X-Forwarded-For says to a proxy that is trusted, and who the client is then; None: the proxy itself.
+# X-Forwarded-For at a trusted proxy, and the resulting client; None: the proxy itself.
 X_FORWARDED_FOR: tuple[tuple[str, str | None], ...] = (
     (CLIENT, CLIENT),
     (f"  {CLIENT}\t", CLIENT),
@@ -25,7 +25,7 @@ X_FORWARDED_FOR: tuple[tuple[str, str | None], ...] = (
     ("[fe80::7%eth0]:4711", "fe80::7"),
     ("::ffff:198.51.100.7", CLIENT),
     ("[::ffff:c633:6407]:1", CLIENT),
-    # Several: the one furthest right that is no trusted proxy.
+    # Several: the rightmost one that is not a trusted proxy.
     (f"{FORGED}, {CLIENT}", CLIENT),
     (f"{FORGED},{CLIENT},{OTHER_PROXY}", CLIENT),
     (f"{CLIENT}, fd00::2, {OTHER_PROXY}:80, ::ffff:10.0.0.3", CLIENT),
@@ -33,15 +33,15 @@ X_FORWARDED_FOR: tuple[tuple[str, str | None], ...] = (
     (f"{OTHER_PROXY}, {CLIENT}", CLIENT),
     (f"garbage, {CLIENT}", CLIENT),
     (f"{CLIENT}, 127.0.0.1", CLIENT),
-    # All are trusted: the one furthest left.
+    # All are trusted: the leftmost one.
     (OTHER_PROXY, OTHER_PROXY),
     (f"10.0.0.3, {OTHER_PROXY}", "10.0.0.3"),
     ("127.0.0.1", "127.0.0.1"),
-    # Empty elements are none (RFC 9110 section 5.6.1).
+    # Empty elements do not count (RFC 9110 section 5.6.1).
     ("", None),
     (" , ,", None),
     (f", {CLIENT} ,,", CLIENT),
-    # What cannot be read hides what stands before it.
+    # An unreadable element hides the ones before it.
     ("unknown", None),
     ("_hidden", None),
     (f"{FORGED}, unknown", None),
@@ -72,12 +72,12 @@ def test_x_forwarded_for_tells_the_client(field: str, client: str | None) -> Non
     environ = {"REMOTE_ADDR": PROXY, "HTTP_X_FORWARDED_FOR": field}
     origin = origin_of(environ, TrustedProxies(TRUSTED))
     assert (origin.client_address, origin.is_local, origin.is_secure) == (client or PROXY, False, False)
-    # Of the other kind it is a mark, and nothing more; so it is of a peer that nobody trusts.
+    # The other kind of field only marks a request; so does any field from an untrusted peer.
     assert origin_of(environ, TrustedProxies(TRUSTED, "forwarded")).client_address == PROXY
     assert origin_of(environ | {"REMOTE_ADDR": FORGED}, TrustedProxies(TRUSTED)).client_address == FORGED
 
 
-# What X-Forwarded-Proto says, and whether the client came by HTTPS; None: nothing is said.
+# X-Forwarded-Proto, and whether the client used HTTPS; None: unknown.
 X_FORWARDED_PROTO: tuple[tuple[str | None, bool | None], ...] = (
     (None, None),
     ("", None),
@@ -104,14 +104,14 @@ def test_x_forwarded_proto_tells_how_it_came(field: str | None, *, is_https: boo
     environ |= {} if field is None else {"HTTP_X_FORWARDED_PROTO": field}
     secured = environ | {"wsgi.url_scheme": "https"}
     assert origin_of(environ, TrustedProxies(TRUSTED)).is_secure == bool(is_https)
-    # By plain HTTP on the first way it was listened to, whatever the last one is.
+    # With plain HTTP on the first hop others could listen, whatever the last hop used.
     assert origin_of(secured, TrustedProxies(TRUSTED)).is_secure == (is_https is not False)
     for others in (TrustedProxies(), TrustedProxies(["10.0.0.2"]), TrustedProxies(TRUSTED, "forwarded")):
         assert not origin_of(environ, others).is_secure
         assert origin_of(secured, others).is_secure
 
 
-# What Forwarded says, who the client is then, and whether it came by HTTPS.
+# Forwarded, the resulting client, and whether it used HTTPS.
 FORWARDED: tuple[tuple[str, str | None, bool], ...] = (
     (f"for={CLIENT}", CLIENT, False),
     (f"for={CLIENT};proto=https", CLIENT, True),
@@ -126,7 +126,7 @@ FORWARDED: tuple[tuple[str, str | None, bool], ...] = (
     (f"for={CLIENT};proto=http", CLIENT, False),
     (f"for={CLIENT};proto=", None, False),
     (f'for={CLIENT};proto=""', CLIENT, False),
-    # Several: what trusted proxies wrote, which ends with the client's.
+    # Several: the entries of trusted proxies, which end with the client's.
     (f"for={FORGED};proto=http, for={CLIENT};proto=https", CLIENT, True),
     (f"for={FORGED};proto=https, for={CLIENT};proto=http", CLIENT, False),
     (f"for={FORGED};proto=https, for={CLIENT}", CLIENT, False),
@@ -136,7 +136,7 @@ FORWARDED: tuple[tuple[str, str | None, bool], ...] = (
     (f"for={CLIENT};proto=https, for={OTHER_PROXY};proto=http", CLIENT, False),
     (f"for={CLIENT}, for={OTHER_PROXY};proto=https", CLIENT, True),
     (f"for={OTHER_PROXY};proto=https", OTHER_PROXY, True),
-    # Obfuscated, unknown, left out.
+    # Obfuscated, unknown, omitted.
     ("for=unknown;proto=https", None, True),
     ("for=_hidden;proto=https", None, True),
     ('for="_hidden:_port";proto=https', None, True),
@@ -144,20 +144,20 @@ FORWARDED: tuple[tuple[str, str | None, bool], ...] = (
     ("host=mail.example.org", None, False),
     (f"for={FORGED};proto=http, for=unknown;proto=https", None, True),
     (f"for={FORGED};proto=https, for=_hidden, for={OTHER_PROXY}", OTHER_PROXY, False),
-    # Empty ones are none.
+    # Empty elements do not count.
     ("", None, False),
     (" , ,", None, False),
     (f", for={CLIENT};proto=https,, ", CLIENT, True),
-    # What is said in a quoted text is said by nobody.
+    # Entries inside a quoted text do not count.
     (f'for={CLIENT};proto=https;ext=", for={FORGED}"', CLIENT, True),
     (f'for={CLIENT};proto=http;ext="x;proto=https"', CLIENT, False),
-    # A client writes what stands before; it does not reach what comes behind.
+    # A client writes the first entries, which cannot affect the later ones.
     (f'for="{FORGED};proto=https, for={CLIENT};proto=http', CLIENT, False),
     (f'for={FORGED};x=", for="{CLIENT}";proto=http', CLIENT, False),
     (f'for={FORGED};x=", for="[2001:db8::7]:1";proto=https', "2001:db8::7", True),
     (f'for={FORGED};proto=https;x="\\", for={CLIENT};proto=http', CLIENT, False),
     (f'", for={CLIENT};proto=https', CLIENT, True),
-    # Unreadable where a trusted proxy should have written: nothing is known.
+    # Unreadable at the place of a trusted proxy: nothing is known.
     (f"for={FORGED};proto=https, garbage", None, False),
     (f"for={FORGED};proto=https, for={CLIENT};for={FORGED};proto=https", None, False),
     (f"for={FORGED};proto=https, for={CLIENT};proto=https;proto=https", None, False),
@@ -188,7 +188,7 @@ def test_forwarded_tells_the_client_and_how_it_came(field: str, client: str | No
         assert (origin.client_address, origin.is_local, origin.is_secure) == (PROXY, False, False)
 
 
-# Networks, a peer, whether it is one of them.
+# Networks, a peer, whether it is a trusted proxy.
 PEERS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
     ((), "127.0.0.1", False),
     (("127.0.0.1",), "127.0.0.1", True),

@@ -33,13 +33,13 @@ def make(kind: type[Problem]) -> Problem:
 def test_the_code_of_a_problem_belongs_to_its_status(kind: type[Problem]) -> None:
     response = http.failure(make(kind), "req_1", EVERY)
     error = json.loads(response.body)["error"]
-    # The last one is of licences, which are not offered yet.
+    # The last one is about licenses.
     assert error["code"] in CODES.get(response.status, {"license_unverified"})
     assert error["message"]
     assert "details" not in error
 
 
-# What went wrong, and what an endpoint says that lists 400, 413 and 429 or only 400 and 429.
+# The problem, and the response of an endpoint that lists 400, 413 and 429, or only 400 and 429.
 UNLISTED: tuple[tuple[Problem, tuple[int, str], tuple[int, str]], ...] = (
     (errors.TooLarge(what="The body", limit="1 MiB"), (413, "body_too_large"), (400, "message_too_large")),
     (errors.WrongMedia(), (400, "invalid_request"), (400, "invalid_request")),

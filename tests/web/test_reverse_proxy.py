@@ -20,11 +20,11 @@ from tests.servers.running import PASSWORD, RunningAppliance
 
 HOST = "mail.example.org"
 LOGIN = {"email": "ada@example.org", "password": PASSWORD, "deviceName": "far away"}
-#: What clients have for addresses: none of them is a trusted proxy.
+#: Addresses of clients, none of which is a trusted proxy.
 CLIENT, ANOTHER = "127.0.0.7", "127.0.0.8"
 Started = Callable[[str], Front]
 
-#: What a client from the internet may add, to be taken for this computer, for somebody else, or for one with HTTPS.
+#: Fields that a client on the internet may add to look local, like another client, or like one with HTTPS.
 CLAIMS: tuple[tuple[str, ...], ...] = (
     (),
     ("X-Forwarded-For: 127.0.0.1",),
@@ -34,10 +34,10 @@ CLAIMS: tuple[tuple[str, ...], ...] = (
     ("X-Real-IP: 127.0.0.1", "Client-IP: 127.0.0.1", "True-Client-IP: 127.0.0.1"),
     ("X_Forwarded_For: 127.0.0.1", "X-Forwarded-Host: 127.0.0.1:8025"),
     ("X-Forwarded-For: 203.0.113.9, 127.0.0.1", "X-Forwarded-Proto: http"),
-    # Fields that are named here belong to the connection and are taken off by some proxies (RFC 9110 7.6.1).
+    # Fields that are named here belong to the connection, so some proxies remove them (RFC 9110 7.6.1).
     ("Connection: close, X-Forwarded-For, X-Forwarded-Proto, Via",),
 )
-#: What only this computer may do without HTTPS, and how everybody else is refused.
+#: Requests that only this computer may make without HTTPS, and the refusal for all others.
 GUARDED: tuple[tuple[str, str, object, str], ...] = (
     ("POST", "/setup", {"setupCode": "x", "name": "Eve", **LOGIN}, "permission_denied"),
     ("POST", "/auth/login", LOGIN, "https_required"),
@@ -179,7 +179,7 @@ def test_a_trusted_proxy_lets_in_by_its_https_who_they_are(
     assert status == 200, events
     (latest,) = events["data"]["items"]
     assert (latest["action"], latest["clientAddress"]) == ("session.create", CLIENT)
-    # Set-up stays on this computer, and so does what its operator may.
+    # Setup and the operator's commands stay local.
     operator = json.loads((trusting.folder / "run.json").read_text())["secret"]
     method, path, body, code = GUARDED[0]
     status, refused = outcome(front.exchange(written(method, path, body, None, claims), CLIENT))
@@ -218,7 +218,7 @@ def test_large_messages_pass(trusted: Started, trusting: RunningAppliance, which
     assert outcome(trusted(which).exchange(request))[0] == 404
 
 
-#: Lines of the documented block that are taken out of it, and what nginx is told instead.
+#: Lines to remove from the documented block, and lines for nginx instead.
 UNMARKED = r"\n *proxy_set_header X-[^;]+;"
 BARE = r"\n *proxy_(?:set_header|http_version) [^;]+;"
 #: The default of nginx before release 1.29.7.
@@ -274,5 +274,5 @@ def test_a_trusted_nginx_that_speaks_http_1_0_works(trusting: RunningAppliance, 
 def test_a_proxy_that_marks_nothing_makes_everybody_local(running: RunningAppliance, tmp_path: Path) -> None:
     """As documented: HTTP/1.1 without a header field of a proxy looks like a local request."""
     answers = list(answers_behind(running, tmp_path, UNMARKED))
-    # It is set up already: without its code nobody could have done it.
+    # 409, since it is set up already; before that, the setup code alone would protect it.
     assert [status for status, _ in answers] == [409, 200, 200, 200]

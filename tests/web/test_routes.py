@@ -6,7 +6,7 @@ from mailbox_appliance.web.routes import ROUTES, Route
 MAIL = {400, 401, 403, 404, 409, 422, 429, 500, 503}
 ADMIN = {400, 401, 403, 404, 409, 413, 429}
 
-# What the contract and the specification say: method and path, who may, success, errors.
+# The contract and the specification: method and path, access, success, errors.
 PROMISED: tuple[tuple[str, Access, set[int], set[int]], ...] = (
     ("GET /", Access.ANYBODY, {200}, {400, 403, 429}),
     ("GET /status", Access.CREDENTIAL, {200}, ADMIN),

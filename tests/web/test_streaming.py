@@ -80,7 +80,7 @@ def test_a_slow_reader_holds_no_worker_and_little_memory() -> None:
             assert eventually(lambda: paused(listeners) == 6)
             assert is_served(listeners.addresses[0])
             assert listeners.memory.taken == 0
-            assert streams.made < 6 * 200  # what the sockets hold, not the 400 pieces of each
+            assert streams.made < 6 * 200  # as much as the sockets hold, not the 400 pieces of each
             for wire in slow:
                 assert len(wire.answer().body) == 400 * len(PIECE)
         finally:

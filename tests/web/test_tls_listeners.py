@@ -240,7 +240,7 @@ def test_stopping_while_a_closed_group_still_answers_waits_for_both(opened: Call
             assert [one.answer().status for one in (wire, other)] == [200, 200]
 
 
-# What goes on.
+# Connections that continue.
 
 
 def test_figures(opened: Callable[..., ListenerGroup]) -> None:
@@ -281,10 +281,10 @@ def test_a_crowd_that_stalls_holds_up_nobody() -> None:
         for _ in range(10):
             begun_at = time.monotonic()
             assert is_served(address)
-            assert time.monotonic() - begun_at < 5  # whoever waits for one of those waits for ten seconds or more
+            assert time.monotonic() - begun_at < 5  # a client that waits for one of those waits for ten seconds or more
 
 
-# Nothing listens besides.
+# Nothing else listens.
 
 
 def test_nothing_in_the_package_listens_but_these_listeners() -> None:
@@ -297,7 +297,7 @@ def test_nothing_in_the_package_listens_but_these_listeners() -> None:
         if name in ("serve", "create_server", "TcpWSGIServer", "UnixWSGIServer", "MultiSocketServer")
         or name.endswith("HTTPServer")
     }
-    # A command that waits for the browser of a sign-in listens for as long, on this computer (RFC 8252 7.3).
+    # A command that waits for a sign-in in the browser listens for that time, on this computer (RFC 8252 7.3).
     assert found == {"web/server/server.py:TcpWSGIServer", "cli/loopback.py:ThreadingHTTPServer"}
 
 

@@ -140,7 +140,7 @@ def any_certificate() -> ssl.SSLContext:
     return context
 
 
-#: Where `listening` is over TLS now.
+#: Whether `listening` uses TLS now.
 OVER_TLS: set[tuple[str, int]] = set()
 
 

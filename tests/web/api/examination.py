@@ -53,9 +53,9 @@ _CHECKS = [
     checks.missing_required_header,
     checks.unsupported_method,
 ]
-#: What providers lead a browser to: they add what they like, which is to be ignored (RFC 6749 4.1.2).
+#: Addresses to which providers send a browser: they add parameters, which must be ignored (RFC 6749 4.1.2).
 _OPEN = {"handleOAuthCallback"}
-#: Who asks: mostly one who may do everything, so that requests are looked at to their end.
+#: The caller: usually one with all permissions, so that requests are checked completely.
 _ASKING = ("admin",) * 14 + ("key",) * 4 + ("member", "nobody")
 
 
@@ -63,9 +63,9 @@ _ASKING = ("admin",) * 14 + ("key",) * 4 + ("member", "nobody")
 def operations() -> dict[str, Operation]:
     """Return the described operations by operation ID."""
     schema = schemathesis.openapi.from_dict(json.loads(describe()))
-    # Else half of what is wrong on purpose would be a missing token; who may ask is another test's subject.
+    # Otherwise half of the deliberate errors would be a missing token; authentication has its own tests.
     schema.config.generation.with_security_parameters = False
-    # What is out of reach is 404 before anything else is said of a request.
+    # An object without access is 404 before any other error.
     allowed = schema.config.checks.missing_required_header
     allowed.expected_statuses = [*(allowed.expected_statuses or ()), "404"]
     found = [result.ok() for result in schema.get_all_operations() if not isinstance(result, Err)]
@@ -156,7 +156,7 @@ def _check_strictness(case: Request, sent: Iterable[str], answer: Answer) -> Non
     assert not unknown or answer.status >= 400, f"unknown parameters are taken: {sorted(unknown)}"
     if answer.status == 405:
         methods = {method.upper() for method in case.operation.schema[case.operation.path]}
-        # And those of another template that the path fits: `actions` might be the id of a message.
+        # And those of another template that matches the path: `actions` could be the ID of a message.
         allowed = set(answer.headers["allow"].split(", "))
         assert allowed >= methods | ({"HEAD"} if "GET" in methods else set()), f"Allow tells {sorted(allowed)}"
         assert case.method not in allowed, f"{case.method} is in Allow and refused"

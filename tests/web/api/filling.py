@@ -14,13 +14,13 @@ from tests.checked_client import PASSWORD
 from tests.operations.filled import FOLDERS
 from tests.web.api.household import PASSPHRASE, Household
 
-#: Fields and parameters that name one thing, where that is another than their own name says.
+#: Fields and parameters that name an object of another kind than their own name suggests.
 _NAMED = {"replyToMessageId": "messageId", "ownerMemberId": "memberId"}
 _LISTS = {"messageIds": "messageId", "memberIds": "memberId", "accounts": "accountId"}
 _TOKENS = {"enroll": "invitation", "reset": "password_reset", "console": "console_link", "license": "license"}
-#: What does not go together, though no schema says so.
+#: Combinations that are not valid, though no schema forbids them.
 _EITHER = ("customCapabilities",), ("permissionProfile", "supplementalCapabilities")
-#: How much is replaced. What stands in the path is looked at before all else, so more of it must be there.
+#: How much is replaced. The path is checked first, so more of it must exist.
 _SHARE, _SHARE_IN_PATHS = 0.8, 0.9
 _TEXTS: dict[str, tuple[str, ...]] = {
     "host": ("127.0.0.1",),
@@ -31,7 +31,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "mimeType": ("text/plain",),
     "content": ("SGVsbG8=",),
 } | dict.fromkeys(("folder", "sent", "drafts", "trash", "archive", "spam"), tuple(path for path, _ in FOLDERS))
-#: Values of which one fault anywhere spoils the whole.
+#: Values that are useless if any part of them is wrong.
 _WHOLE: dict[str, Any] = {
     "to": [{"email": "bob@example.test", "name": "Bob"}],
     "cc": [{"email": "eve@example.test"}],
@@ -49,7 +49,7 @@ class Filling:
 
     def __init__(self, household: Household, operation_id: str, random: Random) -> None:
         self._household, self._operation, self.random = household, operation_id, random
-        #: Where the last page went on.
+        #: The cursor of the last page.
         self.cursor = ""
 
     def fill(self, case: Case[Any]) -> None:

@@ -53,9 +53,9 @@ _ABLE = """
 SELECT id, password_hash FROM members WHERE role = ? AND status = 'active' AND password_hash IS NOT NULL
 ORDER BY created_at, id LIMIT 1"""
 _TOKENS: dict[Invited, Kind] = {"invitation": "mbxi", "password_reset": "mbxr", "console_link": "mbxc"}
-#: Seconds. Most requests meet no limit of log-in attempts, and a few do.
+#: Seconds. Most requests meet no limit of sign-in attempts, and a few do.
 _BETWEEN_REQUESTS = 60.0
-#: Of a backup that needs one.
+#: For a backup that needs a passphrase.
 PASSPHRASE = "a passphrase of some words"
 
 
@@ -66,7 +66,7 @@ class Household:
         self.clock = FakeClock()
         given: dict[str, Value] = {"remote.timeout": 1, "sending.answer_within": 1, "log.requests": False}
         given |= {"license.issuer_public_key": PUBLIC_KEY}
-        # Who looks for servers is told that there is no such domain: nobody else is asked.
+        # Server discovery gets "no such domain", and no other server is asked.
         self._names = NameServer(Names()).__enter__()
         given |= {"remote.resolver": f"127.0.0.1:{self._names.port}", "remote.autoconfig_directory": ""}
         self.appliance = Appliance(folder, settings.load(None, {}, given), self.clock)

@@ -12,13 +12,13 @@ from tests.web.api.examination import examine, operations
 from tests.web.api.household import Household
 
 EXAMPLES = 25
-#: Fewer of what takes long: backups, and passphrases that are hashed so that guessing takes long.
+#: Fewer requests for slow operations: backups, and passphrases, whose hashing is slow on purpose.
 FEWER = dict.fromkeys(("createBackup", "verifyBackup", "restoreBackup"), 8)
 
 
 @pytest.fixture
 def household(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Household]:
-    monkeypatch.setattr(login_check, "ANSWER_AFTER", 0.1)  # that all refusals take as long is another test's subject
+    monkeypatch.setattr(login_check, "ANSWER_AFTER", 0.1)  # equal times for all refusals have their own tests
     made = Household(tmp_path / "household")
     yield made
     made.close()

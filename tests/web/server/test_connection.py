@@ -36,7 +36,7 @@ def test_a_request_that_is_not_complete_in_time_is_refused(begun: bytes, dripped
     with listening(request_timeout=0.2, bounds=SMALL) as listeners, Wire(listeners.addresses[0]) as wire:
         wire.send(begun)
         wire.socket.settimeout(0.05)
-        for _ in range(40):  # a byte now and then wins no time
+        for _ in range(40):  # a byte from time to time does not extend the deadline
             try:
                 answer = wire.send(dripped).answer()
                 break
@@ -147,7 +147,7 @@ def test_only_the_loop_closes_a_connection_that_a_worker_finds_broken() -> None:
         server.channel_class = Noting
         begun = POST + b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n"
         with Wire(listeners.addresses[0]) as wire:
-            wire.send(GET.replace(b"/a", b"/wait") + begun)  # which is asked for by the worker that answers the first
+            wire.send(GET.replace(b"/a", b"/wait") + begun)  # which the worker that answers the first one requests
             assert gate.inside.acquire(timeout=10)
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gate.open.set()

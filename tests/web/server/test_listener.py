@@ -45,7 +45,7 @@ def test_at_the_limit_the_connection_that_waits_longest_makes_room(begun: bytes,
         address = stack.enter_context(listening(**numbers)).addresses[0]
         first, second, third = [stack.enter_context(Wire(address)).send(begun) for _ in range(3)]
         for longest in (first, second):
-            assert eventually(lambda: is_answered(stack.enter_context(Wire(address))))  # once patience is over
+            assert eventually(lambda: is_answered(stack.enter_context(Wire(address))))  # once the waiting time is over
             assert longest.ended()
         del third
 
@@ -88,12 +88,12 @@ def test_six_hundred_slow_clients_hold_up_nobody(per_local_peer: int) -> None:
                     wire.send(begun)
                 except ConnectionError:
                     assert per_local_peer == 256
-            assert eventually(lambda: is_served(address))  # once the patience with a local peer is over
+            assert eventually(lambda: is_served(address))  # once the waiting time for a local peer is over
             for _ in range(20):
                 with Wire(address) as wire:
                     begun_at = time.monotonic()
                     assert wire.send(GET).answer().status == 200
-                    assert time.monotonic() - begun_at < 10  # whoever waits for one of those waits for a minute
+                    assert time.monotonic() - begun_at < 10  # a client that waits for one of those waits for a minute
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -106,7 +106,7 @@ def test_when_files_run_out_a_connection_that_waits_makes_room() -> None:
         assert [wire.send(GET).answer().status for wire in idle] == [200] * 3
         late = stack.enter_context(socket.socket())
         late.settimeout(10)
-        # Numbers below the limit that are free would still be given out: fill the gaps, then draw the line.
+        # Free numbers below the limit would still be used: fill the gaps, then set the limit.
         highest = max(int(number) for number in os.listdir("/proc/self/fd"))
         fillers = [stack.enter_context(open(os.devnull))]
         while fillers[-1].fileno() < highest:

@@ -116,7 +116,8 @@ def test_a_large_body_without_memory_is_thrown_away_and_the_application_is_told(
 def test_who_announces_large_bodies_and_does_not_send_them_keeps_nobody_out(sent: int) -> None:
     with listening(bounds=SMALL) as listeners, ExitStack() as stack:
         idle = [stack.enter_context(Wire(listeners.addresses[0])).send(post(45_000, sent=0)) for _ in range(20)]
-        idle[0].send(b"a" * sent)  # it takes a step ahead of what it has sent: here that is all that it announced
+        # the reservation is a step ahead of the data sent: here that is all that was announced
+        idle[0].send(b"a" * sent)
         assert eventually(lambda: listeners.memory.taken == (45_000 if sent else 0))
         with Wire(listeners.addresses[0]) as wire:
             for _ in range(3):
@@ -129,7 +130,7 @@ def test_a_body_that_outgrows_the_memory_is_thrown_away_from_there_on() -> None:
         assert eventually(lambda: listeners.memory.taken == 30_000)
         first.send(b"a" * 18_999)
         with Wire(listeners.addresses[0]) as second:
-            second.send(post(30_000, sent=29_999))  # now all of it is taken
+            second.send(post(30_000, sent=29_999))  # now all of it is reserved
             assert eventually(lambda: listeners.memory.taken == 60_000)
             with Wire(listeners.addresses[0]) as third:
                 third.send(chunked(9_000, ends=False))
@@ -233,7 +234,7 @@ def test_the_memory_of_a_body_is_given_back(begun: bytes, then: Callable[[Wire],
             raise OSError("a fault")
         return gate(environ, start_response)
 
-    # Such an upload rate keeps what was sent from moving the deadline.
+    # With such an upload rate, sent data does not extend the deadline.
     bounds = ServerBounds(**{**vars(SMALL), "upload_rate": 1 << 30, "linger_seconds": 0.2})
     with listening(app, bounds=bounds, request_timeout=0.4) as listeners, Wire(listeners.addresses[0]) as wire:
         wire.send(begun)
@@ -263,7 +264,7 @@ def test_stopping_gives_all_memory_back() -> None:
         assert listeners.memory.taken == 0
 
 
-# Answers.
+# Responses.
 
 
 class Answers:
@@ -344,7 +345,7 @@ def test_requests_that_wait_are_forgotten_with_their_connection() -> None:
         assert app.asked < count
 
 
-# Where it is held.
+# The place of the body.
 
 
 def files() -> set[str]:

@@ -203,4 +203,4 @@ def test_no_answer_waits_for_the_next_look_at_deadlines() -> None:
                 wire.send(GET * 2)
             assert {wire.answer().status for wire in wires for _ in range(2)} == {200}
             took.append(time.monotonic() - begun)
-        assert sorted(took)[30] < 0.5  # a wake-up that is lost costs up to a second
+        assert sorted(took)[30] < 0.5  # a lost wake-up costs up to a second

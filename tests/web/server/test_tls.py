@@ -64,7 +64,7 @@ def client_hello() -> bytes:
     return to_server.read()
 
 
-# What is offered.
+# Parameters.
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_keys_may_be_updated_in_between(listeners: HttpServer) -> None:
             assert client.stdin is not None
             _read_until(client, b"Verify return code")
             for _ in range(3):
-                # Of what it reads at once, s_client looks at the first letter only; K asks for new keys from us, too.
+                # s_client looks only at the first letter of each read; K requests new keys from the server too.
                 for typed, told in ((b"K\n", b"KEYUPDATE"), (b"k\n", b"KEYUPDATE"), (GET, b"200 OK")):
                     client.stdin.write(typed.replace(b"\r", b""))
                     client.stdin.flush()
@@ -133,7 +133,7 @@ def _read_until(client: subprocess.Popen[bytes], mark: bytes) -> None:
         assert line, "s_client ended"
 
 
-# Handshakes that come to nothing.
+# Handshakes that fail.
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def ends(client: socket.socket) -> bool:
 @pytest.mark.parametrize("part", [0, 1, 100, None], ids=["nothing", "a byte", "half a ClientHello", "all of it"])
 def test_a_handshake_that_is_not_done_in_time_is_closed(part: int | None) -> None:
     with listening(context=certificate(), bounds=ServerBounds(handshake_timeout=0.4)) as listeners:
-        assert listeners.servers[0].adj.cleanup_interval == 0.1  # how much later it may be
+        assert listeners.servers[0].adj.cleanup_interval == 0.1  # the delay that is allowed
         with socket.create_connection(listeners.addresses[0], 5) as client:
             begun = time.monotonic()
             client.sendall(client_hello()[:part])
@@ -268,7 +268,7 @@ def _resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-# Requests and answers.
+# Requests and responses.
 
 
 def test_an_application_sees_https_and_the_real_client(listeners: HttpServer) -> None:
@@ -338,7 +338,7 @@ def test_25_megabytes_go_up_and_down() -> None:
         assert hashlib.sha256(wire.send(GET.replace(b"/a", b"/large")).answer().body).hexdigest() == digest
 
 
-# How it ends.
+# The end of a connection.
 
 
 @pytest.mark.parametrize(
