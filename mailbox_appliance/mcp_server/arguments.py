@@ -305,18 +305,20 @@ def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
     fields: dict[str, Any] = {}
     for shape in reversed(shapes):  # a message first, then the alternatives to one
-        fields = {name: _add_description(name, schema) for name, schema in shape["properties"].items()} | fields
+        fields = {
+            name: _add_description(name, schema, wins=True) for name, schema in shape["properties"].items()
+        } | fields
     if len(shapes) > 1 and "draftId" in fields:
         fields["draftId"]["description"] = tool.SAVED_DRAFT_HELP
     needed = [name for name in fields if all(name in shape.get("required", ()) for shape in shapes)]
     return fields, needed
 
 
-def _add_description(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Add a description that the type lacks; for an idempotency key, what matters to whoever chooses one."""
+def _add_description(name: str, schema: dict[str, Any], *, wins: bool = False) -> dict[str, Any]:
+    """Add the description for models, if the type has none, or if it `wins`; always for an idempotency key."""
     known = tool.ARGUMENT_HELP.get(name)
-    is_silent = "description" not in schema or name in HEADERS
-    return schema | {"description": known} if is_silent and known is not None else schema
+    is_used = wins or "description" not in schema or name in HEADERS
+    return schema | {"description": known} if is_used and known is not None else schema
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:

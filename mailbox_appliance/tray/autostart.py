@@ -191,7 +191,7 @@ def _program_exists(item: LoginItem) -> bool:
 
 def _cannot_change_failure(wanted: str, place: str, error: OSError) -> Failure:
     why = (error.strerror or type(error).__name__).removesuffix(".")
-    told = f"Start at login cannot be switched {wanted}: {place}: {why}."
+    told = f"Could not turn start at login {wanted}: {place}: {why}."
     return Failure("autostart_refused", told, INTERNAL)
 
 
@@ -425,7 +425,7 @@ class RunKey:
         """Set the value, and forget that it was switched off."""
         line = subprocess.list2cmdline(command)
         if len(line) > LONGEST:
-            raise OSError(errno.ENAMETOOLONG, f"Windows starts no command line longer than {LONGEST} characters")
+            raise OSError(errno.ENAMETOOLONG, f"Windows does not start command lines longer than {LONGEST} characters")
         reg = self._registry
         with reg.CreateKey(reg.HKEY_CURRENT_USER, RUN) as key:
             reg.SetValueEx(key, NAME, 0, reg.REG_SZ, line)

@@ -168,7 +168,7 @@ def find_icon(
     if platform in ("win32", "darwin"):
         return _system_icon(on_click, platform)
     if platform != "linux":
-        raise NoTrayHost(f"Tray icons are not known on this system ({platform}).")
+        raise NoTrayHost(f"Tray icons are not supported on this system ({platform}).")
     from mailbox_appliance.tray.linux import icon
 
     return icon.find_linux_icon(on_click, on_open, environment, patience)
@@ -185,7 +185,7 @@ def _system_icon(on_click: OnClick, platform: str) -> Icon:
         return PystrayIcon(pystray.Icon, icon_image, on_click, in_thread=_main_thread())
     except Exception as error:
         # Whatever it is: no session with a screen, as over SSH, or a library that is not there.
-        raise NoTrayHost(f"This session has no place for a tray icon ({type(error).__name__}: {error}).") from error
+        raise NoTrayHost(f"This session cannot show a tray icon ({type(error).__name__}: {error}).") from error
 
 
 def _main_thread() -> Callable[[Callable[[], None]], Any]:

@@ -235,11 +235,11 @@ _BACKUP_SECONDS = 6 * 3600.0
 #: Reports that something could not be done.
 _FAILED = {
     Action.START: "The appliance did not start",
-    Action.RESTART: "The appliance crashed and did not start again",
-    Action.STOP: "The appliance was not stopped",
-    Action.QUIT: "The appliance goes on",
-    Action.SWITCH_HTTPS: "Remote access stays as it was",
-    Action.SWITCH_START_AT_LOGIN: "Start at login stays as it was",
+    Action.RESTART: "The appliance crashed and did not restart",
+    Action.STOP: "Could not stop the appliance",
+    Action.QUIT: "Could not stop the appliance",
+    Action.SWITCH_HTTPS: "Could not change remote access",
+    Action.SWITCH_START_AT_LOGIN: "Could not change start at login",
 }
 #: Opens the console.
 _CONSOLE_PAGES = {
@@ -334,7 +334,7 @@ class Actions:
             self._show_failure(action, failure.code, failure.message)
         except Exception:
             log.exception("tray_action_error", extra={"action": action.value})
-            self._show_failure(action, "internal_error", "This is a fault of ours; the log has more.")
+            self._show_failure(action, "internal_error", "Internal error. The log has the details.")
         else:
             if then is not None:
                 self.start(then)
@@ -349,7 +349,7 @@ class Actions:
             log.info("tray_start_canceled")
         else:
             log.warning("tray_action_failed", extra={"action": action.value, "code": code})
-            self._show_notice(_FAILED.get(action, "That could not be done"), message)
+            self._show_notice(_FAILED.get(action, "Action failed"), message)
 
     def _show_notice(self, title: str, text: str) -> None:
         self._tray.show_notice(Notice(title, text))
@@ -359,28 +359,28 @@ class Actions:
     def _open_console(self, place: str) -> None:
         parts = self._parts
         if not parts.opening.open_browser(partial(console_link, parts.data_dir, parts.watcher, place)):
-            self._show_notice("No browser could be opened", f"The console is at {console_url(parts.data_dir, place)}")
+            self._show_notice("Could not open a browser", f"The console is at {console_url(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
         """In a terminal: a password is not typed into a window of ours, which others could imitate."""
         command = processes.own_command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
         if not self._parts.opening.open_terminal(command):
             line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
-            self._show_notice("Log in", f"Type in a terminal: {line}")
+            self._show_notice("Sign in", f"Run in a terminal: {line}")
 
     def _open_logs(self) -> None:
         folder = self._parts.data_dir / "logs"
         if not self._parts.opening.open_folder(folder):
-            self._show_notice("The log folder", str(folder))
+            self._show_notice("Log folder", str(folder))
 
     def _copy_fingerprint(self) -> None:
         https = self._tray.state.https
         if https is None or https.fingerprint is None:
             return
         if self._parts.opening.copy_to_clipboard(https.fingerprint):
-            self._show_notice("The fingerprint is copied", "Compare it with what the other computer shows.")
+            self._show_notice("Fingerprint copied", "Compare it with the one that the other computer shows.")
         else:
-            self._show_notice("The fingerprint of the certificate", https.fingerprint)
+            self._show_notice("Certificate fingerprint", https.fingerprint)
 
     def _copy_setup_code(self) -> None:
         """It is in no notice: those are kept, and shown on locked screens."""
@@ -388,14 +388,14 @@ class Actions:
         if code is None:
             return
         if self._parts.opening.copy_to_clipboard(code):
-            self._show_notice("The set-up code is copied", "Paste it where the console asks for it.")
+            self._show_notice("Setup code copied", "Paste it when the console asks for it.")
         elif not self._parts.opening.open_file(file):
-            self._show_notice("The set-up code", f"It is in the menu, and in the file {file}")
+            self._show_notice("Setup code", f"It is in the menu, and in the file {file}")
 
     # --- Changes ---
 
     def _back_up(self) -> None:
-        request = ApiRequest("POST", "/admin/backups", body={}, timeout=_BACKUP_SECONDS, advice="The log tells more.")
+        request = ApiRequest("POST", "/admin/backups", body={}, timeout=_BACKUP_SECONDS, advice="Check the log.")
         try:
             self._parts.watcher.client().call(request)
         except Failure as failure:
@@ -407,15 +407,15 @@ class Actions:
         https = self._tray.state.https
         if https is None:
             return
-        request = ApiRequest("PATCH", "/admin/https", body={"enabled": not https.enabled}, advice="The menu tells.")
+        request = ApiRequest("PATCH", "/admin/https", body={"enabled": not https.enabled}, advice="Check the menu.")
         answer = self._parts.watcher.client().call(request)
         warnings = " ".join(answer.get("warnings") or ())
         if answer["data"]["enabled"]:
             port = urlsplit(answer["data"]["url"] or "").port or answer["data"]["port"]
-            told = f"Other computers reach it by HTTPS at port {port}; the menu has the fingerprint. {warnings}"
+            told = f"Other computers can connect over HTTPS on port {port}. The menu shows the fingerprint. {warnings}"
             self._show_notice("Remote access is on", told.rstrip())
         else:
-            self._show_notice("Remote access is off", warnings or "Only this computer reaches the appliance.")
+            self._show_notice("Remote access is off", warnings or "Only this computer can connect to the appliance.")
 
     def _switch_start_at_login(self) -> None:
         autostart = self._parts.autostart

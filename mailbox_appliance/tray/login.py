@@ -118,16 +118,16 @@ class _TokenRead:
         except Failure as failure:
             self.failure = failure
         except OSError as error:
-            self.failure = Failure("local_file_damaged", f"The log-in cannot be read: {error}", ACCESS)
+            self.failure = Failure("local_file_damaged", f"The session cannot be read: {error}", ACCESS)
         finally:
             self._is_over.set()
 
 
 def _not_logged_in() -> Failure:
-    message = "Nobody is logged in on this computer. “Log in…” in the menu leads there."
+    message = "You are not signed in on this computer. Choose “Sign in…” in the menu."
     return Failure("unauthenticated", message, ACCESS)
 
 
 def _keychain_locked() -> Failure:
-    message = "The keychain with the log-in has not answered yet: unlock it, where it asks for that."
+    message = "The keychain with your session has not answered yet. Unlock it if it asks for that."
     return Failure("keychain_locked", message, ACCESS)

@@ -68,14 +68,14 @@ def title_text(state: TrayState) -> str:
     if (words := _WITHOUT_ANSWERS.get(state.service)) is not None:
         return words
     if state.setup_code:
-        return "Ready to be set up"
+        return "Setup required"
     if state.access is AccessLevel.LOCKED:
         return "The keychain is locked"
     if state.access is AccessLevel.NOBODY:
-        return "Nobody is logged in"
+        return "Not signed in"
     needing = attention_texts(state)
     if len(needing) > 1:
-        return f"{len(needing)} things need you"
+        return f"{len(needing)} items need attention"
     return needing[0] if needing else _title_when_well(state)
 
 
@@ -84,16 +84,16 @@ def _title_when_well(state: TrayState) -> str:
     if away:
         return f"{count_text(away, 'mailbox', 'mailboxes')} {'is' if away == 1 else 'are'} offline"
     if state.is_backing_up:
-        return "A backup is being made…"
+        return "Backup in progress…"
     if not state.mailboxes:
-        return "No mailbox is connected yet"
+        return "No mailbox connected"
     busy = [mailbox for mailbox in state.mailboxes if is_busy(mailbox)]
     return _fetching(busy) if busy else "Everything is up to date"
 
 
 def _fetching(busy: list[MailboxState]) -> str:
     percent = percent_done(busy[0]) if len(busy) == 1 else None
-    return "Mail is being fetched…" if percent is None else f"Mail is being fetched: {percent} %"
+    return "Fetching mail…" if percent is None else f"Fetching mail: {percent}%"
 
 
 # --- The groups ---
@@ -109,14 +109,14 @@ def _service_rows(state: TrayState) -> Iterator[MenuRow]:
         return
     if state.setup_code:
         yield MenuRow("Set up…", Action.SET_UP)
-        yield MenuRow(f"Set-up code: {state.setup_code}", Action.COPY_SETUP_CODE)
+        yield MenuRow(f"Setup code: {state.setup_code}", Action.COPY_SETUP_CODE)
     elif state.access is AccessLevel.LOCKED:
-        yield MenuRow("Ask the keychain again", Action.UNLOCK)
+        yield MenuRow("Try the keychain again", Action.UNLOCK)
     elif state.access is AccessLevel.NOBODY:
-        yield MenuRow("Log in…", Action.LOG_IN)
+        yield MenuRow("Sign in…", Action.LOG_IN)
     elif state.uncertain:
-        verb = "is" if state.uncertain == 1 else "are"
-        yield MenuRow(f"{count_text(state.uncertain, 'send')} {verb} uncertain: decide…", Action.SHOW_UNCERTAIN)
+        label = f"{count_text(state.uncertain, 'message')} may not have been sent: review…"
+        yield MenuRow(label, Action.SHOW_UNCERTAIN)
     yield from _warning_rows(state)
 
 
@@ -143,14 +143,13 @@ def _mail_rows(state: TrayState) -> Iterator[MenuRow]:
     if not ordered:
         yield MenuRow("Connect a mailbox…", Action.SHOW_MAILBOXES)
     if state.queued:
-        verb = "waits" if state.queued == 1 else "wait"
-        yield MenuRow(f"{count_text(state.queued, 'message')} {verb} to be sent", enabled=False)
+        yield MenuRow(f"{count_text(state.queued, 'message')} waiting to be sent", enabled=False)
 
 
 def _backup_rows(state: TrayState) -> Iterator[MenuRow]:
     why = _why_admin_disabled(state)
     if why is None and state.is_backing_up:
-        yield MenuRow("Back up now: one is being made", Action.BACK_UP, enabled=False)
+        yield MenuRow("Backup in progress…", Action.BACK_UP, enabled=False)
     else:
         yield _row_or_reason("Back up now", Action.BACK_UP, why)
     yield _row_or_reason("Restore…", Action.RESTORE, why)
@@ -180,7 +179,7 @@ def _program_rows(state: TrayState) -> Iterator[MenuRow]:
     yield MenuRow("Open the log folder", Action.OPEN_LOGS)
     if state.service is not ServiceState.STOPPED and not state.is_kept:
         yield MenuRow("Stop the appliance", Action.STOP, enabled=state.service in _STOPPABLE)
-    yield MenuRow("Quit (the appliance goes on)" if state.is_kept else "Quit", Action.QUIT)
+    yield MenuRow("Quit (leave the appliance running)" if state.is_kept else "Quit", Action.QUIT)
 
 
 # --- What can be clicked ---
@@ -201,7 +200,7 @@ def _why_admin_disabled(state: TrayState) -> _DisabledReason | None:
         or state.access in (AccessLevel.NOBODY, AccessLevel.LOCKED)
     ):
         return _DisabledReason()
-    return None if state.access is AccessLevel.ADMINISTRATOR else _DisabledReason("for administrators")
+    return None if state.access is AccessLevel.ADMINISTRATOR else _DisabledReason("administrators only")
 
 
 def _row_or_reason(

@@ -18,7 +18,7 @@ from mailbox_appliance.tray.state import (
 
 _RUNS = (ServiceState.ANSWERS, ServiceState.RESTS, ServiceState.STOPPING, ServiceState.SILENT)
 
-_LOGGED_OUT = "The tray's log-in has ended: log in again from its menu. If that is refused, ask an administrator."
+_SIGNED_OUT = "Your session has ended. Sign in again from the tray menu."
 
 
 @dataclass(frozen=True)
@@ -36,35 +36,35 @@ def notices_between(before: TrayState | None, after: TrayState) -> tuple[Notice,
 
 def backup_made() -> Notice:
     """A backup that somebody requested here was made."""
-    return Notice("The backup is made", "It was read back and found good.")
+    return Notice("Backup complete", "The backup was verified.")
 
 
 def backup_failed(reason: str) -> Notice:
     """A backup that somebody requested here failed; `reason` is a sentence."""
-    return Notice("The backup failed", reason)
+    return Notice("Backup failed", reason)
 
 
 def _service_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice]:
     if before is None or after.service is not ServiceState.STOPPED:
         return
     if before.service in _RUNS:
-        text = "No mail is fetched or sent until it runs again: start it from the menu."
+        text = "No mail is fetched or sent until it runs again. Start it from the menu."
         yield Notice("The appliance has stopped", text)
     elif before.service is ServiceState.STARTING:
-        yield Notice("The appliance did not start", "The files in the log folder tell why.")
+        yield Notice("The appliance did not start", "The files in the log folder show the reason.")
 
 
 def _crash_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice]:
     crash = after.last_crash
     if crash is not None and (before is None or before.last_crash != crash):
-        text = f"It was restarted. Report it, with {crash.file} of the log folder, which contains no mail."
+        text = f"It was restarted. Report the crash with {crash.file} from the log folder; the file contains no mail."
         yield Notice("The appliance crashed", text)
 
 
 def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice]:
     if not _knows_mailboxes(after):
         if before is not None and _knows_mailboxes(before) and _has_lost_access(after):
-            yield Notice("You are logged out", _LOGGED_OUT)
+            yield Notice("You are signed out", _SIGNED_OUT)
     elif before is None or not _knows_mailboxes(before):
         yield from _summary(after)
     else:
@@ -80,21 +80,22 @@ def _summary(state: TrayState) -> Iterator[Notice]:
     if len(notices) == 1:
         yield notices[0]
     elif notices:
-        yield Notice("Some things need you", " ".join(f"{notice.title}." for notice in notices))
+        yield Notice("Several items need attention", " ".join(f"{notice.title}." for notice in notices))
 
 
 def _uncertain_text(count: int) -> Iterator[Notice]:
     if count > 0:
-        verb, those = ("is", "It") if count == 1 else ("are", "They")
-        text = f"{those} may have arrived or not, and nothing is sent again by itself: decide in the console."
-        yield Notice(f"{count_text(count, 'send')} {verb} uncertain", text)
+        those, them = ("It", "it") if count == 1 else ("They", "them")
+        again = f"{those} will not be resent automatically; review {them} in the console."
+        title = f"{count_text(count, 'message')} may not have been sent"
+        yield Notice(title, f"Delivery could not be confirmed. {again}")
 
 
 def _lost_access_text(count: int) -> Iterator[Notice]:
     if count > 0:
         verb = "needs" if count == 1 else "need"
-        text = "The provider or its mail server ended the access. Sign in again on the mailbox's page in the console."
-        yield Notice(f"{count_text(count, 'mailbox', 'mailboxes')} {verb} you to sign in again", text)
+        text = "The provider or mail server ended the access. Sign in again on the mailbox's page in the console."
+        yield Notice(f"{count_text(count, 'mailbox', 'mailboxes')} {verb} a new sign-in", text)
 
 
 def _backup_notices(before: TrayState, after: TrayState) -> Iterator[Notice]:
@@ -102,16 +103,18 @@ def _backup_notices(before: TrayState, after: TrayState) -> Iterator[Notice]:
         return
     is_another = after.backup != before.backup and after.backup is not None and not after.backup.succeeded
     if has_failed_backup(after) and (is_another or not has_failed_backup(before)):
-        yield Notice("A backup failed", "The console and the log tell why.")
+        yield Notice("Backup failed", "The console and the log show the reason.")
 
 
 def _restore_notices(before: TrayState, after: TrayState) -> Iterator[Notice]:
     if after.restore is None or after.restore == before.restore:
         return
     if after.restore.succeeded:
-        yield Notice("The restore is done", "The appliance runs on the restored store; what it replaced is kept.")
+        yield Notice(
+            "Restore complete", "The appliance uses the restored store. The previous store was kept as a backup."
+        )
     else:
-        yield Notice("The restore failed", "The appliance goes on as it was. The log tells why.")
+        yield Notice("Restore failed", "The appliance continues with the current store. The log shows the reason.")
 
 
 def _lost_mailboxes(state: TrayState) -> set[str]:

@@ -31,7 +31,5 @@ def owner_url(data_dir: Path) -> str:
     """Where the owner answers. Raises Failure if there is none."""
     running = local.find_running(data_dir)
     if running is None:
-        raise unreachable(
-            "The appliance does not answer now. The menu of the icon tells whether it runs, and starts it."
-        )
+        raise unreachable("The appliance does not answer. Check and start it from the menu of the tray icon.")
     return running.url

@@ -51,7 +51,7 @@ class OtherTray(Exception):
     """Another tray has the data directory."""
 
     def __init__(self, pid: int | None) -> None:
-        super().__init__(f"A tray runs already{f' (pid {pid})' if pid else ''}.")
+        super().__init__(f"The tray is already running{f' (pid {pid})' if pid else ''}.")
 
 
 class DirectoryUnusable(Exception):
@@ -82,7 +82,7 @@ def end_tray(data_dir: Path) -> bool:
     lock, until = _lock_file(data_dir), time.monotonic() + _PID_SECONDS
     while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
         if time.monotonic() > until:
-            told = "A tray runs that has not said which process it is, as on a full disk: quit it from its menu."
+            told = "A tray is running, but its process ID is unknown, as on a full disk. Quit it from its menu."
             raise Failure("not_stopped", told, INTERNAL)
         time.sleep(_EVERY)
     try:
@@ -198,7 +198,7 @@ log = logging.getLogger(__name__)
 _LARGEST_LOG = 200_000
 #: Seconds for a desktop to show icons, for somebody who has clicked already.
 _CLICK_WAIT_SECONDS = 1.0
-_NO_PLACE = "There is no place for the icon"
+_NO_PLACE = "The tray icon cannot be shown"
 
 
 def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: Mapping[str, str] = os.environ) -> int:
@@ -225,7 +225,7 @@ def quit_tray(data_dir: Path, *, environment: Mapping[str, str] = os.environ) ->
     Either may be missing. Raises Failure if one of them does not end.
     """
     if not end_tray(data_dir):
-        raise Failure("not_stopped", "The tray was told to end and has not.", INTERNAL)
+        raise Failure("not_stopped", f"The tray did not end within {_END_SECONDS:.0f} seconds.", INTERNAL)
     ServiceProcess(data_dir, environment).quit()
     return 0
 
@@ -307,7 +307,7 @@ def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *,
     if running is None and opens_console and _has_screen(environment):
         running = _start_without_icon(why, parts, environment)
     if running is None:
-        told = f"{why} The appliance does not run: start it with `mailbox-appliance serve`."
+        told = f"{why} The appliance is not running. Start it with `mailbox-appliance serve`."
         _print_error(told)
         if opens_console:
             _notify(_NO_PLACE, told, environment)
@@ -329,7 +329,7 @@ def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, st
     except Failure as failure:
         _notify("The appliance did not start", failure.message, environment)
         raise
-    _notify(_NO_PLACE, f"{why} The appliance runs; `mailbox-appliance tray --quit` stops it.", environment)
+    _notify(_NO_PLACE, f"{why} The appliance is running. To stop it, run `mailbox-appliance tray --quit`.", environment)
     return running
 
 
@@ -339,7 +339,7 @@ def _report_unusable(why: str, parts: TrayParts, environment: Mapping[str, str])
         _print_error(why)
     else:
         _print_console_url(why, running)
-    _notify("The icon cannot be shown", why, environment)
+    _notify(_NO_PLACE, why, environment)
     return 1
 
 
@@ -361,7 +361,7 @@ def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
 
 def _open_console(parts: TrayParts) -> None:
     if not parts.opening.open_browser(partial(item_actions.console_link, parts.data_dir, parts.watcher)):
-        _print_error(f"No browser could be opened. The console is at {item_actions.console_url(parts.data_dir)}")
+        _print_error(f"Could not open a browser. The console is at {item_actions.console_url(parts.data_dir)}")
 
 
 def _print_error(text: str) -> None:

@@ -38,7 +38,7 @@ _EVERY = 0.05
 #: Seconds within which one is gone that has closed its files, as it ends.
 _EXIT_SECONDS = 0.5
 _OF_ANOTHER = "belongs to another user, who can stop it."
-_UNSEEN = "is no process that is seen from here, as where it runs in a container: stop it there."
+_UNSEEN = "is not visible from here, as when it runs in a container. Stop it there."
 
 
 class CannotEndProcess(Exception):
@@ -316,12 +316,10 @@ class ServiceProcess:
         if pid is None:
             return
         if (unit := systemd_stop_command(pid)) is not None:
-            raise _not_stopped_failure(f"systemd keeps the appliance running: stop it with `{unit}`.")
+            raise _not_stopped_failure(f"systemd keeps the appliance running. Stop it with `{unit}`.")
         try:
             if not end_process(self._data_dir / "lock", pid, _END_SECONDS):
-                raise _not_stopped_failure(
-                    f"The appliance (pid {pid}) was told to end and has not, in {_END_SECONDS:.0f} s."
-                )
+                raise _not_stopped_failure(f"The appliance (pid {pid}) did not end within {_END_SECONDS:.0f} seconds.")
         except CannotEndProcess as why:
             raise _not_stopped_failure(f"The appliance (pid {pid}) {why}") from why
 
@@ -422,8 +420,8 @@ class ServiceProcess:
 
     def _why_silent(self, code: int) -> str:
         if files.free_bytes(self._data_dir) < _LITTLE_ROOM:  # so are its words, which lie there too
-            return f"The disk is full: no room is left in {self._data_dir}."
-        return f"It ended ({code}) and said nothing."
+            return f"The disk is full: no space is left in {self._data_dir}."
+        return f"It ended (exit code {code}) without an error message."
 
 
 def is_kept_by_systemd(pid: int) -> bool:

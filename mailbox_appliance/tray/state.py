@@ -100,13 +100,13 @@ class TrayState:
 # --- Texts that the menu and the notices share: what needs attention, mailboxes, times and numbers. Pure ---
 
 
-_STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs you to sign in again"}
-#: Why a mailbox is in error, by the code of it.
+_STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs a new sign-in"}
+_OFFLINE = "offline: its mail server cannot be reached"
+#: The status of a mailbox in error, by error code.
 _ERROR = {
-    "provider_unavailable": "its mail server cannot be reached",
-    "provider_rate_limited": "its mail server asks us to wait",
-    "unsupported_capability": "its mail server is not supported",
-    "internal_error": "a fault of ours, see the log folder",
+    "provider_rate_limited": "paused by the provider's rate limit",
+    "unsupported_capability": "offline: its mail server is not supported",
+    "internal_error": "internal error, see the log folder",
 }
 _GROUPS_A_LINE = 8
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -114,8 +114,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 def attention_texts(state: TrayState) -> tuple[str, ...]:
     """What needs attention, each in a few words."""
-    found = ["A mailbox needs you to sign in again"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
-    found += ["A send is uncertain"] * state.uncertain
+    found = ["A mailbox needs a new sign-in"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
+    found += ["A message may not have been sent"] * state.uncertain
     if state.access is not AccessLevel.ADMINISTRATOR:
         return tuple(found)  # everybody sees the rest, and others must act on it
     others = len(state.warnings)
@@ -124,7 +124,7 @@ def attention_texts(state: TrayState) -> tuple[str, ...]:
         others -= 1
     elif has_failed_backup(state):
         found.append("The last backup failed")
-    return (*found, *["A warning needs you"] * others)
+    return (*found, *["1 warning"] * others)
 
 
 def has_lost_access(mailbox: MailboxState) -> bool:
@@ -145,10 +145,10 @@ def has_failed_backup(state: TrayState) -> bool:
 def mailbox_status_text(mailbox: MailboxState) -> str:
     """How a mailbox is."""
     if mailbox.status == "error":
-        return f"offline: {_ERROR.get(mailbox.error or '', 'its mail server cannot be reached')}"
+        return _ERROR.get(mailbox.error or "", _OFFLINE)
     if mailbox.status != "connecting" and is_busy(mailbox):
         percent = percent_done(mailbox)
-        return "fetching…" if percent is None else f"fetching {percent} %"
+        return "fetching…" if percent is None else f"fetching {percent}%"
     return _STATUS.get(mailbox.status, mailbox.status)
 
 

@@ -53,7 +53,7 @@ def test_a_place_that_cannot_be_written_is_told_in_words(at_a_desk: CommandLine)
     (at_a_desk.folder / "home").touch()
     refused = at_a_desk("autostart", "enable", "--format", "table")
     assert refused.code == 1
-    assert "Start at login cannot be switched on:" in refused.err
+    assert "Could not turn start at login on:" in refused.err
     assert "home/.config/autostart" in refused.err
     assert at_a_desk("autostart", "status").data["enabled"] is False
 

@@ -142,7 +142,7 @@ def test_what_is_refused_is_told_with_the_place_and_the_cause(tmp_path: Path) ->
         with pytest.raises(Failure) as refused:
             change()
         assert refused.value.code == "autostart_refused"
-        assert refused.value.message == f"Start at login cannot be switched {wanted}: {found.location}: Is a directory."
+        assert refused.value.message == f"Could not turn start at login {wanted}: {found.location}: Is a directory."
     assert not found.is_enabled
     (tmp_path / "taken").touch()
     with pytest.raises(Failure, match=r"taken.*: (Not a directory|File exists)\."):

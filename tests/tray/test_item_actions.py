@@ -134,7 +134,7 @@ def test_a_link_that_no_browser_takes_is_told_without_what_opens_it(bench: Bench
     bench.desktop.environment["PATH"] = str(bench.data_dir)
     bench.server.data("POST", LINKS, {"url": "http://127.0.0.1:1/#console=mbxc_1", "expiresAt": "soon"}, 201)
     (told,) = bench.does(Action.RESTORE)
-    assert told == Notice("No browser could be opened", f"The console is at {bench.server.url}/#/backups")
+    assert told == Notice("Could not open a browser", f"The console is at {bench.server.url}/#/backups")
 
 
 def test_a_backup_is_made_once_however_often_one_clicks_and_hinders_nothing_else(bench: Bench) -> None:
@@ -153,12 +153,12 @@ def test_a_backup_is_made_once_however_often_one_clicks_and_hinders_nothing_else
 
 def test_what_the_api_refuses_is_told_in_its_words(bench: Bench) -> None:
     bench.server.answer("POST", BACKUPS, _refusal(409, "conflict", "A rekey is being made."))
-    assert bench.does(Action.BACK_UP) == [Notice("The backup failed", "A rekey is being made.")]
+    assert bench.does(Action.BACK_UP) == [Notice("Backup failed", "A rekey is being made.")]
     bench.server.answer("PATCH", HTTPS, _refusal(409, "conflict", "Port 8443 is taken."))
-    assert bench.does(Action.SWITCH_HTTPS) == [Notice("Remote access stays as it was", "Port 8443 is taken.")]
+    assert bench.does(Action.SWITCH_HTTPS) == [Notice("Could not change remote access", "Port 8443 is taken.")]
     bench.server.answer("PATCH", HTTPS, Canned(200, {"unexpected": True}))
     (told,) = bench.does(Action.SWITCH_HTTPS)
-    assert "fault of ours" in told.text
+    assert "Internal error" in told.text
 
 
 def test_https_is_switched_to_what_it_is_not(bench: Bench) -> None:
@@ -187,31 +187,29 @@ def test_a_log_in_is_typed_in_a_terminal_and_without_one_it_is_told_how(bench: B
     bench.desktop.environment["PATH"] = str(bench.data_dir)
     (told,) = bench.does(Action.LOG_IN)
     command = processes.own_command("--data-dir", str(bench.data_dir), "login", "--format", "table")
-    assert told.text == f"Type in a terminal: {shlex.join(command)}"
+    assert told.text == f"Run in a terminal: {shlex.join(command)}"
 
 
 def test_the_fingerprint_is_copied_where_there_is_a_clipboard_and_else_shown(bench: Bench) -> None:
-    assert bench.does(Action.COPY_FINGERPRINT) == [Notice("The fingerprint of the certificate", "sha256:0123")]
+    assert bench.does(Action.COPY_FINGERPRINT) == [Notice("Certificate fingerprint", "sha256:0123")]
     bench.desktop.has("wl-copy", "exit 1")
     bench.desktop.has("xclip", f"cat > {bench.data_dir}/copied")
     bench.desktop.environment.update(WAYLAND_DISPLAY="wayland-0", DISPLAY=":0")
     (told,) = bench.does(Action.COPY_FINGERPRINT)
-    assert (told.title, (bench.data_dir / "copied").read_text()) == ("The fingerprint is copied", "sha256:0123")
+    assert (told.title, (bench.data_dir / "copied").read_text()) == ("Fingerprint copied", "sha256:0123")
 
 
 def test_the_set_up_code_is_copied_or_its_file_is_opened_and_no_notice_has_it(bench: Bench) -> None:
     bench.around.state = TrayState(How.ANSWERS, setup_code="ab-cd")
     file = bench.data_dir / "setup-code"
-    assert bench.does(Action.COPY_SETUP_CODE) == [
-        Notice("The set-up code", f"It is in the menu, and in the file {file}")
-    ]
+    assert bench.does(Action.COPY_SETUP_CODE) == [Notice("Setup code", f"It is in the menu, and in the file {file}")]
     bench.desktop.has("xdg-open")
     assert bench.does(Action.COPY_SETUP_CODE) == []
     assert bench.desktop.said("xdg-open") == str(file)
     bench.desktop.has("wl-copy", f"cat > {bench.data_dir}/copied")
     bench.desktop.environment["WAYLAND_DISPLAY"] = "wayland-0"
     (told,) = bench.does(Action.COPY_SETUP_CODE)
-    assert (told.title, "ab-cd" in told.text) == ("The set-up code is copied", False)
+    assert (told.title, "ab-cd" in told.text) == ("Setup code copied", False)
     assert (bench.data_dir / "copied").read_text() == "ab-cd"
 
 
@@ -267,4 +265,4 @@ def test_quit_ends_the_tray_also_where_the_service_does_not_end(bench: Bench, mo
     monkeypatch.setattr("mailbox_appliance.tray.service.find_owner_pid", lambda _: os.getpid())
     monkeypatch.setattr("mailbox_appliance.tray.service.end_process", lambda *_: False)
     (told,) = bench.does(Action.QUIT)
-    assert (told.title, bench.around.has_ended) == ("The appliance goes on", True)
+    assert (told.title, bench.around.has_ended) == ("Could not stop the appliance", True)

@@ -31,7 +31,7 @@ def test_a_log_in_that_has_ended_is_not_tried_again(scene: Scene) -> None:
         assert scene.watcher.poll() == TrayState(ServiceState.ANSWERS, scene.server.url)
         assert scene.watcher.poll() == TrayState(ServiceState.ANSWERS, scene.server.url)
         assert scene.asked() == ["/accounts", "", ""]
-        with pytest.raises(Failure, match="Nobody is logged in"):
+        with pytest.raises(Failure, match="You are not signed in"):
             scene.watcher.client()
         scene.answers()
         scene.log_in("mbxs_two")
@@ -78,7 +78,7 @@ def test_a_file_of_log_ins_that_is_damaged(scene: Scene) -> None:
 
 
 def test_where_nothing_runs_nobody_can_ask(scene: Scene) -> None:
-    with pytest.raises(Failure, match="The appliance does not answer now"):
+    with pytest.raises(Failure, match="The appliance does not answer"):
         scene.watcher.client()
 
 

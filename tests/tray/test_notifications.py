@@ -61,44 +61,45 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (crashed(MEMBER, 1),         crashed(MEMBER, 1),                    ()),
     (crashed(ADMIN, 1),          crashed(ADMIN, 2),                     ("The appliance crashed",)),
     (crashed(ADMIN, 1),          ADMIN,                                 ()),
-    (None,                       replace(ADMIN, uncertain=2),           ("2 sends are uncertain",)),
-    (None,                       lost(ADMIN, "a@x", "b@x"),             ("2 mailboxes need you to sign in again",)),
-    (None,                       lost(replace(ADMIN, uncertain=1), "a@x"), ("Some things need you",)),
-    (STARTING,                   replace(MEMBER, uncertain=1),          ("1 send is uncertain",)),
-    (LOCKED,                     replace(MEMBER, uncertain=1),          ("1 send is uncertain",)),
+    (None,                       replace(ADMIN, uncertain=2),           ("2 messages may not have been sent",)),
+    (None,                       lost(ADMIN, "a@x", "b@x"),             ("2 mailboxes need a new sign-in",)),
+    (None,                       lost(replace(ADMIN, uncertain=1), "a@x"), ("Several items need attention",)),
+    (STARTING,                   replace(MEMBER, uncertain=1),          ("1 message may not have been sent",)),
+    (LOCKED,                     replace(MEMBER, uncertain=1),          ("1 message may not have been sent",)),
     (NOBODY,                     restored(ADMIN, 1, well=True),         ()),
     # sends
-    (ADMIN,                      replace(ADMIN, uncertain=1),           ("1 send is uncertain",)),
-    (replace(ADMIN, uncertain=1), replace(ADMIN, uncertain=3),          ("2 sends are uncertain",)),
+    (ADMIN,                      replace(ADMIN, uncertain=1),           ("1 message may not have been sent",)),
+    (replace(ADMIN, uncertain=1), replace(ADMIN, uncertain=3),          ("2 messages may not have been sent",)),
     (replace(ADMIN, uncertain=3), replace(ADMIN, uncertain=3),          ()),
     (replace(ADMIN, uncertain=3), replace(ADMIN, uncertain=1),          ()),
     # mailboxes
-    (ADMIN,                      lost(ADMIN, "ada@example.org"),        ("1 mailbox needs you to sign in again",)),
+    (ADMIN,                      lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new sign-in",)),
     (lost(ADMIN, "a@x"),         lost(ADMIN, "a@x"),                    ()),
-    (lost(ADMIN, "a@x"),         lost(ADMIN, "b@x"),                    ("1 mailbox needs you to sign in again",)),
+    (lost(ADMIN, "a@x"),         lost(ADMIN, "b@x"),                    ("1 mailbox needs a new sign-in",)),
     (lost(ADMIN, "a@x"),         ADMIN,                                 ()),
     (ADMIN,                      OFFLINE,                               ()),
-    (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs you to sign in again",)),
+    (OFFLINE,                    lost(ADMIN, "ada@example.org"),        ("1 mailbox needs a new sign-in",)),
     # backups
-    (ADMIN,                      FAILED,                                ("A backup failed",)),
+    (ADMIN,                      FAILED,                                ("Backup failed",)),
     (FAILED,                     FAILED,                                ()),
     (FAILED,                     FAILED_AGAIN,                          ()),
     (FAILED,                     ADMIN,                                 ()),
     (MEMBER,                     replace(FAILED, access=AccessLevel.MEMBER),  ()),
     (ADMIN,                      ended(ADMIN, 1, well=True),            ()),
-    (ADMIN,                      ended(ADMIN, 1, well=False),           ("A backup failed",)),
+    (ADMIN,                      ended(ADMIN, 1, well=False),           ("Backup failed",)),
     (ended(ADMIN, 1, well=False), ended(ADMIN, 1, well=False),          ()),
-    (ended(ADMIN, 1, well=False), ended(ADMIN, 2, well=False),          ("A backup failed",)),
-    (ADMIN,                      ended(FAILED, 1, well=False),          ("A backup failed",)),
+    (ended(ADMIN, 1, well=False), ended(ADMIN, 2, well=False),          ("Backup failed",)),
+    (ADMIN,                      ended(FAILED, 1, well=False),          ("Backup failed",)),
     (ADMIN,                      replace(ADMIN, warnings=("Little room.",)), ()),
     # restores
-    (RESTS,                      restored(ADMIN, 1, well=True),         ("The restore is done",)),
-    (restored(ADMIN, 1, well=True), restored(ADMIN, 2, well=False),     ("The restore failed",)),
+    (RESTS,                      restored(ADMIN, 1, well=True),         ("Restore complete",)),
+    (restored(ADMIN, 1, well=True), restored(ADMIN, 2, well=False),     ("Restore failed",)),
     (restored(ADMIN, 1, well=True), restored(ADMIN, 1, well=True),      ()),
-    (RESTS,                      restored(UNCERTAIN, 1, well=True),     ("1 send is uncertain", "The restore is done")),
-    (RESTS,                      NOBODY,                                ("You are logged out",)),
+    (RESTS,                      restored(UNCERTAIN, 1, well=True),
+                                               ("1 message may not have been sent", "Restore complete")),
+    (RESTS,                      NOBODY,                                ("You are signed out",)),
     # the log-in
-    (ADMIN,                      NOBODY,                                ("You are logged out",)),
+    (ADMIN,                      NOBODY,                                ("You are signed out",)),
     (NOBODY,                     NOBODY,                                ()),
     (NOBODY,                     LOCKED,                                ()),
     # the service
@@ -130,7 +131,7 @@ def test_who_looks_at_the_screen_is_told_no_addresses() -> None:
 
 def test_the_first_summary_has_all_of_it() -> None:
     (notice,) = notifications.notices_between(None, lost(replace(ADMIN, uncertain=1), "a@x"))
-    assert notice.text == "1 send is uncertain. 1 mailbox needs you to sign in again."
+    assert notice.text == "1 message may not have been sent. 1 mailbox needs a new sign-in."
 
 
 def test_the_api_says_so_when_a_daily_backup_fails(
@@ -139,11 +140,11 @@ def test_the_api_says_so_when_a_daily_backup_fails(
     monkeypatch.setattr(checked_client.appliance.daily_backup, "_failed", "The disk is full.")
     answer = checked_client.ask("GET", "/status")
     state = with_status(ADMIN, {"data": answer.data, "warnings": answer.warnings}, {"data": []})
-    assert [one.title for one in notifications.notices_between(ADMIN, state)] == ["A backup failed"]
+    assert [one.title for one in notifications.notices_between(ADMIN, state)] == ["Backup failed"]
 
 
 def test_a_backup_that_was_asked_for_here() -> None:
-    assert notifications.backup_made().title == "The backup is made"
+    assert notifications.backup_made().title == "Backup complete"
     assert notifications.backup_failed("The disk is full.").text == "The disk is full."
 
 

@@ -135,7 +135,7 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     assert seat.opened() == str(desk.data_dir / "logs")
 
     host.click("Back up now")
-    assert host.wait_for_notice("backup").title == "The backup is made"
+    assert host.wait_for_notice("Backup").title == "Backup complete"
     assert len(list((desk.data_dir / "backups").glob("*-manual.mbxbackup"))) == 1
     host.wait_for("Back up now", enabled=True)
 
@@ -159,7 +159,7 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     client = ApiClient(running.url, desk.token)
     (made,) = client.call(ApiRequest("GET", "/admin/backups"))["data"]["items"]
     client.call(ApiRequest("POST", "/admin/restore", body={"backupId": made["id"]}))
-    seat.looks_until_told("The restore is done")
+    seat.looks_until_told("Restore complete")
     assert desk.running().pid == running.pid
     os.kill(running.pid, signal.SIGTERM)
     seat.looks_until_told("The appliance has stopped")
@@ -190,17 +190,17 @@ def test_beside_a_service_started_by_hand_and_beside_another_tray(seat: Seat) ->
     by_hand = RunningAppliance(desk.data_dir, desk.environment).start()
     tray = seat.tray()
     host.wait_for_icon()
-    host.wait_for("Log in…")
+    host.wait_for("Sign in…")
     host.click("Open console")
     assert seat.opened() == f"{by_hand.url}/"
-    host.click("Log in…")
+    host.click("Sign in…")
     assert seat.opened().endswith(f"--data-dir {desk.data_dir} login --format table")
     desk.log_in()
     host.open_menu()
     host.wait_for("Back up now", enabled=True)
 
     code, out, err = _ended(seat.tray("--open"))
-    assert (code, out, err) == (0, "", f"A tray runs already (pid {tray.pid}).\n")
+    assert (code, out, err) == (0, "", f"The tray is already running (pid {tray.pid}).\n")
     assert "#console=mbxc_" in seat.opened()
 
     tray.send_signal(signal.SIGTERM)
@@ -224,14 +224,14 @@ def test_a_service_that_crashes_comes_back_and_one_that_was_stopped_does_not(sea
     host, desk = seat.host, seat.desk
     tray = seat.tray()
     host.wait_for_icon()
-    host.wait_for("Log in…")
+    host.wait_for("Sign in…")
     crashed = desk.running()
     os.kill(crashed.pid, signal.SIGSEGV)
     wait_until(
         lambda: (local.find_running(desk.data_dir) or crashed).pid != crashed.pid, lambda: "it does not come back", 30
     )
     seat.looks_until_told("The appliance crashed")
-    host.wait_for("Log in…")
+    host.wait_for("Sign in…")
     kept = list((desk.data_dir / "logs").glob("crash-*.txt"))
     assert [file.read_text().splitlines()[0] for file in kept] == ["Fatal Python error: Segmentation fault"]
     told = [(notice.title, notice.text) for notice in host.notices]
@@ -256,7 +256,7 @@ def test_a_service_that_crashes_comes_back_and_one_that_was_stopped_does_not(sea
     host.notices.clear()
     seat.tray()
     host.wait_for_icon()
-    host.wait_for("Log in…")
+    host.wait_for("Sign in…")
     assert host.notices == []
 
 
@@ -339,8 +339,8 @@ def test_where_no_desktop_shows_icons_the_address_is_told(seat: Seat) -> None:
     desktop = _WithoutTray(seat.bus.address).start()
     code, out, err = _ended(seat.tray("--open"))
     assert (code, out) == (0, "")
-    assert err.endswith("start it with `mailbox-appliance serve`.\n")
-    assert desktop.wait_for_notice("no place for the icon").text == err.strip()
+    assert err.endswith("Start it with `mailbox-appliance serve`.\n")
+    assert desktop.wait_for_notice("icon cannot be shown").text == err.strip()
     desktop.stop()
     by_hand = RunningAppliance(seat.desk.data_dir, seat.desk.environment).start()
     code, out, err = _ended(seat.tray("--open", DBUS_SESSION_BUS_ADDRESS=""))
@@ -354,7 +354,7 @@ def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_c
     seat.host.stop()
     desktop = _WithoutTray(seat.bus.address).start()
     at_log_in = _ended(seat.tray(DISPLAY=":77", DBUS_SESSION_BUS_ADDRESS=""))
-    assert at_log_in[2].endswith("start it with `mailbox-appliance serve`.\n")
+    assert at_log_in[2].endswith("Start it with `mailbox-appliance serve`.\n")
     assert service.find_owner_pid(seat.desk.data_dir) is None
 
     code, out, err = _ended(seat.tray("--open", DISPLAY=":77", XDG_CURRENT_DESKTOP="GNOME"))
@@ -362,7 +362,7 @@ def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_c
     assert (code, out) == (0, f"{url}\n")
     assert err.startswith("GNOME shows tray icons only with an extension")
     assert seat.opened() == f"{url}/"
-    assert desktop.wait_for_notice("no place for the icon").text.endswith("`mailbox-appliance tray --quit` stops it.")
+    assert desktop.wait_for_notice("icon cannot be shown").text.endswith("run `mailbox-appliance tray --quit`.")
     assert _ended(seat.tray("--quit")) == (0, "", "")
     assert service.find_owner_pid(seat.desk.data_dir) is None
     desktop.stop()
@@ -419,7 +419,7 @@ def test_one_that_cannot_say_who_it_is_is_not_taken_for_none(tmp_path: Path, mon
     monkeypatch.setattr(files, "write_at", full)
     monkeypatch.setattr(run, "_PID_SECONDS", 0.1)
     (tmp_path / "tray.lock").write_text("1\n")
-    with run.hold_tray_lock(tmp_path), pytest.raises(Failure, match="quit it from its menu"):
+    with run.hold_tray_lock(tmp_path), pytest.raises(Failure, match="Quit it from its menu"):
         run.end_tray(tmp_path)
     assert run.end_tray(tmp_path)
 
@@ -440,5 +440,5 @@ def test_who_looks_whether_there_is_one_is_not_taken_for_it(tmp_path: Path) -> N
 def test_one_that_is_no_process_here_is_told_as_that(tmp_path: Path) -> None:
     with run.hold_tray_lock(tmp_path):
         (tmp_path / "tray.lock").write_text(f"{NO_PROCESS}\n")
-        with pytest.raises(Failure, match=rf"^The tray \(pid {NO_PROCESS}\) is no process that is seen from here"):
+        with pytest.raises(Failure, match=rf"^The tray \(pid {NO_PROCESS}\) is not visible from here"):
             run.end_tray(tmp_path)

@@ -126,7 +126,7 @@ def test_what_task_manager_switched_off_is_off_and_is_switched_on_again(noted: b
 
 def test_what_windows_would_not_start_is_not_written() -> None:
     registry = Registry()
-    with pytest.raises(OSError, match="no command line longer than 260 characters"):
+    with pytest.raises(OSError, match="not start command lines longer than 260 characters"):
         RunKey(registry).write(["C:\\" + LONGEST * "a"])
     assert registry.keys == {}
 

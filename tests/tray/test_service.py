@@ -162,7 +162,7 @@ def test_beside_a_port_that_is_taken_it_takes_a_free_one_where_none_is_set(desk:
 def test_where_it_is_silent_since_the_disk_is_full_that_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "own_command", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
     made = ServiceProcess(desk.data_dir, desk.environment)
-    with pytest.raises(Failure, match=r"^It ended \(1\)"):
+    with pytest.raises(Failure, match=r"^It ended \(exit code 1\)"):
         made.start()
     monkeypatch.setattr(files, "free_bytes", lambda _: 0)
     with pytest.raises(Failure, match=rf"^The disk is full: .*{desk.data_dir}"):
@@ -243,7 +243,7 @@ def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None
     with subprocess.Popen(("sleep", "60")) as bystander:
         lock = DirectoryLock(desk.data_dir)
         (desk.data_dir / "lock").write_text(f"{bystander.pid}\n")
-        with pytest.raises(Failure, match="is no process that is seen from here"):  # looked at, and left alone
+        with pytest.raises(Failure, match="is not visible from here"):  # looked at, and left alone
             ServiceProcess(desk.data_dir, desk.environment).stop()
         assert bystander.poll() is None
         lock.release()
@@ -276,7 +276,7 @@ def test_one_that_runs_where_it_is_not_seen_is_found_and_not_told_to_end(desk: D
     (desk.data_dir / "run.json").write_text(json.dumps({"pid": unseen, "url": "http://127.0.0.1:1", "secret": ""}))
     made = ServiceProcess(desk.data_dir, desk.environment)
     assert made.start().pid == unseen
-    with pytest.raises(Failure, match=rf"^The appliance \(pid {unseen}\) is no process that is seen from here"):
+    with pytest.raises(Failure, match=rf"^The appliance \(pid {unseen}\) is not visible from here"):
         made.stop()
     lock.release()
 

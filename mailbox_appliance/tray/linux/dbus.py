@@ -173,7 +173,7 @@ class SessionBus:
         try:
             return int(calc_msg_size(bytes(self._read[:_HEADER])))
         except Exception as error:  # no bus writes that, and nothing behind it can be found
-            raise BusUnavailable("what the session bus says is no D-Bus") from error
+            raise BusUnavailable("the session bus does not speak D-Bus") from error
 
 
 def _parse_message(written: bytes) -> Message | None:

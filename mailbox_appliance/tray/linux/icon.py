@@ -161,10 +161,10 @@ class StatusNotifierIcon(_base.Icon):
             return new_error(message, f"{_BUS}.Error.InvalidArgs", "s", (str(problem),))
         except NotImplementedError:
             member = message.header.fields.get(HeaderFields.member)
-            return new_error(message, f"{_BUS}.Error.UnknownMethod", "s", (f"there is no {member} here",))
+            return new_error(message, f"{_BUS}.Error.UnknownMethod", "s", (f"unknown method {member}",))
         except Exception:
             log.exception("dbus_call_failed")
-            return new_error(message, f"{_BUS}.Error.Failed", "s", ("a fault of this program",))
+            return new_error(message, f"{_BUS}.Error.Failed", "s", ("internal error",))
         return new_method_return(message, signature or None, body)
 
     def _reply(self, message: Message) -> Reply:
@@ -192,7 +192,7 @@ class StatusNotifierIcon(_base.Icon):
         if member == "GetAll":
             return "a{sv}", (known,)
         if body[1] not in known:
-            raise MenuCallRefused(f"there is no property {body[1]}")
+            raise MenuCallRefused(f"unknown property {body[1]}")
         return "v", (known[body[1]],)
 
     def _item(self) -> dict[str, Variant]:
@@ -280,14 +280,14 @@ def _menu_entry(icon: StatusNotifierIcon, item: Any) -> MenuEntry:
 
 #: The sizes that panels use, from a small one to one on a high-resolution screen.
 _SIZES = (16, 22, 24, 32, 48, 64)
-_NO_SESSION = "No icon can be shown: this is no desktop session (there is no D-Bus session bus)."
+_NO_SESSION = "The tray icon cannot be shown: this is not a desktop session (no D-Bus session bus)."
 _GNOME = (
-    "GNOME shows tray icons only with an extension, “AppIndicator and KStatusNotifierItem Support”, "
+    "GNOME shows tray icons only with the extension “AppIndicator and KStatusNotifierItem Support”, "
     "which is not running."
 )
 _NO_WATCHER = (
-    "Nothing on this desktop shows tray icons: no program is its StatusNotifierWatcher, "
-    "as panels with a tray are (KDE, XFCE, Cinnamon, LXQt, waybar)."
+    "This desktop shows no tray icons: no program acts as StatusNotifierWatcher, "
+    "as panels with a tray do (KDE, XFCE, Cinnamon, LXQt, waybar)."
 )
 
 

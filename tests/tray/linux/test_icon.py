@@ -200,11 +200,13 @@ def test_a_new_row_is_a_new_layout_and_the_others_keep_their_numbers(tray: Tray)
     tray.start()
     before = {row.label: row.id for row in tray.host.rows()}
     tray.host.signals.clear()
-    tray.show((ROWS[0], MenuRow("1 send is uncertain: decide…", Action.SHOW_UNCERTAIN), *ROWS[1:-2], ROWS[-1]))
-    tray.host.wait_for("1 send is uncertain: decide…")
+    tray.show(
+        (ROWS[0], MenuRow("1 message may not have been sent: review…", Action.SHOW_UNCERTAIN), *ROWS[1:-2], ROWS[-1])
+    )
+    tray.host.wait_for("1 message may not have been sent: review…")
     assert tray.told() == ["LayoutUpdated"]
     after = {row.label: row.id for row in tray.host.rows()}
-    assert after.pop("1 send is uncertain: decide…") not in before.values()
+    assert after.pop("1 message may not have been sent: review…") not in before.values()
     assert after == {label: number for label, number in before.items() if label != "Restore…"}
 
 
@@ -228,10 +230,10 @@ def test_nothing_new_is_not_told(tray: Tray) -> None:
 def test_a_look_is_told_and_seen(tray: Tray) -> None:
     well = tray.start().host.item()["IconPixmap"]
     tray.host.signals.clear()
-    tray.show(look=IconLook.ATTENTION, title="2 things need you")
+    tray.show(look=IconLook.ATTENTION, title="2 items need attention")
     assert tray.told() == ["NewTitle", "NewToolTip", "NewIcon", "NewAttentionIcon", "NewStatus"]
     item = tray.host.item()
-    assert (item["Status"], item["Title"]) == ("NeedsAttention", "Mailbox Appliance: 2 things need you")
+    assert (item["Status"], item["Title"]) == ("NeedsAttention", "Mailbox Appliance: 2 items need attention")
     assert item["IconPixmap"] == item["AttentionIconPixmap"] != well
 
 
