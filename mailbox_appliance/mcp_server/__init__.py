@@ -1,18 +1,18 @@
-"""Tools for AI agents, over the Model Context Protocol (MCP): each tool is a row that names an operation.
+"""Tools for AI agents over the Model Context Protocol (MCP). Each tool is a row that names an operation.
 
-What an operation does and who may call it is decided in `operations`. The MCP SDK is imported by `protocol`, `bridge`
-and `stdio` alone, and only when they are used.
+`operations` decides what an operation does and who may call it. Only `protocol`, `bridge` and `stdio` import the MCP
+SDK, and only when they are used.
 
 tools            the table of tools: names, operations, titles, texts
-tool             what a tool is; texts that every tool shares
-read_tools       how tools read: mailboxes, messages, bodies, threads, attachments
-write_tools      how tools write: drafts, sends, bulk actions; the status of both in words
-arguments        a tool's arguments to an operation's request; JSON schemas
-call             calling a tool by its name; every failure becomes a result
-render           a response as text, structured content and notes; errors
-limits           sizes, truncation, and fences around what senders wrote
+tool             the records of a tool, its caller and its result; texts that every tool shares
+read_tools       tools that read mailboxes, messages, bodies, threads and attachments
+write_tools      tools that write drafts, sends and bulk actions; their status in words
+arguments        the arguments of a tool as the request of an operation; JSON schemas
+call             calls of a tool by its name; every failure becomes a result
+render           results as text, structured content and notes; errors
+limits           sizes, truncation, and fences around untrusted content
 protocol         messages checked before the SDK sees them; the SDK's server of the tools
-bridge           between worker threads and the SDK's event loop
+bridge           the connection of worker threads with the SDK's event loop
 http             MCP over HTTP
 stdio            MCP on standard input and output, for a running appliance
 """

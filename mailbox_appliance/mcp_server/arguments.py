@@ -1,7 +1,7 @@
-"""What tools take and return: arguments read into the request of an operation, and JSON schemas.
+"""Arguments of tools as requests of operations, and the JSON schemas of tools.
 
-Arguments have the names of the REST call, whether they are in its path, query, header or body. Faults found here become
-faults of the request, so that they are reported after the checks of the caller and the mailbox.
+Arguments have the names of the REST call, no matter if they are in its path, query, header or body. Faults found here
+become faults of the request, so that they are reported after the checks of the caller and the mailbox.
 """
 
 import inspect
@@ -55,10 +55,10 @@ _INVALID_TEXT = "This is not valid text: it contains half of a surrogate pair (R
 
 @dataclass(frozen=True)
 class ToolInput:
-    """What a tool takes: the values and body fields of its operation, and arguments of its own.
+    """The input of a tool: values and body fields of its operation, and arguments of its own.
 
-    `all_accounts_operation`: called if `accountId` is left out. `omitted`: values of the operation that the tool does
-    not offer. `defaults`: as text, for values of the operation that are left out.
+    `all_accounts_operation`: called if `accountId` is omitted. `omitted`: values of the operation that the tool does
+    not offer. `defaults`: as text, for omitted values of the operation.
     """
 
     operation: Operation[Any, Any]
@@ -70,7 +70,7 @@ class ToolInput:
 
     @cached_property
     def values(self) -> Mapping[str, Parameter]:
-        """The single values of the operation that are offered, those of the path first."""
+        """The offered values of the operation, those of the path first."""
         in_path = [name for name in _IN_PATH.findall(self.rest_call) if name != ACCOUNT_ARGUMENT.wire]
         offered = {name: self.operation.parameters[name] for name in in_path}
         offered = {name: replace(one, type=PathValue) for name, one in offered.items()}
@@ -85,7 +85,7 @@ class ToolInput:
         return frozenset(one.encode_name for choice in choices for one in msgspec.structs.fields(choice))
 
     def read(self, arguments: Mapping[str, Any]) -> "ToolRequest":
-        """The request, and the arguments that are the tool's own; of those at fault the default."""
+        """Return the request and the tool's own arguments. An invalid own argument gets its default, and its fault."""
         operation, offered = self.operation, dict(self.values)
         if self.all_accounts_operation is not None and arguments.get(ACCOUNT_ARGUMENT.wire) is None:
             operation = self.all_accounts_operation
@@ -125,7 +125,7 @@ class ToolRequest:
     own_arguments: Mapping[str, Any]
 
     def call(self, asked: CallContext, **values: str) -> OperationResult[Any]:
-        """The operation's answer; `values` in place of those that were given. Raises Problem."""
+        """Return the result of the operation; `values` replace given ones. Raises Problem."""
         request = replace(self.request, values={**self.request.values, **values})
         if self.operation.account is not None and ACCOUNT_ARGUMENT.wire not in request.values:
             caller = self.operation.rights.identify(asked.appliance, asked.origin, asked.token)
@@ -136,17 +136,17 @@ class ToolRequest:
     def call_other(
         self, asked: CallContext, operation: Operation[Any, Any], names: str, **values: str
     ) -> OperationResult[Any]:
-        """Return the response of another operation to the values in `names` and to `values`."""
+        """Return the result of another operation, called with the values in `names` and with `values`."""
         kept = {name: self.request.values[name] for name in names.split()}
         return operation.call(asked.appliance, asked.origin, asked.token, Request(values=kept | values))
 
     def with_faults(self, *faults: Detail) -> "ToolRequest":
-        """The same with more found wrong with it."""
+        """Return a copy with more faults."""
         return replace(self, request=replace(self.request, faults=(*self.request.faults, *faults)))
 
 
 def rename_places(problem: Problem) -> None:
-    """Name the places of faults as tools have them: in the one object of arguments, whatever their place in REST."""
+    """Name the places of faults by argument, as JSON pointers, instead of by their place in the REST call."""
     problem.details = tuple(Detail(_to_argument_place(one.path), one.message) for one in problem.details)
 
 
@@ -158,9 +158,9 @@ def _to_argument_place(place: str) -> str:
 def _read_values(
     offered: Mapping[str, Parameter], arguments: Mapping[str, Any], faults: list[Detail]
 ) -> Iterator[tuple[str, Any]]:
-    """The given values that are valid; the faults of the others are added to `faults`.
+    """Yield the given valid values; add the faults of the others to `faults`.
 
-    Null for a value that may be left out is one that is left out, as many clients write it.
+    Null for an optional value counts as omitted, since many clients send it.
     """
     for name, one in offered.items():
         value = arguments.get(name)
@@ -174,7 +174,7 @@ def _read_values(
 
 
 def _find_fault(value: Any, annotation: Any) -> str | None:
-    """The fault of a single value. JSON has types, so 5 is not a text and `"5"` is not a number."""
+    """Return the fault of a single value. Types are strict: 5 is not a text, and `"5"` is not a number."""
     if is_whole_number(annotation) and type(value) is not int:
         return "This must be a whole number."
     if not _is_valid_text(value):
@@ -187,7 +187,7 @@ def _find_fault(value: Any, annotation: Any) -> str | None:
 
 
 def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Detail]:
-    """The first fault of a body, reported together with the other faults."""
+    """Return the first fault of a body, to be reported with the other faults."""
     try:
         convert_body(body, annotation)
     except Invalid as problem:
@@ -196,12 +196,12 @@ def _find_body_faults(body: Mapping[str, Any], annotation: Any) -> Sequence[Deta
 
 
 def _to_text(value: Any) -> str:
-    """A single value as it is written in a query."""
+    """Return a single value as it is written in a query."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_valid_text(value: Any) -> bool:
-    """Whether every text in a JSON value is one: a lone surrogate is none in UTF-8."""
+    """Whether all strings in a JSON value can be encoded in UTF-8, so without lone surrogates."""
     left = [value]
     while left:
         one = left.pop()
@@ -245,7 +245,7 @@ _OMITTED_OUTPUT_KEYS = ("title", "description")
 
 
 def input_schema(form: ToolInput) -> dict[str, Any]:
-    """The schema of a tool's input."""
+    """Return the schema of a tool's input."""
     values = {name: one for name, one in form.values.items() if name not in _header_names(form)}
     properties = {name: _parameter_schema(one, form) for name, one in values.items()}
     properties |= {one.wire: _parameter_schema(one, form) for one in form.own_arguments}
@@ -262,9 +262,9 @@ def input_schema(form: ToolInput) -> dict[str, Any]:
 
 
 def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut: bool = False) -> dict[str, Any]:
-    """The schema of the structured content of a tool whose operation returns `result`.
+    """Return the schema of the structured content of a tool whose operation returns `result`.
 
-    `more`: schemas of fields that the tool adds to the data, an object. `is_cut`: the tool itself gives a whole list
+    `more`: schemas of fields that the tool adds to the data, an object. `is_cut`: the tool itself returns a whole list
     page by page.
     """
     choices = body_types(result) or (result,)
@@ -288,7 +288,7 @@ def output_schema(result: Any, *, more: Mapping[str, Any] | None = None, is_cut:
 
 
 def _header_names(form: ToolInput) -> list[str]:
-    """The names of parameters that are a header of the REST call."""
+    """Return the names of parameters that are headers of the REST call."""
     return [name for name, one in form.values.items() if one.place == "header"]
 
 
@@ -301,7 +301,7 @@ def _parameter_schema(one: Parameter, form: ToolInput) -> dict[str, Any]:
 
 
 def _body_schema(annotation: Any) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a body, those of every shape that it may have, and which of them every shape needs."""
+    """Return the fields of every shape that a body may have, and the names that every shape requires."""
     shapes = [_inline_schema(shape) for shape in body_types(annotation)]
     fields: dict[str, Any] = {}
     for shape in reversed(shapes):  # a message first, then the alternatives to one
@@ -322,9 +322,9 @@ def _add_description(name: str, schema: dict[str, Any], *, wins: bool = False) -
 
 
 def _inline_schema(annotation: Any) -> dict[str, Any]:
-    """The schema of a type, without references and null (an argument is left out instead).
+    """Return the schema of a type without references and null (a client omits the argument instead).
 
-    Patterns stay out as well: they are checked here, and models that are held to a schema know few of them.
+    Patterns are removed too: they are checked here, and models that must follow a schema support few of them.
     """
     (schema,), components = msgspec.json.schema_components([annotation], ref_template=_TEMPLATE)
     plain: dict[str, Any] = _without_null(_resolve_references(schema, components))
@@ -372,7 +372,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shorten_schema(schema: Any) -> Any:
-    """What a client needs to check a response, and no more: every AI agent reads it before it does anything."""
+    """Return only what a client needs to check a response, since every AI agent reads the schema first."""
     if isinstance(schema, list):
         return [_shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
@@ -385,7 +385,7 @@ def _shorten_schema(schema: Any) -> Any:
 
 
 def _show_parts_of_bodies(components: dict[str, Any]) -> None:
-    """A message as tools show it: a part of its body, or none, and no header fields."""
+    """Change the schema of a message to what tools return: a part of its body, or none, and no header fields."""
     (part,), parts = msgspec.json.schema_components([BodyPart], ref_template=_TEMPLATE)
     components.update({name: _shorten_schema(one) for name, one in parts.items()})
     components.pop("Body", None)

@@ -1,10 +1,10 @@
-"""From the thread that serves an HTTP request to the SDK, which speaks ASGI: one event loop in a thread of its own.
+"""The connection of the thread that serves an HTTP request with the SDK, which speaks ASGI in an event loop.
 
     worker thread: message -> the loop: the SDK's session manager -> a tool call -> worker thread: runs the tool
                 -> the loop: the SDK writes the result -> worker thread: the response
 
 Each POST is independent (stateless, answered in JSON), so nothing is kept between two of them, and no stream is ever
-open. The SDK tells the two protocol versions apart: with `initialize` (until 2025-11-25) and without (2026-07-28).
+open. The SDK distinguishes the two protocol versions: with `initialize` (until 2025-11-25) and without (2026-07-28).
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from mailbox_appliance.mcp_server.tool import RETRY_AFTER
 log = logging.getLogger(__name__)
 Headers = list[tuple[str, str]]
 _AsgiApp = Callable[..., Coroutine[Any, Any, None]]
-#: Seconds without a word of the loop, while no tool is at work, after which a request is given up.
+#: Seconds without activity of the loop, while no tool runs, after which a request is abandoned.
 _PATIENCE = 30.0
 _STARTS_WITHIN, _ENDS_WITHIN = 10.0, 2.0
-#: Characters of an SDK error, and of a version, that are quoted.
+#: Maximum characters quoted of an SDK error, and of a version.
 _MAX_FAULT, _MAX_VERSION = 300, 100
 _VERSION = "mcp-protocol-version"
 _UNSUPPORTED_VERSION = f"Unsupported protocol version. Supported versions: {', '.join(KNOWN_PROTOCOL_VERSIONS)}."
-#: How pydantic begins, whose words mean nothing to a client.
+#: Prefixes of pydantic's messages, which mean nothing to a client.
 _PYDANTIC_PREFIXES = ("Validation error", "Parse error")
 _JSON = [("content-type", "application/json")]
 _SCOPE = {
@@ -56,7 +56,7 @@ _SCOPE = {
 
 @dataclass
 class _AsgiExchange:
-    """One ASGI call: the request is there at once, and the answer is gathered."""
+    """One ASGI call: the request is complete from the start, and the response is collected."""
 
     body: bytes
     status: int = 500
@@ -65,7 +65,7 @@ class _AsgiExchange:
     is_read: bool = False
 
     async def receive(self) -> dict[str, Any]:
-        """The request; then nothing more: that the client went away is found out when the answer is written."""
+        """Return the request, then wait forever: a disconnected client is noticed when the response is written."""
         if self.is_read:
             await asyncio.Event().wait()
         self.is_read = True
@@ -73,7 +73,7 @@ class _AsgiExchange:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Any) -> None:
-        """Take a part of the answer."""
+        """Receive a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]]
@@ -82,7 +82,7 @@ class _AsgiExchange:
 
 
 class SdkBridge:
-    """The SDK, at work. `answer` may be called from any thread."""
+    """The running SDK. `answer` may be called from any thread."""
 
     def __init__(self) -> None:
         self._is_ready, self._end = threading.Event(), asyncio.Event()
@@ -96,7 +96,9 @@ class SdkBridge:
             raise RuntimeError("the event loop does not start")
 
     def answer(self, exchange: Exchange, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, Headers, bytes]:
-        """Status, header fields and body for one POST. Raises Stopping where it ends meanwhile."""
+        """Return status, header fields and body for one POST. Raises Stopping if the bridge is closed before it
+        ends.
+        """
         headers = list(headers)
         version = next((value for name, value in headers if name.lower() == _VERSION), None)
         try:
@@ -135,7 +137,7 @@ class SdkBridge:
         )
 
     def close(self) -> None:
-        """End the loop; waiting requests are informed."""
+        """End the loop; waiting requests raise Stopping."""
         if (loop := self._loop) is not None and self._thread.is_alive():
             loop.call_soon_threadsafe(self._end.set)
         self._thread.join(_ENDS_WITHIN)
@@ -155,7 +157,7 @@ class SdkBridge:
             try:
                 await self._end.wait()
             finally:
-                self._loop = None  # work passed on from now on is never started
+                self._loop = None  # work passed on after this is never started
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -163,7 +165,9 @@ def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
 
 
 def _check_message(body: bytes, version: str | None) -> None:
-    """Raises Refused for an invalid message, or an unsupported version, which the SDK would not name."""
+    """Check a message and its version. Raises RpcError, also for an unsupported version, which the SDK does not
+    name.
+    """
     message = protocol.read_message(body)
     if version is not None and version not in KNOWN_PROTOCOL_VERSIONS:
         told = {"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": version[:_MAX_VERSION]}
@@ -171,14 +175,14 @@ def _check_message(body: bytes, version: str | None) -> None:
 
 
 def _rpc_status(refused: RpcError, version: str | None) -> int:
-    """As the SDK has it: until 2025-11-25 a 404 would mean that the session has ended."""
+    """Return the HTTP status as the SDK does: until 2025-11-25, 404 would mean that the session has ended."""
     if refused.code == protocol.METHOD_NOT_FOUND:
         return 404 if version in MODERN_PROTOCOL_VERSIONS else 200
     return 400
 
 
 def _shorten_refusal(status: int, body: bytes) -> bytes:
-    """Shorten an error of the SDK: it quotes the message, or pydantic."""
+    """Shorten an error of the SDK, which quotes the message or pydantic."""
     if status < 400 or not body:
         return body
     told = json.loads(body)

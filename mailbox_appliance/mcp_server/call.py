@@ -21,16 +21,16 @@ _TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
 class UnknownTool(Exception):
-    """There is no tool of this name."""
+    """No tool has this name."""
 
 
 def list_tools(caller: Caller) -> tuple[Tool, ...]:
-    """The tools that a caller may use."""
+    """Return the tools that a caller may use."""
     return tuple(tool for tool in TOOLS if tool.may_be_used_by(caller))
 
 
 def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-    """The answer of a tool, or the error that it ended with. Raises UnknownTool, and nothing else."""
+    """Return the result of a tool, or its error as a result. Raises UnknownTool and nothing else."""
     tool = _TOOLS_BY_NAME.get(name)
     if tool is None:
         raise UnknownTool
@@ -52,7 +52,7 @@ def call_tool(asked: CallContext, name: str, arguments: Mapping[str, Any]) -> To
 
 @contextmanager
 def _request_id() -> Iterator[str]:
-    """The ID of the request with the call, as the log has it; a new one if the interface set none."""
+    """Yield the request ID that the log uses for the call; create one if the interface set none."""
     given = logs.request_id.get()
     if given is not None:
         yield given

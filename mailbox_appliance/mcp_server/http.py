@@ -1,7 +1,7 @@
-"""MCP over HTTP: answers POST /mcp, and loads the SDK when the first message comes.
+"""MCP over HTTP: serves POST /mcp, and loads the SDK with the first message.
 
-The SDK takes half a second and 31 MiB to load. It speaks ASGI on one event loop in a thread of its own; the worker
-that waits for an answer runs the tools meanwhile. Each POST is independent: no session and no stream is kept.
+The SDK takes half a second and 31 MiB to load. It speaks ASGI on an event loop in its own thread; the worker that waits
+for a response runs the tools. Each POST is independent: no session and no stream is kept.
 """
 
 import threading
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class McpEndpoint:
-    """Answers messages of identified callers. It keeps no appliance: a restore replaces that."""
+    """Serves messages of identified callers. It keeps no appliance, since a restore replaces that."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,14 +28,14 @@ class McpEndpoint:
     def answer(
         self, appliance: Appliance, origin: Origin, token: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Status, header fields and body for one POST. Raises Stopping once it is closed."""
+        """Return status, header fields and body for one POST. Raises Stopping once the endpoint is closed."""
         bridge = self._get_bridge()
-        from mailbox_appliance.mcp_server.protocol import Exchange  # loads asyncio: 1 MiB that nobody else needs
+        from mailbox_appliance.mcp_server.protocol import Exchange  # loads asyncio: 1 MiB that nothing else needs
 
         return bridge.answer(Exchange(CallContext(appliance, origin, token)), headers, body)
 
     def close(self) -> None:
-        """End; waiting requests are informed."""
+        """Close the endpoint; waiting requests raise Stopping."""
         self._is_closed = True
         if (bridge := self._bridge) is not None:
             bridge.close()

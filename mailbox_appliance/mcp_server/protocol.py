@@ -41,20 +41,20 @@ _MAX_ID = 2**63
 
 
 class RpcError(Exception):
-    """A message that is answered with an error at once. `id`: of the request, None where it has no good one."""
+    """An error response to a message. `request_id`: None if the request has no valid ID."""
 
     def __init__(self, code: int, message: str, request_id: str | int | None = None, data: Any = None) -> None:
         self.code, self.message, self.request_id, self.data = code, message, request_id, data
         super().__init__(message)
 
     def to_json(self) -> bytes:
-        """The error as a message."""
+        """Return the error as a JSON-RPC message."""
         error = {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
         return msgspec.json.encode({"jsonrpc": "2.0", "id": self.request_id, "error": error})
 
 
 class RpcMessage(msgspec.Struct, frozen=True):
-    """The outside of a message; `params` as they were written, not read."""
+    """The envelope of a message; `params` are kept as unparsed JSON."""
 
     jsonrpc: Any = UNSET
     id: Any = UNSET
@@ -65,13 +65,13 @@ class RpcMessage(msgspec.Struct, frozen=True):
 
     @property
     def short_id(self) -> str | int | None:
-        """The id as it is echoed by an error; None where it is none, or would fill the answer."""
+        """The ID to echo in an error; None if it is invalid or very long."""
         is_good = _is_id(self.id) and (isinstance(self.id, int) or len(self.id) <= _MAX_ID_LENGTH)
         return self.id if is_good else None
 
 
 def read_message(body: bytes) -> RpcMessage:
-    """The outside of a request or notification. Raises Refused for anything else."""
+    """Return the envelope of a request or notification. Raises RpcError for anything else."""
     message = _decode_message(body)
     fault = _find_message_fault(message)
     if fault is not None:
@@ -113,7 +113,9 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], to: Callable[[Callable[[], None]], None]) -> T:
-    """Run `work` on the thread that `to` passes it to; return or raise what it does. Giving up does not end it."""
+    """Run `work` on the thread that `to` passes it to; return its result or raise its error. Canceling does not
+    end it.
+    """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -131,7 +133,7 @@ async def run_in_thread(work: Callable[[], T], to: Callable[[Callable[[], None]]
 
 
 def _set_outcome(outcome: "Future[T]", result: "asyncio.Future[T]") -> None:
-    if result.done():  # nobody waits for it any more
+    if result.done():  # canceled
         return
     if (error := outcome.exception()) is not None:
         result.set_exception(error)
@@ -139,27 +141,27 @@ def _set_outcome(outcome: "Future[T]", result: "asyncio.Future[T]") -> None:
         result.set_result(outcome.result())
 
 
-# --- One POST in progress: the thread that waits for its response runs its tools meanwhile ---
+# --- One POST in progress: the thread that waits for its response also runs its tools ---
 #
-# So tools run in as many threads as requests do, under the ID of their request, and none is left running; the loop of
-# the SDK never waits for a store or a server.
+# Tools run in as many threads as requests do, under the ID of their request, and none is left running. The loop of the
+# SDK never waits for a store or a server.
 
 
 class Exchange:
-    """The caller of a POST, and the work that the loop passes to its thread."""
+    """The caller of a POST, and the queue of work that the loop passes to its thread."""
 
     def __init__(self, asked: CallContext) -> None:
         self.context = asked
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` on the waiting thread. For coroutines."""
+        """Run `work` on the waiting thread; for coroutines."""
         return await run_in_thread(work, self._work.put)
 
     def wait_for_answer(self, awaited: "Future[T]", patience: float) -> T:
-        """Wait for the response, and run the tools meanwhile.
+        """Run tools until the response is there, and return it.
 
-        Raises Empty where nothing is heard of the loop for so many seconds, and whatever the answer ends with.
+        Raises Empty if the loop passes no work for `patience` seconds, and any error that the response ends with.
         """
         awaited.add_done_callback(lambda _: self._work.put(None))
         while (work := self._work.get(timeout=patience)) is not None:
@@ -181,13 +183,13 @@ _FAULT = "Internal error. The log of the appliance has the details."
 
 
 def create_server() -> "Server[Any]":
-    """A server of the tools: it offers nothing else, and keeps nothing of anybody."""
+    """Return a stateless server that offers the tools and nothing else."""
     return Server(
         tool.SERVER_NAME,
         version=__version__,
         title=tool.SERVER_TITLE,
         instructions=tool.INSTRUCTIONS,
-        # Nothing of ours is mirrored into header fields; the SDK would list all tools with each call to see that.
+        # No argument is mirrored into header fields; the SDK would list all tools with each call to find out.
         get_tool_input_schema=lambda _: None,
         on_list_tools=_list_tools,
         on_call_tool=_call_tool,

@@ -1,4 +1,4 @@
-"""Tools that list and read: mailboxes, folders, messages, bodies, threads, attachments, status."""
+"""Tools that list and read mailboxes, folders, messages, bodies, threads, attachments and status."""
 
 import base64
 import mimetypes
@@ -60,27 +60,27 @@ STATUS_INPUT = ToolInput(status.get_status, "GET /status")
 
 
 def list_accounts(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """The mailboxes that the caller reaches."""
+    """Return the mailboxes that the caller can access."""
     return _present_whole_list(asked, ACCOUNTS_INPUT.read(arguments), "list_accounts", "mailbox", "mailboxes")
 
 
 def list_folders(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """The folders of a mailbox."""
+    """Return the folders of a mailbox."""
     return _present_whole_list(asked, FOLDERS_INPUT.read(arguments), "list_folders", "folder", "folders")
 
 
 def list_labels(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """The labels of a mailbox."""
+    """Return the labels of a mailbox."""
     return _present_whole_list(asked, LABELS_INPUT.read(arguments), "list_labels", "label", "labels")
 
 
 def list_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A page of messages, newest first."""
+    """Return a page of messages, newest first."""
     return _present_messages(asked, EMAILS_INPUT.read(arguments), "list_emails")
 
 
 def search_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A page of the messages that are sought, newest first."""
+    """Return a page of matching messages, newest first."""
     given = SEARCH_INPUT.read(arguments)
     if not any(name in given.request.values for name in ("q", "text")):
         given = given.with_faults(Detail("/q", _NO_QUERY), Detail("/text", _NO_QUERY))
@@ -88,7 +88,7 @@ def search_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResul
 
 
 def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A page of the sends that wait for their time, the soonest first."""
+    """Return a page of scheduled messages, soonest first."""
     given = SCHEDULED_INPUT.read(arguments)
 
     def ask(limit: int) -> tuple[Any, Sequence[str]]:
@@ -103,7 +103,7 @@ def list_scheduled_emails(asked: CallContext, arguments: Mapping[str, Any]) -> T
 
 
 def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """How the appliance and the caller's mailboxes are."""
+    """Return the status of the appliance and of the caller's mailboxes."""
     answer = STATUS_INPUT.read(arguments).call(asked)
     data, notes = _keep_fitting_mailboxes(to_json_data(answer.data))
     about = "The status of the appliance and of the mailboxes that you can access. Warnings are for its operator."
@@ -111,7 +111,7 @@ def get_status(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 
 def _keep_fitting_mailboxes(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The mailboxes that need attention first, if not all fit, and how to see the others."""
+    """Return the mailboxes that need attention first, if not all fit, and a note on how to list the others."""
     found = data["accounts"]
     if len(found) <= _MAX_MAILBOXES:
         return data, []
@@ -159,11 +159,11 @@ def _count_text(items: Sequence[Any], one: str, many: str) -> str:
 # --- Reading messages: bodies part by part, conversations, attachments ---
 
 
-#: Characters of a body that are asked for at once: more never fits into an answer, which has them twice.
+#: Characters of a body to request at once: more never fits into a result, which contains them twice.
 _MAX_BODY, _MAX_BODY_IN_THREAD, _MIN_BODY_IN_THREAD = 9_000, 2_000, 300
 #: Characters of a message without its body.
 _ROOM_BESIDE_BODY = 500
-#: Bytes of a file that goes into an answer.
+#: Maximum bytes of a file in a result.
 _MAX_INLINE_FILE = 5_120
 #: A body, and its warnings.
 _BodyAndNotes = tuple[BodyPart, tuple[str, ...]]
@@ -217,17 +217,17 @@ ATTACHMENT_INPUT = ToolInput(
 
 
 def get_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A message and the beginning of its body."""
+    """Return a message and the beginning of its body."""
     return _present_message(asked, EMAIL_INPUT.read(arguments), "get_email", "messageId", "A message.")
 
 
 def get_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A draft and the beginning of its body."""
+    """Return a draft and the beginning of its body."""
     return _present_message(asked, DRAFT_INPUT.read(arguments), "get_draft", "draftId", "A draft.")
 
 
 def get_email_body(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Part of a message's body."""
+    """Return part of a message's body."""
     given = BODY_INPUT.read(arguments)
     limit = min(int(given.request.values["limit"]), _MAX_BODY)
     answer = given.call(asked, limit=str(limit), **_format_values(given.own_arguments["bodyFormat"]))
@@ -241,7 +241,7 @@ def get_email_body(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResu
 
 
 def get_thread(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A page of a conversation's messages, the oldest first, each with the beginning of its body."""
+    """Return a page of a conversation, oldest message first, each with the beginning of its body."""
     given = THREAD_INPUT.read(arguments)
     with asked.appliance.html_readers.sharing():  # one deadline for the whole conversation
         return render.present_page(
@@ -255,16 +255,16 @@ def get_thread(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
 
 @dataclass
 class _ThreadReader:
-    """A conversation that is asked for page by page, maybe several times over: each body is looked at once."""
+    """Reads pages of a conversation, maybe several times over; each body is read once."""
 
     context: CallContext
     request: ToolRequest
     bodies: dict[str, _BodyAndNotes] = field(default_factory=dict)
-    #: Characters of each body: set when it is first asked, so that fewer messages do not mean longer ones.
+    #: Characters of each body: set by the first page, so that fewer messages do not mean longer bodies.
     share: int = 0
 
     def read_page(self, limit: int) -> tuple[Any, Sequence[str]]:
-        """At most so many messages, or as many as have bodies that can fit, with warnings."""
+        """Return at most `limit` messages, fewer if their bodies do not fit, and warnings."""
         answer = self.request.call(self.context, limit=str(limit))
         data = to_json_data(answer.data)
         items = [drop_headers(item) for item in data["messages"]["items"]]
@@ -287,12 +287,12 @@ class _ThreadReader:
 
 
 def _body_share(count: int) -> int:
-    """Characters of each of so many bodies that leave room for the others and for the rest of the messages."""
+    """Return the characters per body that leave enough for the other bodies and the rest of the messages."""
     return min(_MAX_BODY_IN_THREAD, max(_MIN_BODY_IN_THREAD, _MAX_BODY // max(count, 1) - _ROOM_BESIDE_BODY))
 
 
 def download_attachment(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """A link to an attachment, good for some minutes; a small file as well, where it is asked for inline."""
+    """Return a temporary link to an attachment, and a small file itself if requested inline."""
     given = ATTACHMENT_INPUT.read(arguments)
     answer = given.call(asked)
     link = to_json_data(answer.data)
@@ -336,7 +336,7 @@ def _present_message(asked: CallContext, given: ToolRequest, tool: str, id_name:
 
 
 def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: str, limit: int) -> _BodyAndNotes:
-    """The beginning of a message's body, and its warnings."""
+    """Return the beginning of a message's body, and its warnings."""
     answer = given.call_other(
         asked, contents.get_body, "accountId", messageId=message_id, limit=str(limit), **_format_values(form)
     )
@@ -344,12 +344,12 @@ def _read_body(asked: CallContext, given: ToolRequest, message_id: str, form: st
 
 
 def _format_values(form: str) -> dict[str, str]:
-    """HTML without hidden content; the other forms never have it."""
+    """Return the request values for a format: HTML without hidden text, which the other formats never contain."""
     return {"format": form} | ({"visibleOnly": "true"} if form == "html" else {})
 
 
 def _read_inline(asked: CallContext, given: ToolRequest) -> str | None:
-    """A file as base64; None where it is too large for an answer: its size is known for sure once it is read."""
+    """Return a file as base64; None if it is too large. Only reading it shows its exact size."""
     file: Download = given.call_other(asked, contents.get_attachment, "accountId messageId attachmentId").data
     found = b""
     try:
@@ -365,7 +365,7 @@ def _read_inline(asked: CallContext, given: ToolRequest) -> str | None:
 
 
 def _safe_media_type(said: str) -> str:
-    """A media type that is safe to show: a sender may write anything there, and in words that are ours nothing."""
+    """Return the media type if it is a known one: a sender can write anything there."""
     return said if said in _known_media_types() else "application/octet-stream"
 
 

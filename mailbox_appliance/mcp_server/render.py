@@ -1,8 +1,8 @@
-"""A response as an AI agent sees it: readable text with fences, structured content with pointers, notes, errors.
+"""Results as an AI agent sees them: text with fences, structured content with pointers, notes, errors.
 
-    truncate (limits) -> render_text -> does it fit? -> else the next tighter limits
+    truncate (limits) -> render_text -> does it fit? -> otherwise the next tighter limits
 
-`present` fits whatever it is given. If the tool can be called again for the rest, `present_page` serves lists with
+`present` fits any data into the bound. If the tool can be called again for the rest, `present_page` serves lists with
 cursors, and `present_list` lists that come whole. Bodies are cut to what fits. Data is plain JSON values.
 """
 
@@ -44,10 +44,10 @@ from mailbox_appliance.mcp_server.limits import (
 )
 from mailbox_appliance.mcp_server.tool import FileLink, ToolResult
 
-# --- Text for a model: our values on our own lines, what a sender wrote in a fence, item by item ---
+# --- Text for a model: values of the appliance on their own lines, untrusted content in a fence, item by item ---
 
 
-#: As in a mail. Fields that are not listed come after these; bodies are last.
+#: The order of header fields in a mail. Other fields come after these; bodies are last.
 _ORDER = {name: number for number, name in enumerate(("from", "to", "cc", "bcc", "replyTo", "subject"))}
 _BARE = re.compile(r"[A-Za-z0-9_.:+@/-]+")
 _BARE_EMAIL = re.compile(r"""[^\s<>"'(),;]+""")
@@ -57,7 +57,7 @@ _FLATTENED = "flags"  # its fields say enough by themselves
 
 @dataclass
 class ItemBlock:
-    """One item (a message, an account): our words, a sender's one-line values, and bodies."""
+    """One item (a message, an account): the appliance's words, a sender's one-line values, and bodies."""
 
     own_lines: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
@@ -66,14 +66,14 @@ class ItemBlock:
 
     @property
     def untrusted_lines(self) -> list[str]:
-        """All that a sender wrote, in the order in which it is shown."""
+        """The untrusted lines, in the order in which they are shown."""
         return self.lines + self.texts
 
 
 def render_text(
     first: str, notes: Sequence[str], data: Any, place: FieldTree, last: Sequence[str], quoted: Sequence[str] = ()
 ) -> str:
-    """The whole text: a first line, notes (warnings; `quoted` may hold a sender's words), the items, how to go on."""
+    """Return the whole text: a first line, notes, warnings in a fence (`quoted`), the items, and how to continue."""
     told = [ItemBlock(own_lines=["Warnings that may quote other people:"], lines=list(quoted))] if quoted else []
     found = [*told, *to_blocks(data, place)]
     number = limits.new_nonce(
@@ -89,14 +89,14 @@ def render_text(
 
 
 def render_block(block: ItemBlock, number: str) -> list[str]:
-    """An item: its facts on one line, our other values, and its fence."""
+    """Return the lines of an item: facts on one line, other values of the appliance, and the fence."""
     lines = [" ".join(block.facts)] if block.facts else []
     lines = _defuse_lines(lines + block.own_lines)
     return lines + limits.fence_lines(block.untrusted_lines, number) if block.untrusted_lines else lines
 
 
 def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
-    """The items of the data: what surrounds a list first, then each entry of the list."""
+    """Return the items of the data: first the values around a list, then each entry of the list."""
     if isinstance(data, list):
         return _item_blocks(data, place)
     if not isinstance(data, dict):
@@ -113,21 +113,21 @@ def to_blocks(data: Any, place: FieldTree) -> list[ItemBlock]:
 
 
 def item_sizes(items: Sequence[Any], place: FieldTree) -> list[int]:
-    """Characters that each entry of a list takes as JSON, in the structure and in the text, without its pointers."""
+    """Return the characters that each entry of a list takes, in structure and text together, without its pointers."""
     found = _item_blocks(items, place)[-len(items) :] if items else []
     texts = ("\n".join(render_block(block, "0" * limits.NONCE_DIGITS)) for block in found)
     return [json_size(item) + json_size(text) + 2 for item, text in zip(items, texts, strict=True)]
 
 
 def list_field(data: Mapping[str, Any]) -> str | None:
-    """The field with the list that the data is about: `items`, or one that is itself `{items, nextCursor}`."""
+    """Return the name of the main list of the data: `items`, or a field that is itself `{items, nextCursor}`."""
     if isinstance(data.get("items"), list | tuple):
         return "items"
     return next((key for key, value in data.items() if isinstance(value, dict) and _is_page(value)), None)
 
 
 def quote_text(value: str) -> str:
-    """A text in JSON quotes, with an escape for each character that is not seen or breaks a line."""
+    """Return the text in JSON quotes, with an escape for each character that is invisible or breaks a line."""
     return _json_on_one_line(value)
 
 
@@ -144,7 +144,7 @@ def _defuse_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _item_blocks(items: Sequence[Any], place: FieldTree | None) -> list[ItemBlock]:
-    """A block for each entry; before them one with the values that all of them share."""
+    """Return a block for each entry, preceded by one with the values that all entries share."""
     inner = subtree(place, 0)
     found = [_item_block(item, inner) if isinstance(item, dict) else _value_block(item, inner) for item in items]
     same = set[str].intersection(*(set(block.facts) for block in found)) if len(found) > 1 else set[str]()
@@ -186,7 +186,7 @@ def _add_own_value(block: ItemBlock, name: str, value: Any) -> None:
 
 
 def _facts(name: str, value: Any) -> Iterator[str]:
-    """`name=value` for each value in it; nothing where there is no value."""
+    """Yield `name=value` for each value within `value`; nothing for None."""
     if value is None:
         return
     if isinstance(value, dict):
@@ -232,7 +232,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _render_address(value: Mapping[str, str]) -> str:
-    """`"Name" <email>`; an address with characters that could be misread is quoted."""
+    """Return `"Name" <email>`; quote an address with characters that could be misread."""
     email = value["email"] if _BARE_EMAIL.fullmatch(value["email"]) else quote_text(value["email"])
     return f"{quote_text(value['name'])} <{email}>" if value.get("name") else email
 
@@ -251,7 +251,7 @@ def _render_token(value: Any) -> str:
 
 
 def _json_on_one_line(value: Any) -> str:
-    """A value of any shape on one line."""
+    """Return any value as JSON on one line."""
     text = as_json(value)
     return text if text.isprintable() else _NOT_ASCII.sub(_escape_invisible, text)
 
@@ -265,9 +265,9 @@ def _escape_invisible(character: re.Match[str]) -> str:
 
 _MAX_NAMED = 3
 _MAX_LISTS = 10
-#: Tools that show recipients of what is not a message yet.
+#: Tools that show recipients of something that is not a message yet.
 _TOOLS_WITHOUT_MESSAGES = frozenset({"list_scheduled_emails", "cancel_scheduled_email"})
-#: Tools that act, so that asking again acts again, and those that take nothing to ask for less with.
+#: Tools that act, so that another call acts again, and tools without an argument to request less.
 _TOOLS_CALLED_ONCE = frozenset(
     {"modify_emails", "send_email", "forward_email", "create_draft", "update_draft", "delete_draft"}
     | {"cancel_scheduled_email", "get_status"}
@@ -275,7 +275,9 @@ _TOOLS_CALLED_ONCE = frozenset(
 
 
 def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[str]:
-    """Sentences about what was cut. `list_offset`: where its lists begin; None if the tool has no such argument."""
+    """Return notes about what was cut. `list_offset`: the first entry of lists; None if the tool has no such
+    argument.
+    """
     notes = [*made.hidden.warnings()]
     notes += _list_notes(made.lists, tool, list_offset)
     if made.shortened:
@@ -287,7 +289,7 @@ def cut_notes(made: TruncatedData, tool: str, list_offset: int | None) -> list[s
 
 
 def body_notes(made: TruncatedData) -> list[str]:
-    """How to read on where a body was cut."""
+    """Return notes on how to continue bodies that were cut."""
     found = [
         (whose, body) for whose, body in _find_bodies(made, made.data, "") if isinstance(body.get("nextOffset"), int)
     ]
@@ -298,7 +300,7 @@ def body_notes(made: TruncatedData) -> list[str]:
 
 
 def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list[str]:
-    """How to go on with a list."""
+    """Return a note on how to get the next page of a list, if there is one."""
     cursor, data = next_cursor, made.data
     if cursor is None and isinstance(data, dict):
         name = list_field(data)
@@ -311,7 +313,7 @@ def cursor_note(made: TruncatedData, tool: str, next_cursor: str | None) -> list
 
 
 def fewer_note(shown: int, limit: int) -> str:
-    """That fewer entries are shown than were asked for."""
+    """Return a note that fewer entries are shown than were requested."""
     return f"{shown} of the {limit} requested are shown, to keep this result short. `nextCursor` continues after them."
 
 
@@ -336,7 +338,7 @@ def _name_some(pointers: list[str]) -> str:
 
 
 def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Records of bodies, each with its message if both are in the same object."""
+    """Yield the records of bodies, each with the ID of its message if both are in the same object."""
     if isinstance(data, list):
         for number, entry in enumerate(data):
             yield from _find_bodies(made, entry, extend_pointer(at, number))
@@ -350,7 +352,7 @@ def _find_bodies(made: TruncatedData, data: Any, at: str) -> Iterator[tuple[str 
 
 
 def _own_text(made: TruncatedData, holder: dict[str, Any], at: str, name: str) -> str | None:
-    """A text that is to be said outside a fence; None where there is none, or a sender wrote it."""
+    """Return a text that may be shown outside a fence; None if there is none, or it is untrusted."""
     value = holder.get(name)
     return value if isinstance(value, str) and f"/data{extend_pointer(at, name)}" not in made.pointers else None
 
@@ -373,13 +375,14 @@ _MAX_MESSAGE, _MAX_DETAIL, _MAX_DETAILS, _MAX_REQUEST_ID = 1_000, 300, 50, 100
 
 
 def is_internal_error(problem: Problem) -> bool:
-    """Whether it is a fault of ours, not the caller's."""
+    """Whether the problem is an internal error, not the caller's."""
     return problem.code == Problem.code or isinstance(problem, StoreUnusable)
 
 
 def error_text(problem: Problem, request_id: str, ours: str = INTERNAL_ERROR_TEXT) -> str:
-    """At most 4,000 characters; `ours`: the text for an internal error. The message says when to retry, which REST says
-    in a header field.
+    """Return the API's error object as text, at most 4,000 characters. `ours`: the message for an internal error.
+
+    The message includes when to retry, which the REST API puts in a header field.
     """
     is_fault = is_internal_error(problem)
     code, message = (Problem.code, ours) if is_fault else (problem.code, problem.message)
@@ -408,28 +411,28 @@ def _detail_json(detail: Detail) -> dict[str, str]:
 
 
 def _shorten_line(text: str, most: int) -> str:
-    """One line without invisible characters: it may echo what the caller sent."""
+    """Return a text on one line without invisible characters, since it may echo the caller's input."""
     return shorten("".join(c if c.isprintable() else " " for c in as_unicode(text[: 2 * most])), most)
 
 
 # --- Presenting: text and structure, cut until they fit ---
 
 
-#: The first line of the text, in our words; or a function that makes it of the data as finally shown.
+#: The first line of the text, in the appliance's words, or a function that makes it from the data shown.
 FirstLine = str | Callable[[Any], str]
-#: Gives at most so many entries of a list: data and warnings.
+#: Returns at most so many entries of a list: data and warnings.
 PageReader = Callable[[int], tuple[Any, Sequence[str]]]
 
 _MAX_NOTE_LENGTH, _MAX_QUOTE_READ = 500, 2_000
-#: A body cut shorter than this is worth less than what else could be cut.
+#: A body cut shorter than this is worth less than other values that could be cut.
 _SHORT_BODY = 1_000
-#: How often a list is asked for before one entry is settled for; it may change meanwhile.
+#: Number of times a list is read before one entry is accepted; the list may change between reads.
 _MAX_PAGE_READS = 4
-#: Room for a note that is added once a list turns out to be too long.
+#: Characters reserved for a note that is added once a list turns out to be too long.
 _NOTE_ROOM = 400
 #: More entries of a list than ever fit.
 _MAX_ITEMS = 28
-#: Room for the digits of the offset at which a body continues, wherever it is mentioned.
+#: Characters reserved for the offset at which a body continues, wherever it is mentioned.
 _OFFSETS_ROOM = 50
 _CURSOR = re.compile(r"from-(\d{1,9})-([0-9a-f]{8})")
 _MORE_NOTE = " There are more."
@@ -437,7 +440,7 @@ _MORE_NOTE = " There are more."
 
 @dataclass(frozen=True)
 class _PresentedAnswer:
-    """A response before it is cut."""
+    """A result before it is cut."""
 
     data: Any
     tool: str
@@ -463,11 +466,12 @@ def present(
     content: str | None = None,
     list_offset: int | None = None,
 ) -> ToolResult:
-    """Data within the bound, whatever it is: recipients and attachments from `list_offset` on, long strings cut.
+    """Return any data as a result within the bound: long strings are cut, and long lists start at `list_offset`.
 
     `tool` is named in the notes on how to continue. `content`: a small file as base64, which is added to the data (an
-    object) as `content`. `list_offset` is None if the tool has no such argument. `warnings`: of the operation; one that
-    is not marked as `OwnText` is shown in a fence. `notes`: the tool's own sentences, shown without one.
+    object) as `content`. `list_offset`: of recipients and attachments; None if the tool has no such argument.
+    `warnings`: of the operation; one that is not marked as `OwnText` is shown in a fence. `notes`: the tool's own
+    sentences, shown without one.
     """
     answer = _PresentedAnswer(
         data,
@@ -484,10 +488,11 @@ def present(
 
 
 def present_page(ask: PageReader, limit: int, *, tool: str, about: FirstLine, senders: UntrustedFields) -> ToolResult:
-    """A list that goes on: `ask(limit)` gives data and warnings, and is asked again for fewer until they fit.
+    """Return a page of a list that has a next page: `ask(limit)` gives data and warnings, with fewer items until they
+    fit.
 
-    The data is `{items, nextCursor}`, or an object with one field (a thread's messages) that is that. The cursor so
-    goes on behind the last item that is shown. One item at least is shown; one that is too large is cut.
+    The data is `{items, nextCursor}`, or an object with one such field (the messages of a thread), so its cursor
+    continues after the last item shown. At least one item is shown; one that is too large is cut.
     """
     asked_for, limit = limit, min(limit, _MAX_ITEMS)
     for _ in range(_MAX_PAGE_READS):
@@ -513,9 +518,10 @@ def present_list(
     limit: int | None = None,
     warnings: Sequence[str] = (),
 ) -> ToolResult:
-    """A list that is given at once (accounts, folders, labels): as many from `cursor` on as fit, at most `limit`.
+    """Return part of a list that comes whole (accounts, folders, labels): what fits after `cursor`, at most `limit`
+    entries.
 
-    Raises Invalid for a cursor that is none of this list: of this tool, and of the mailbox `of`.
+    Raises Invalid for a cursor of another list: a list belongs to a tool and to the mailbox `of`.
     """
     seal = sha256(f"{tool} {of}".encode()).hexdigest()[:8]
     first = _read_cursor(cursor, seal)
@@ -541,7 +547,7 @@ def present_list(
 
 
 def present_error(problem: Problem, request_id: str, *, told: str = INTERNAL_ERROR_TEXT) -> ToolResult:
-    """The API's error object as text, at most 4,000 characters; for an internal error, `Problem()` and a text."""
+    """Return the API's error object as a result; for an internal error, pass `Problem()` and its text."""
     return ToolResult(error_text(problem, request_id, told), is_error=True)
 
 
@@ -565,7 +571,7 @@ def _read_cursor(cursor: str | None, seal: str) -> int:
 
 
 def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
-    """The first form that fits, from the fullest on."""
+    """Return the fullest form that fits."""
     for step in LIMIT_STEPS:
         made = _truncate_answer(answer, step)
         if not made.texts and json_size(made.data) > MAX_RESULT_SIZE:
@@ -579,7 +585,7 @@ def _present_fitting(answer: _PresentedAnswer) -> ToolResult:
 
 
 def _present_shorter_texts(answer: _PresentedAnswer, limits: Limits, texts: Sequence[str]) -> ToolResult | None:
-    """With bodies of the greatest length at which it fits, where that is worth it."""
+    """Return the form with the longest bodies that fit; None if they would be too short to be useful."""
     smallest = _present_once(answer, limit_texts(limits, 1))
     number = fit_texts(texts, MAX_RESULT_SIZE - wire_size(smallest) - len(texts) * _OFFSETS_ROOM)
     if number < min(_SHORT_BODY, limits.text, max(map(len, texts))) // len(texts):
@@ -597,7 +603,7 @@ def _truncate_answer(answer: _PresentedAnswer, limits: Limits) -> TruncatedData:
 
 
 def _render_answer(answer: _PresentedAnswer, made: TruncatedData, limits: Limits) -> ToolResult:
-    """A prepared copy with its text and all that is said about it, whether that fits or not."""
+    """Return a truncated copy with its text and notes, whether it fits or not."""
     going_on = body_notes(made)
     cuts = cut_notes(made, answer.tool, answer.list_offset)
     own, quoting = split_warnings(answer.warnings)
@@ -631,7 +637,7 @@ def _structured_content(
 
 
 def _drop_large_file(answer: _PresentedAnswer) -> _PresentedAnswer:
-    """Leave the file out if it does not fit beside the notes."""
+    """Remove the inline file if it does not fit beside the notes."""
     if answer.content is None or wire_size(_present_once(answer, LIMIT_STEPS[0])) <= MAX_RESULT_SIZE:
         return answer
     told = "The file is too large to include inline. Download it from the link."
@@ -649,14 +655,14 @@ def _list_items(data: Any) -> Sequence[Any]:
 
 
 def _has_next_page(data: Any) -> bool:
-    """Whether more is behind the last entry of a page."""
+    """Whether a page is followed by another."""
     name = list_field(data) if isinstance(data, dict) else None
     holder = data if name is None or name == "items" else data[name]
     return isinstance(holder, dict) and holder.get("nextCursor") is not None
 
 
 def _count_fitting(result: ToolResult, made: TruncatedData, answer: _PresentedAnswer) -> int:
-    """How many of the first entries of a list that does not fit would."""
+    """Return how many of the first entries of a list that is too long would fit."""
     place = build_field_tree(answer.senders)
     at, found = "/data/", _list_items(made.data)
     if isinstance(made.data, dict):
@@ -676,7 +682,7 @@ def _path_to_items(data: dict[str, Any]) -> list[str]:
 
 
 def _present_nothing(answer: _PresentedAnswer) -> ToolResult:
-    """That there is an answer, where not even a little of it fits."""
+    """Return a result without data, which reports that nothing fits."""
     told = "This result is too large to show in any form. Request fewer, or one at a time."
     empty: Any = [] if isinstance(answer.data, list | tuple) else {} if isinstance(answer.data, dict) else None
     return ToolResult(f"{answer.tool}: {told}", {"data": empty, "untrusted": [], "warnings": [told]})

@@ -2,7 +2,7 @@
 
     AI agent <-> lines <-> the SDK's server, in either protocol version <-> POST /mcp <-> the appliance
 
-No tool runs in this process, and it knows no secret but the token that `post` sends.
+No tool runs in this process, and it knows no secret except the token that `post` sends.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from mailbox_appliance.mcp_server import protocol, tool
 from mailbox_appliance.mcp_server.protocol import RpcError, run_in_thread
 from mailbox_appliance.version import __version__
 
-# --- Lines on standard input and output, which nothing else may use ---
+# --- Lines on standard input and output, reserved for the protocol ---
 #
-# The SDK's own transport reads in a thread that nothing ends while the input stays open; a signal could not end it.
+# The SDK's own transport reads in a thread that cannot be ended while the input stays open, not even by a signal.
 
 
 _CHUNK = 64 * 1024
 _LINES_AHEAD = 4  # lines
 
-#: Stands for a line that is too long; it is no JSON.
+#: Replaces a line that is too long; it is not valid JSON.
 TOO_LONG = b"!"
 
 
 @contextmanager
 def claim_stdio() -> Iterator[tuple[int, int]]:
-    """Take input and output for the protocol alone: others read nothing, and what they print goes to stderr."""
+    """Reserve standard input and output for the protocol: other code reads nothing, and its output goes to stderr."""
     private = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -59,7 +59,7 @@ def claim_stdio() -> Iterator[tuple[int, int]]:
 
 
 async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
-    """The lines of a file, read in a thread of its own, at most a few ahead."""
+    """Yield the lines of a file, read in a separate thread, at most a few ahead."""
     loop, places = asyncio.get_running_loop(), threading.Semaphore(_LINES_AHEAD)
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -77,7 +77,7 @@ async def read_lines(fd: int, longest: int) -> AsyncGenerator[bytes, None]:
 
 
 def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
-    """The lines of what is read, also a last one without an end; TOO_LONG for those of more than `longest` bytes."""
+    """Yield the lines, also an unfinished last one; TOO_LONG for a line of more than `longest` bytes."""
     kept: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -95,7 +95,7 @@ def split_lines(chunks: Iterable[bytes], longest: int) -> Iterator[bytes]:
 
 
 class LineWriter:
-    """Writes lines in a thread of its own, so that a client that does not read delays only its own responses."""
+    """Writes lines in a separate thread, so that a client that does not read delays only its own responses."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -103,7 +103,7 @@ class LineWriter:
         threading.Thread(target=self._write, name="mcp-output", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
-        """Write a line. Raises OSError if nobody reads any more."""
+        """Write a line. Raises OSError if the reader is gone."""
         await run_in_thread(lambda: _write_all(self._fd, line + b"\n"), self._work.put)
 
     def _write(self) -> None:
@@ -150,7 +150,9 @@ _CHECK_ADVICE = "It is unknown whether this was done. Check before you repeat th
 
 
 def serve(post: Post) -> int:
-    """Serve until the input ends, or SIGTERM; the exit code. Raises KeyboardInterrupt, BrokenPipeError."""
+    """Serve until the input ends or SIGTERM arrives; return the exit code. Raises KeyboardInterrupt,
+    BrokenPipeError.
+    """
     with claim_stdio() as (source, sink):
         ended_by = asyncio.run(_run_until_signal(serve_files(post, source, sink)))
     if ended_by is signal.SIGINT:
@@ -164,7 +166,7 @@ async def serve_files(post: Post, source: int, sink: int) -> None:
 
 
 async def _run_until_signal(speaking: Coroutine[Any, Any, None]) -> signal.Signals | None:
-    """Go on until a signal; which one, where one came."""
+    """Run until done or until a signal; return the signal, if one arrived."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[signal.Signals] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,11 +190,11 @@ class _StdioSession:
     post: Post
     source: int
     sink: int
-    #: The ids of requests that are to be answered.
+    #: The IDs of open requests.
     pending: set[types.RequestId] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Run until the input ends. Raises BrokenPipeError if nobody reads the output."""
+        """Run until the input ends. Raises BrokenPipeError if the reader of the output is gone."""
         self._writer, self._call_slots = LineWriter(self.sink), asyncio.Semaphore(_MAX_CONCURRENT)
         come, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, go = anyio.create_memory_object_stream[SessionMessage](0)
@@ -202,19 +204,19 @@ class _StdioSession:
             options = server.create_initialization_options()
             serving = asyncio.ensure_future(server.run(incoming, outgoing, options))
             try:
-                # The server ends when the reader has, and closes what the writer takes from.
+                # The server ends after the reader, and closes the stream that the writer reads.
                 await asyncio.wait((writing, serving), return_when=asyncio.FIRST_COMPLETED)
                 await writing
                 await serving
             finally:
-                # Open requests are informed of the end, so the writer ends last.
+                # The server still answers open requests, so the writer ends last.
                 for tasks in ((reading, serving), (writing,)):
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, come: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Pass on the client's messages; at the end, open requests are answered first."""
+        """Pass on the client's messages; when the input ends, wait for open requests first."""
         async with come:
             async with aclosing(read_lines(self.source, _MAX_LINE)) as lines:
                 async for line in lines:
@@ -284,7 +286,7 @@ class _StdioSession:
         return _error_result(_add_advice(answer["error"], advice))
 
     async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> dict[str, Any]:
-        """The answer of the appliance, with `result` or with `error`."""
+        """Return the response of the appliance, with `result` or with `error`."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         async with self._call_slots:
             status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
@@ -306,7 +308,7 @@ def _run_in_thread(work: Callable[[], None]) -> None:
 
 
 def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
-    """An error of the protocol; one of the API (the token is not good any more, say) becomes one."""
+    """Return an error of the protocol, also for one of the API, such as an expired token."""
     code, message = answer["error"].get("code"), str(answer["error"].get("message", ""))
     return MCPError(code=code if isinstance(code, int) else types.INTERNAL_ERROR, message=message)
 

@@ -1,4 +1,4 @@
-"""The table of tools: which operation AI agents can call, under which name, and its text. One row a tool."""
+"""The table of tools, one row each: its name, the operation it calls, and its texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from mailbox_appliance.mcp_server.tool import Tool, ToolHandler
 from mailbox_appliance.operations import contents
 from mailbox_appliance.operations.operation import Operation
 
-#: The effect of a call: reads; adds; writes the same on repetition; removes; affects other people.
+#: The effect of a call: reads; adds; cancels; takes (overwrites or removes, idempotent); sends to other people.
 Kind = Literal["reads", "adds", "cancels", "takes", "sends"]
 _KIND_HINTS: Mapping[Kind, Mapping[str, bool]] = {
     "reads": {"reads_only": True, "idempotent": True},

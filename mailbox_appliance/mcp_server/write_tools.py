@@ -1,4 +1,4 @@
-"""Tools that write: drafts, previews, sends, forwards, bulk actions; and their status in words."""
+"""Tools that write: drafts, previews, sends, forwards and bulk actions; their status in words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,18 +28,18 @@ PREVIEW_INPUT = ToolInput(sending.preview, "POST /accounts/{accountId}/send/prev
 
 
 def create_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Keep a message as a draft."""
+    """Save a message as a draft."""
     return _present_draft(asked, CREATE_DRAFT_INPUT.read(arguments), "The draft was saved. Nothing was sent.")
 
 
 def update_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Replace a draft as a whole."""
+    """Replace the whole draft."""
     about = "The whole draft was replaced; omitted fields were removed. Nothing was sent."
     return _present_draft(asked, UPDATE_DRAFT_INPUT.read(arguments), about)
 
 
 def delete_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Remove a draft for good."""
+    """Delete a draft permanently."""
     answer = DELETE_DRAFT_INPUT.read(arguments).call(asked)
     return render.present(
         to_json_data(answer.data), tool="delete_draft", about="The draft was deleted.", warnings=answer.warnings
@@ -47,7 +47,7 @@ def delete_draft(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
 
 
 def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """The message that a send would submit, and its recipients."""
+    """Return the message that a send would submit, and its recipients."""
     given = PREVIEW_INPUT.read(arguments)
     answer = given.call(asked)
     return render.present(
@@ -63,14 +63,14 @@ def preview_send(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult
 def _present_draft(asked: CallContext, given: ToolRequest, about: str) -> ToolResult:
     answer = given.call(asked)
     data = drop_headers(to_json_data(answer.data))
-    # get_draft reads what is cut here.
+    # get_draft returns the rest of what is cut here.
     return render.present(data, tool="get_draft", about=about, senders=UNTRUSTED_MESSAGE, warnings=answer.warnings)
 
 
 # --- Status: the state of a send or a bulk action and the next step, in one line ---
 
 
-#: Of a delivery that failed for good: why, and whether to try it again.
+#: For a delivery that failed permanently: the reason, and whether to send again.
 _FAILURE_ADVICE = {
     "sender_rejected": "The mail server does not accept mail from this sender. Repeating the call does not help.",
     "recipient_rejected": (
@@ -110,9 +110,9 @@ _OTHER_FAILURE_ADVICE = "Ask the user before you send it again with a new idempo
 
 
 def delivery_status_text(data: Any) -> str:
-    """The state of a delivery, and the next step."""
+    """Return the status of a delivery and the next step, in words."""
     status = data.get("status")
-    if status is None:  # an answer of an earlier release, given again
+    if status is None:  # a stored response of an earlier release
         return "Sent: this idempotencyKey was used before, and its message was sent then. Nothing was sent now."
     if status == "failed":
         code = data.get("error", {}).get("code", "unknown")
@@ -133,7 +133,7 @@ def delivery_status_text(data: Any) -> str:
 
 
 def action_status_text(data: Any) -> str:
-    """The result of a bulk action for its messages."""
+    """Return the result of a bulk action in words."""
     done, failed, open_ = (len(data[name]) for name in ("succeededIds", "failed", "uncertainIds"))
     told = [f"Action {data['action']}: done for {done}, failed for {failed}, uncertain for {open_}."]
     if failed:
@@ -163,7 +163,7 @@ DELIVERY_INPUT = ToolInput(deliveries.get_delivery, "GET /accounts/{accountId}/d
 CANCEL_INPUT = ToolInput(deliveries.cancel_scheduled, "DELETE /accounts/{accountId}/scheduled/{scheduleId}")
 MODIFY_INPUT = ToolInput(actions.perform, "POST /accounts/{accountId}/messages/actions")
 
-#: Characters of ids in an answer, which has them twice.
+#: Maximum characters of IDs in a result, which contains them twice.
 _ROOM_FOR_IDS = 7_000
 _CHECK_ADVICE = "check the messages that you named with get_email before you repeat the action for the others."
 _ADVICE_OF_LIST = {
@@ -184,12 +184,12 @@ def forward_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResul
 
 
 def get_delivery_operation(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Return the state of a delivery."""
+    """Return the status of a delivery."""
     return _present_delivery(asked, DELIVERY_INPUT.read(arguments), "get_delivery_operation")
 
 
 def cancel_scheduled_email(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Take a scheduled send back."""
+    """Cancel a scheduled message."""
     answer = CANCEL_INPUT.read(arguments).call(asked)
     return render.present(
         to_json_data(answer.data),
@@ -200,16 +200,16 @@ def cancel_scheduled_email(asked: CallContext, arguments: Mapping[str, Any]) -> 
 
 
 def modify_emails(asked: CallContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Do one thing to many messages."""
+    """Apply an action to many messages."""
     answer = MODIFY_INPUT.read(arguments).call(asked)
     whole = to_json_data(answer.data)
     data, cuts = _keep_fitting_ids(whole)
-    about = action_status_text(whole)  # of all, whatever is shown
+    about = action_status_text(whole)  # of all messages, even if not all are shown
     return render.present(data, tool="modify_emails", about=about, warnings=answer.warnings, notes=cuts)
 
 
 def _keep_fitting_ids(data: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """As many ids as fit: those to which nothing was done come before those of which there is nothing to say."""
+    """Return as many IDs as fit, failed messages first, and notes about the rest."""
     room, cuts, data = _ROOM_FOR_IDS, [], dict(data)
     for name in ("failed", "uncertainIds", "succeededIds"):
         total, shown = data[name], []
@@ -236,6 +236,6 @@ def _present_delivery(asked: CallContext, given: ToolRequest, tool: str) -> Tool
 
 
 def _result_warnings(data: Delivery | LegacySendResult) -> tuple[str, ...]:
-    """The warnings about a message that was sent."""
+    """Return the warnings about a message that was sent."""
     holder = data if isinstance(data, LegacySendResult) else data.result
     return () if isinstance(holder, UnsetType) or isinstance(holder.warnings, UnsetType) else holder.warnings

@@ -360,7 +360,7 @@ def test_a_click_on_a_desktop_without_icons_starts_the_appliance_and_opens_the_c
     code, out, err = _ended(seat.tray("--open", DISPLAY=":77", XDG_CURRENT_DESKTOP="GNOME"))
     url = seat.desk.running().url
     assert (code, out) == (0, f"{url}\n")
-    assert err.startswith("GNOME shows tray icons only with an extension")
+    assert err.startswith("GNOME shows tray icons only with the extension")
     assert seat.opened() == f"{url}/"
     assert desktop.wait_for_notice("icon cannot be shown").text.endswith("run `mailbox-appliance tray --quit`.")
     assert _ended(seat.tray("--quit")) == (0, "", "")
