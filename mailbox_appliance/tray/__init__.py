@@ -1,14 +1,14 @@
-"""The tray icon: a process of its own, and a client of the API with its member's session.
+"""The tray icon: a separate process, and a client of the API with its member's session.
 
-It shows the status of the appliance, starts and stops the service, and opens the console. What it may do is decided by
-`operations`, as for every client.
+It shows the status of the appliance, starts and stops the service, and opens the console. Its permissions are checked
+by `operations`, as for every client.
 
 run              the tray process: one for each data directory; its signals and its end
 watcher          polls the appliance
-state            what the tray knows, in values and words; when to poll
-menu             state to menu rows, icon and title
-notifications    the difference of two states to notices
-item_actions     what the menu items do; the console, folders and terminals opened
+state            the known state of the appliance, its texts, and the polling schedule
+menu             the state as menu rows, icon and title
+notifications    the difference of two states as notifications
+item_actions     actions of menu items; opens the console, folders and terminals
 display          keeps the icon up to date
 view             icon, looks and rows, independent of the desktop
 service          starts, stops and restarts the service; finds the owner of the directory

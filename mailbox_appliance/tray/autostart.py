@@ -1,7 +1,7 @@
-"""Start at login on Linux, macOS and Windows; it needs no administrator rights.
+"""Start at login on Linux, macOS and Windows, without administrator rights.
 
-There is one entry for each user, as one tray is enough: for the data directory named when it was enabled, or for the
-usual one.
+Each user has one entry, as one tray is enough: for the data directory named when it was enabled, or for the default
+one.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from mailbox_appliance.client.errors import INTERNAL, Failure
 from mailbox_appliance.client.local import default_data_dir
 from mailbox_appliance.system import files, ownership, processes
 
-# --- The login item, whichever system keeps it ---
+# --- The login item, on any system ---
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class LoginItem:
 
 
 class LoginItems(Protocol):
-    """Where a system keeps our login item, one for each user. The system's refusals are OSErrors."""
+    """The login items of a system, one of ours for each user. If the system refuses, methods raise OSError."""
 
     @property
     def location(self) -> str:
-        """Its place, for people."""
+        """The place of the item, for people."""
 
     def find(self) -> LoginItem | None:
-        """Ours, if it is there and the system could read it."""
+        """Return our item, if it exists and the system can read it."""
 
     def write(self, command: Sequence[str]) -> None:
-        """Start this from the next login on, whatever the item was and however it was disabled."""
+        """Enable the item with this command from the next login on, no matter how it was disabled."""
 
     def remove(self) -> None:
-        """Have nothing started; nothing there is as good."""
+        """Remove the item; it may be missing."""
 
 
 _DATA_DIR = "--data-dir"
@@ -57,12 +57,12 @@ _DATA_DIR = "--data-dir"
 
 @dataclass(frozen=True)
 class Autostart:
-    """Whether the tray starts when this user logs in. What cannot be changed is a Failure that says why."""
+    """Start at login for this user. Methods raise Failure with the reason if a change is refused."""
 
     _items: LoginItems
-    #: The command that starts this program from its present place.
+    #: The command that starts this program from its current path.
     _program: tuple[str, ...]
-    #: The data directory that is named, if one is.
+    #: The data directory, if one was given.
     _data_dir: str | None
 
     @property
@@ -72,20 +72,20 @@ class Autostart:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it starts; an item that a settings app disabled does not."""
+        """Whether the tray starts at login; an item that a settings app disabled does not count."""
         found = self._items.find()
         return found is not None and found.is_on
 
     @property
     def is_ours(self) -> bool:
-        """Whether it starts for the data directory of this one, and not for another."""
+        """Whether the tray starts for this data directory, and not for another."""
         return self.is_enabled and _resolve_data_dir(_data_dir_of(tuple(self.command))) == _resolve_data_dir(
             self._data_dir
         )
 
     @property
     def command(self) -> list[str]:
-        """The command started at login; while there is none, the one that would be."""
+        """The command started at login, or the one that `enable` would write."""
         found = self._items.find()
         return list(found.command if found is not None and found.is_on else self._command_for(self._data_dir))
 
@@ -96,20 +96,20 @@ class Autostart:
         return None if found is None or not found.is_on or _program_exists(found) else "".join(found.command[:1])
 
     def enable(self) -> None:
-        """Start it from the next login on."""
+        """Start the tray from the next login on."""
         self._write(self._command_for(self._data_dir))
 
     def disable(self) -> None:
-        """Do not start it any more. A running tray continues."""
+        """Stop starting the tray at login. A running tray continues."""
         try:
             self._items.remove()
         except OSError as error:
             raise _cannot_change_failure("off", self.location, error) from error
 
     def refresh(self) -> bool:
-        """Replace the program of an item whose program is gone, as after a move; return whether it was.
+        """Replace a missing program of the item, as after a move; return whether it was replaced.
 
-        An item that was disabled stays so, and the data directory stays the same.
+        A disabled item stays disabled, and its data directory stays the same.
         """
         found = self._items.find()
         if found is None or self.missing_program is None:
@@ -130,7 +130,7 @@ class Autostart:
 def for_this_system(
     environment: Mapping[str, str], data_dir: Path | None = None, platform: str = sys.platform
 ) -> Autostart | None:
-    """Start at login as this system has it, for a data directory if one is named; None for a user without a home."""
+    """Return start at login on this system, for `data_dir` if given; None for a user without a home directory."""
     items = _login_items(environment, platform)
     if items is None:
         return None
@@ -159,7 +159,7 @@ def _home(environment: Mapping[str, str]) -> Path | None:
         return None
 
 
-#: Windows programs that open a console window -> those beside them that do not.
+#: Windows programs that open a console window -> the equivalents that do not.
 _SILENT = {"python.exe": "pythonw.exe", "mailbox-appliance.exe": "mailbox-appliance-tray.exe"}
 
 
@@ -169,7 +169,7 @@ def _without_console_window(own: str, platform: str) -> str:
 
 
 def _data_dir_of(command: tuple[str, ...]) -> str | None:
-    """The data directory that a command names."""
+    """Return the data directory that a command names."""
     return next((value for option, value in itertools.pairwise(command) if option == _DATA_DIR), None)
 
 
@@ -186,7 +186,7 @@ def _program_exists(item: LoginItem) -> bool:
     try:
         return Path(item.command[0]).is_file()
     except (OSError, IndexError):
-        return False  # A program that this user may not even see cannot start either.
+        return False  # A program that this user may not see cannot start.
 
 
 def _cannot_change_failure(wanted: str, place: str, error: OSError) -> Failure:
@@ -217,12 +217,12 @@ X-GNOME-Autostart-enabled=true
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MEANT = {"\\": "\\", "n": "\n", "t": "\t", "r": "\r", "s": " "}
 _UNDER_QUOTES = '"`$\\'
-#: Starts a program that the desktop would not find under its name.
+#: Starts a program that the desktop would not find by its name.
 _BY_ANOTHER = "/usr/bin/env"
 
 
 def config_folder(environment: Mapping[str, str], home: Path | None) -> Path | None:
-    """The user's configuration folder; a relative one counts as none (XDG Base Directory Specification)."""
+    """Return the user's configuration folder; a relative one is ignored (XDG Base Directory Specification)."""
     named = Path(environment.get("XDG_CONFIG_HOME", ""))
     if named.is_absolute():
         return named
@@ -230,9 +230,10 @@ def config_folder(environment: Mapping[str, str], home: Path | None) -> Path | N
 
 
 def exec_line(command: Sequence[str]) -> str:
-    """A command as the value of `Exec`; it is not quoted as for a shell, and `%` begins a code of the desktop's.
+    """Return a command as the value of `Exec`. Its quoting is not a shell's, and `%` starts a code of the desktop.
 
-    Seen in practice: GLib looks for the program before it reads the codes, so one with `%` in its path is not found.
+    Seen in practice: GLib looks for the program before it reads the codes, so a program with `%` in its path is not
+    found.
     """
     if "%" in command[0]:
         command = (_BY_ANOTHER, *command)
@@ -250,7 +251,7 @@ def _escape(text: str) -> str:
 
 
 def command_from_exec_line(line: str) -> tuple[str, ...]:
-    """The command of an `Exec` value; empty if its quotes do not close."""
+    """Return the command of an `Exec` value; empty if its quotes do not close."""
     text = re.sub(r"\\(.)", lambda found: _MEANT.get(found[1], found[0]), line)
     found = tuple(_split_exec_line(text))
     return found[1:] if found[:1] == (_BY_ANOTHER,) else found
@@ -263,7 +264,7 @@ def _split_exec_line(text: str) -> Iterator[str]:
 
 
 class DesktopEntry:
-    """The entry of this user."""
+    """The autostart entry of this user."""
 
     def __init__(self, config_folder: Path) -> None:
         self._file = config_folder / "autostart" / _NAME
@@ -274,7 +275,7 @@ class DesktopEntry:
         return str(self._file)
 
     def find(self) -> LoginItem | None:
-        """The item in the file; a settings app disables it by one of two keys, and leaves the file."""
+        """Return the item in the file. A settings app disables it by one of two keys and keeps the file."""
         try:
             text = files.read_regular(self._file, _LARGEST).decode("utf-8", "surrogateescape")
         except OSError:
@@ -285,9 +286,9 @@ class DesktopEntry:
         return LoginItem(command, is_on=bool(command) and not off)
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the file whole; behind a link, the file that is meant."""
+        """Replace the whole file; through a link, its target."""
         ownership.make_folder(self._file.parent)
-        # If the program is gone, as with its package, the desktop starts nothing and reports nothing.
+        # If the program is gone, as after its package was removed, the desktop starts nothing and reports nothing.
         entry = _ENTRY.format(_escape(command[0]), exec_line(command))
         write_desktop_file(self._file.resolve(), entry.encode("utf-8", "surrogateescape"))
 
@@ -297,7 +298,7 @@ class DesktopEntry:
 
 
 def _parse_keys(text: str) -> dict[str, str]:
-    """Keys and values of the group that counts."""
+    """Return keys and values of the group `[Desktop Entry]`."""
     _, _, rest = f"\n{text}".partition(f"\n{_GROUP}\n")
     rows = rest.partition("\n[")[0].splitlines()
     pairs = (row.partition("=") for row in rows if "=" in row and not row.startswith("#"))
@@ -305,7 +306,7 @@ def _parse_keys(text: str) -> dict[str, str]:
 
 
 def write_desktop_file(file: Path, content: bytes) -> None:
-    """Write a file that others may read, replaced whole."""
+    """Write a file that others may read, replacing it as a whole."""
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -326,10 +327,10 @@ LABEL = "org.mailboxappliance.tray"
 
 
 class LaunchAgent:
-    """The agent of this user. It takes effect at the next login.
+    """The launch agent of this user. It takes effect at the next login.
 
-    `launchctl` is not asked to load or unload it: the one would start a second tray at once, and the other would end
-    the tray in which somebody has just switched it off.
+    `launchctl` is not used to load or unload it: loading would start a second tray at once, and unloading would end the
+    tray in which the user has just disabled it.
     """
 
     def __init__(self, home: Path) -> None:
@@ -341,7 +342,7 @@ class LaunchAgent:
         return str(self._file)
 
     def find(self) -> LoginItem | None:
-        """The item in the file."""
+        """Return the item in the file."""
         try:
             values: Any = plistlib.loads(files.read_regular(self._file, _LARGEST))
             command = tuple(str(argument) for argument in values["ProgramArguments"])
@@ -352,7 +353,7 @@ class LaunchAgent:
             return None
 
     def write(self, command: Sequence[str]) -> None:
-        """Replace the file whole. No `KeepAlive`: somebody who quits the tray means it."""
+        """Replace the whole file. Without `KeepAlive`, since a user who quits the tray wants it to end."""
         values = {
             "Label": LABEL,
             "ProgramArguments": list(command),
@@ -376,7 +377,7 @@ NAME = "MailboxAppliance"
 RUN = r"Software\Microsoft\Windows\CurrentVersion\Run"
 #: Where Task Manager and Settings store what was disabled: the first byte of the value with that name is odd.
 APPROVED = r"Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
-#: "Run and RunOnce Registry Keys": a command line is no longer than this.
+#: "Run and RunOnce Registry Keys": the maximum length of a command line.
 LONGEST = 260
 
 
@@ -402,7 +403,7 @@ def load_registry() -> Registry:
 
 
 class RunKey:
-    """The value of this user."""
+    """The registry value of this user."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -413,7 +414,7 @@ class RunKey:
         return rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
 
     def find(self) -> LoginItem | None:
-        """The item, unless its value is not a text."""
+        """Return the item, unless its value is not a string."""
         line = self._value(RUN)
         if not isinstance(line, str):
             return None
@@ -422,7 +423,7 @@ class RunKey:
         return LoginItem(split_command_line(line), is_on=not is_off)
 
     def write(self, command: Sequence[str]) -> None:
-        """Set the value, and forget that it was switched off."""
+        """Set the value, and delete the note that it was disabled."""
         line = subprocess.list2cmdline(command)
         if len(line) > LONGEST:
             raise OSError(errno.ENAMETOOLONG, f"Windows does not start command lines longer than {LONGEST} characters")
@@ -454,7 +455,7 @@ class RunKey:
 
 
 def split_command_line(line: str) -> tuple[str, ...]:
-    """A command line of Windows as its arguments: the inverse of `subprocess.list2cmdline`."""
+    """Return the arguments of a Windows command line: the inverse of `subprocess.list2cmdline`."""
     found: list[str] = []
     is_quoted = is_begun = False
     for token in re.finditer(r'(\\*)"|[ \t]+|[^" \t\\]+|\\+', line):
@@ -463,7 +464,7 @@ def split_command_line(line: str) -> tuple[str, ...]:
             is_begun = False
             continue
         if slashes is not None:
-            # Two backslashes before a quotation mark are one, and one more makes the mark a plain one.
+            # Two backslashes before a quotation mark stand for one; an odd one escapes the mark.
             is_plain = len(slashes) % 2 == 1
             text, is_quoted = "\\" * (len(slashes) // 2) + '"' * is_plain, is_quoted ^ (not is_plain)
         if not is_begun:

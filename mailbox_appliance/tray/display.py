@@ -17,9 +17,9 @@ from mailbox_appliance.tray.view import Action, Icon, NoTrayHost, OnClick, OnOpe
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at local files; and between two polls while an action is in progress.
+#: Seconds between checks of local files, and between polls while an action is in progress.
 EVERY = 5.0
-#: Seconds that are waited for a look that is under way, as at an appliance that does not answer.
+#: Seconds to wait for a running poll, as of an appliance that does not answer.
 _ENDS_WITHIN = 0.5
 _OF_SERVICE = frozenset({Action.START, Action.RESTART, Action.STOP, Action.QUIT})
 _STARTS_SERVICE = frozenset({Action.START, Action.RESTART})
@@ -29,7 +29,7 @@ _ENDING = (ServiceState.STOPPED, ServiceState.STOPPING)
 
 
 class TrayDisplay:
-    """The tray around an icon. One thread polls, which `start` starts; any thread may call the rest."""
+    """The tray around an icon. `start` starts the one thread that polls; any thread may call the other methods."""
 
     def __init__(self, parts: TrayParts) -> None:
         self._parts, self.actions, self._schedule = parts, Actions(self, parts), PollSchedule(SystemClock())
@@ -43,19 +43,19 @@ class TrayDisplay:
     @property
     def state(self) -> TrayState:
         """The last known state, with the actions in progress."""
-        return self._with_own_actions(self._seen or TrayState(ServiceState.STARTING))  # it is begun, or found
+        return self._with_own_actions(self._seen or TrayState(ServiceState.STARTING))  # set once it is started or found
 
     def start(self, icon: Icon, *, opens_console: bool) -> None:
-        """Start the service if it does not run, and show it on this icon; open the console once it answers."""
+        """Start the service if it does not run, and show its state on this icon; open the console once it answers."""
         self._icon = icon
-        if self._ended.is_set():  # before there was an icon
+        if self._ended.is_set():  # requested before there was an icon
             icon.stop()
         self.actions.start(Action.START, then=Action.OPEN_CONSOLE if opens_console else None)
         self._update_icon()
         self._thread.start()
 
     def close(self) -> None:
-        """The icon is gone: stop polling."""
+        """Stop polling, after the icon is gone."""
         self._ended.set()
         self._wake.set()
         self._thread.join(_ENDS_WITHIN)
@@ -66,24 +66,24 @@ class TrayDisplay:
             self._icon.notify(notice.title, notice.text)
 
     def refresh(self) -> None:
-        """Something has changed: show what is known now, and poll for the rest."""
+        """Show the known state now, and poll for changes."""
         self._update_icon()
         self._wake.set()
 
     def on_menu_opened(self) -> None:
-        """Somebody has opened the menu."""
+        """Note that the user has opened the menu."""
         self._schedule.note_use()
         if self._schedule.try_poll_all():
             self._parts.watcher.poll_all_next()
         self._wake.set()
 
     def end(self) -> None:
-        """Let the tray end."""
+        """End the tray."""
         self._ended.set()
         if self._icon is not None:
             self._icon.stop()
 
-    # --- the thread that looks ---
+    # --- The polling thread ---
 
     def _poll_loop(self) -> None:
         while not self._ended.is_set():
@@ -109,13 +109,13 @@ class TrayDisplay:
             log.info("tray_service_changed", extra={"service": seen.service.value})
         self._seen = seen
         if seen.service is ServiceState.ANSWERS:
-            self.actions.not_started = None  # somebody has started it
+            self.actions.not_started = None  # the user has started it
         self._update_icon()
         for notice in notifications.notices_between(_with_expected_changes(before, seen, ours), seen):
             self.show_notice(notice)
 
     def _update_icon(self) -> None:
-        with self._one_shown:  # of two, the newer one is shown last
+        with self._one_shown:  # of two states, the newer one is shown last
             state = self.state
             if self._icon is not None and not self._ended.is_set():
                 self._icon.show(menu.icon_look(state), menu.title_text(state), menu.menu_rows(state))
@@ -132,7 +132,7 @@ class TrayDisplay:
 
 
 def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> ServiceState:
-    """The state of the service on its way to what somebody requested here."""
+    """Return the state of the service on its way to what the user requested here."""
     if under_way & _STARTS_SERVICE and seen.service is ServiceState.STOPPED:
         return ServiceState.STARTING
     if under_way & _ENDS_SERVICE and seen.service in _RUNS and not seen.is_kept:
@@ -141,7 +141,7 @@ def _with_requested_service(seen: TrayState, under_way: frozenset[Action]) -> Se
 
 
 def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: frozenset[Action]) -> TrayState | None:
-    """The previous state with the changes requested here: they are not news, or their action has reported them."""
+    """Return the previous state with the changes requested here, which need no notification of their own."""
     if before is not None and ours & _OF_SERVICE and seen.service in _ENDING:
         before = replace(before, service=ServiceState.STOPPED)
     if before is not None and Action.BACK_UP in ours:
@@ -149,10 +149,10 @@ def _with_expected_changes(before: TrayState | None, seen: TrayState, ours: froz
     return before
 
 
-# --- What shows an icon: Windows' and macOS' own tray, and on Linux what `find_linux_icon` finds ---
+# --- Where icons are shown: the tray of Windows and macOS; on Linux the result of `find_linux_icon` ---
 
 
-#: Seconds. A desktop may start us at login before it starts what shows icons.
+#: Seconds. A desktop may start the tray at login before the program that shows icons.
 HOST_WAIT_SECONDS = 10.0
 
 
@@ -164,7 +164,9 @@ def find_icon(
     patience: float = HOST_WAIT_SECONDS,
     platform: str = sys.platform,
 ) -> Icon:
-    """The icon, not shown yet. Waits up to `patience` seconds for what shows icons; raises NoTrayHost."""
+    """Return the icon, not shown yet. Waits up to `patience` seconds for a desktop that shows icons; raises
+    NoTrayHost.
+    """
     if platform in ("win32", "darwin"):
         return _system_icon(on_click, platform)
     if platform != "linux":
@@ -175,21 +177,21 @@ def find_icon(
 
 
 def _system_icon(on_click: OnClick, platform: str) -> Icon:
-    """Neither system announces that the menu opens, so it shows the last known state."""
+    """Return the icon for Windows or macOS. Neither announces an opening menu, so it shows the last known state."""
     try:
         import pystray
 
         if platform == "win32":
-            # One & would underline the letter behind it.
+            # A single & would underline the next letter.
             return PystrayIcon(pystray.Icon, icon_image, on_click, escaped=lambda label: label.replace("&", "&&"))
         return PystrayIcon(pystray.Icon, icon_image, on_click, in_thread=_main_thread())
     except Exception as error:
-        # Whatever it is: no session with a screen, as over SSH, or a library that is not there.
+        # Any error means no session with a screen, as over SSH, or a missing library.
         raise NoTrayHost(f"This session cannot show a tray icon ({type(error).__name__}: {error}).") from error
 
 
 def _main_thread() -> Callable[[Callable[[], None]], Any]:
-    """macOS lets only its main thread change what is visible."""
+    """Return how to call a function in the main thread, the only one that macOS lets change the icon."""
     from importlib import import_module
 
     call_after: Callable[[Callable[[], None]], Any] = import_module("PyObjCTools.AppHelper").callAfter

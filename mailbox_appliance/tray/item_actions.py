@@ -1,4 +1,4 @@
-"""What the menu items do, each in a thread of its own; and opening the console, folders and terminals."""
+"""Actions of menu items, each in a separate thread; opening the console, folders and terminals."""
 
 import logging
 import os
@@ -28,18 +28,18 @@ from mailbox_appliance.tray.state import TrayState
 from mailbox_appliance.tray.view import Action
 from mailbox_appliance.tray.watcher import ApplianceWatcher
 
-# --- The console: opened by a single-use link if there is a session; else its sign-in page ---
+# --- The console: opened by a single-use link if there is a session, otherwise its sign-in page ---
 
 
 def console_url(data_dir: Path, place: str = "") -> str:
-    """The address of a console page, which asks those who are not signed in. Raises Failure."""
+    """Return the address of a console page, which asks the user to sign in if necessary. Raises Failure."""
     return f"{owner.owner_url(data_dir)}/{place and '#' + place}"
 
 
 def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> str:
-    """The address that shows a console page at once, within a minute; the sign-in page if there is no session.
+    """Return an address that opens a console page signed in, valid for a minute; the sign-in page without a session.
 
-    Raises Failure if nothing answers. Open it at once and show it to nobody: whoever has it is signed in.
+    Raises Failure if nothing answers. Open it at once and show it to nobody, since anyone who has it is signed in.
     """
     closed = console_url(data_dir, place)
     watcher.poll()  # which finds a new session
@@ -60,7 +60,7 @@ def console_link(data_dir: Path, watcher: ApplianceWatcher, place: str = "") -> 
 # False for what cannot be opened: a bare desktop may have no browser and no clipboard.
 
 
-#: Seconds after which a program that still runs counts as opened.
+#: Seconds after which a program that still runs counts as started successfully.
 _BEGINS_WITHIN = 3.0
 _BROWSERS = (
     ("xdg-open",),
@@ -72,7 +72,7 @@ _BROWSERS = (
     ("google-chrome",),
 )
 _FILES = (("xdg-open",), ("gio", "open"))
-#: Terminals, and the options before the command in each.
+#: Terminals, and the options of each before the command.
 _TERMINALS = (
     ("xdg-terminal-exec",),
     ("x-terminal-emulator", "-e"),
@@ -87,7 +87,7 @@ _TERMINALS = (
     ("alacritty", "-e"),
     ("xterm", "-e"),
 )
-#: A variable that the clipboard needs -> programs that read its new content.
+#: A variable that the clipboard needs -> programs that write it from their input.
 _CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -95,20 +95,20 @@ _CLIPBOARDS = (
 )
 _CLIPBOARD_OF: dict[str, tuple[str, ...]] = {"darwin": ("pbcopy",), "win32": ("clip",)}
 _AND_STAY = '"$@"; printf "\\nPress Enter to close this window. "; read -r _'
-_IN_TERMINAL = 'on run told\ntell application "Terminal"\nactivate\ndo script (item 1 of told)\nend tell\nend run'
+_IN_TERMINAL = 'on run argv\ntell application "Terminal"\nactivate\ndo script (item 1 of argv)\nend tell\nend run'
 
 
 @dataclass(frozen=True)
 class DesktopLauncher:
-    """Opens things as the desktop of this environment does."""
+    """Opens addresses, folders and terminals in the way of this desktop."""
 
     environment: Mapping[str, str]
     platform: str = sys.platform
 
     def open_browser(self, address: Callable[[], str]) -> bool:
-        """Show an address in a browser: in that of BROWSER, else in the one that the desktop prefers.
+        """Show an address in a browser: the one in BROWSER, otherwise the desktop's default.
 
-        Each attempt asks for a new address: a failed one may have redeemed a single-use link.
+        Each attempt requests a new address, since a failed one may have used up a single-use link.
         """
         named = [_browser_command(part) for part in self.environment.get("BROWSER", "").split(os.pathsep)]
         return self._try_viewers(named, address) or self._show_in_any(_BROWSERS, address)
@@ -122,9 +122,9 @@ class DesktopLauncher:
         return self._show_in_any(_FILES, lambda: str(file))
 
     def open_terminal(self, command: Sequence[str]) -> bool:
-        """Run a command of ours in a terminal, which stays open until somebody has read it."""
+        """Run a command of ours in a terminal that stays open until the user closes it."""
         if self.platform == "win32":
-            # With /s cmd removes the outer quotes, and no others.
+            # With /s, cmd removes only the outer quotes.
             line = f'cmd /s /k "{" ".join(map(_quote_for_cmd, command))}"'
             return self._start_and_check(line, getattr(subprocess, "CREATE_NEW_CONSOLE", 0))
         if self.platform == "darwin":
@@ -151,7 +151,7 @@ class DesktopLauncher:
         return bool(way) and shutil.which(way[0], path=self.environment.get("PATH")) is not None
 
     def _start_any(self, commands: Sequence[Sequence[str]]) -> bool:
-        """Start the first of these programs that is there and does not refuse."""
+        """Start the first of these programs that exists and does not fail."""
         return any(self._start_and_check(command) for command in commands if command)
 
     def _start_and_check(self, command: Sequence[str], creationflags: int = 0) -> bool:
@@ -178,7 +178,7 @@ class DesktopLauncher:
     def _start_program(
         self, command: Sequence[str], stdin: int, creationflags: int = 0
     ) -> "subprocess.Popen[bytes] | None":
-        """Start a program in a session of its own, which no Ctrl-C of ours reaches; None if it does not exist."""
+        """Start a program in a session of its own, so that Ctrl-C does not end it; return None if it does not exist."""
         with suppress(OSError):
             return subprocess.Popen(
                 command,
@@ -199,7 +199,7 @@ def show_in_browser(address: str, environment: Mapping[str, str]) -> bool:
 
 
 def _browser_command(part: str) -> list[str]:
-    """A command of BROWSER; empty if its quotes do not close."""
+    """Return a command of BROWSER; empty if its quotes do not close."""
     try:
         return [word for word in shlex.split(part) if word != "&"]
     except ValueError:
@@ -207,13 +207,13 @@ def _browser_command(part: str) -> list[str]:
 
 
 def _quote_for_cmd(argument: str) -> str:
-    """A path or a word for cmd, which obeys an & outside of quotes; a backslash before the last quote is doubled."""
+    """Quote a path or word for cmd, which acts on & outside quotes; double a backslash before the last quote."""
     ending = argument[len(argument.rstrip("\\")) :]
     return f'"{argument}{ending}"'
 
 
 def _with_target(way: Sequence[str], what: str) -> list[str]:
-    """A command with its argument: in place of `%s`, else at the end."""
+    """Return a command with its argument: in place of `%s`, or at the end."""
     return [word.replace("%s", what) for word in way] if any("%s" in word for word in way) else [*way, what]
 
 
@@ -230,9 +230,9 @@ def _open_with_windows(what: str) -> bool:
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a backup may take without a word.
+#: Maximum seconds of a backup without a response.
 _BACKUP_SECONDS = 6 * 3600.0
-#: Reports that something could not be done.
+#: Titles of failure notifications.
 _FAILED = {
     Action.START: "The appliance did not start",
     Action.RESTART: "The appliance crashed and did not restart",
@@ -241,7 +241,7 @@ _FAILED = {
     Action.SWITCH_HTTPS: "Could not change remote access",
     Action.SWITCH_START_AT_LOGIN: "Could not change start at login",
 }
-#: Opens the console.
+#: Actions that open a page of the console.
 _CONSOLE_PAGES = {
     Action.OPEN_CONSOLE: "",
     Action.SET_UP: "",
@@ -252,7 +252,7 @@ _CONSOLE_PAGES = {
 
 
 class Tray(Protocol):
-    """The tray around it, as actions need it."""
+    """The surrounding tray, as actions use it."""
 
     @property
     def state(self) -> TrayState:
@@ -262,10 +262,10 @@ class Tray(Protocol):
         """Show a notice."""
 
     def refresh(self) -> None:
-        """Something has changed: show it soon."""
+        """Show a change soon."""
 
     def end(self) -> None:
-        """Let the tray end."""
+        """End the tray."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ class TrayParts:
 
 
 class Actions:
-    """The clicks of one tray."""
+    """The actions of one tray."""
 
     def __init__(self, tray: Tray, parts: TrayParts) -> None:
         self._tray, self._parts = tray, parts
@@ -304,7 +304,7 @@ class Actions:
         self._changing = threading.Lock()
         self._running: frozenset[Action] = frozenset()
         self._done: frozenset[Action] = frozenset()
-        #: Why the service did not start when it was last asked to.
+        #: The reason why the last start of the service failed.
         self.not_started: str | None = None
 
     @property
@@ -313,7 +313,7 @@ class Actions:
         return self._running
 
     def take_recent(self) -> frozenset[Action]:
-        """The actions in progress, and those that have ended since the last call."""
+        """Return the actions in progress, and those that have ended since the last call."""
         with self._changing:
             done, self._done = self._done, frozenset()
             return self._running | done
@@ -354,7 +354,7 @@ class Actions:
     def _show_notice(self, title: str, text: str) -> None:
         self._tray.show_notice(Notice(title, text))
 
-    # --- Links to elsewhere ---
+    # --- Opening other programs ---
 
     def _open_console(self, place: str) -> None:
         parts = self._parts
@@ -362,7 +362,7 @@ class Actions:
             self._show_notice("Could not open a browser", f"The console is at {console_url(parts.data_dir, place)}")
 
     def _log_in(self) -> None:
-        """In a terminal: a password is not typed into a window of ours, which others could imitate."""
+        """Sign in in a terminal: a window of ours that asks for a password could be imitated."""
         command = processes.own_command("--data-dir", str(self._parts.data_dir), "login", "--format", "table")
         if not self._parts.opening.open_terminal(command):
             line = subprocess.list2cmdline(command) if sys.platform == "win32" else shlex.join(command)
@@ -383,7 +383,7 @@ class Actions:
             self._show_notice("Certificate fingerprint", https.fingerprint)
 
     def _copy_setup_code(self) -> None:
-        """It is in no notice: those are kept, and shown on locked screens."""
+        """Copy the setup code. No notification contains it, since those are kept, and shown on locked screens."""
         code, file = self._tray.state.setup_code, self._parts.data_dir / "setup-code"
         if code is None:
             return
@@ -426,7 +426,7 @@ class Actions:
         else:
             autostart.enable()
 
-    # --- the service, and the tray itself ---
+    # --- The service, and the tray itself ---
 
     def _start_or_restart(self) -> None:
         try:
@@ -437,7 +437,7 @@ class Actions:
             self._restart()
 
     def _restart(self) -> None:
-        """Start the service again after a crash, later each time; a person must restart one that keeps crashing."""
+        """Start the service again after crashes, each time later; a service that keeps crashing needs a person."""
         while (delay := self._restarts.next_delay()) is not None:
             try:
                 self._start_service(partial(self._parts.service.restart, delay))
@@ -458,10 +458,10 @@ class Actions:
         self.not_started = None
 
     def _quit(self) -> None:
-        """Stop the service with the tray, unless systemd keeps it; a service that cannot be stopped is reported."""
+        """Stop the service, unless systemd keeps it, and end the tray; report a service that cannot be stopped."""
         try:
             self._parts.service.quit()
         except Failure as failure:
-            self._show_failure(Action.QUIT, failure.code, failure.message)  # now: there is no icon afterwards
+            self._show_failure(Action.QUIT, failure.code, failure.message)  # now, since the icon is gone afterwards
         finally:
             self._tray.end()

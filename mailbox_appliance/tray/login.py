@@ -1,7 +1,7 @@
 """The token of the tray: that of the session on this computer, which may be in a keychain.
 
-A keychain may wait for somebody to unlock it, so a thread of its own asks it, and polling does not wait for that. The
-result is kept until somebody signs in or out here, so that people are not asked with every poll.
+A keychain may wait until the user unlocks it, so a separate thread reads it, and polling does not wait. The result is
+kept until the user signs in or out here, so that the keychain does not ask with every poll.
 """
 
 import threading
@@ -12,15 +12,15 @@ from mailbox_appliance.client.tokens import TokenStore
 from mailbox_appliance.clock import Clock
 from mailbox_appliance.tray.state import AccessLevel
 
-#: Seconds that a keychain has for an answer that a look waits for; most take a quarter of one.
+#: Seconds that a poll waits for a keychain; most answer within a quarter of one.
 PATIENCE = 2.0
-#: Seconds until a locked keychain is asked again by itself, at first and at most: each time it may ask a person.
+#: Seconds until a locked keychain is read again, at first and at most: each time it may ask the user.
 _AGAIN_AFTER, _AGAIN_AT_MOST = 60.0, 3600.0
 TOKEN_VARIABLE = "MAILBOX_APPLIANCE_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class TrayLogin:
-    """The token under one key, as far as it is known. May be used from any thread; one at a time looks."""
+    """The token under one key, if known. For any thread; one at a time reads."""
 
     def __init__(self, tokens: TokenStore, key: str, environment: Mapping[str, str], clock: Clock) -> None:
         self._tokens, self._key, self._clock = tokens, key, clock
@@ -38,7 +38,7 @@ class TrayLogin:
 
     @property
     def token(self) -> str:
-        """The token. Raises the Failure that says why there is none."""
+        """The token. Raises Failure with the reason if there is none."""
         if (failure := self._failure) is not None:
             raise failure
         found = self._known_token
@@ -47,7 +47,7 @@ class TrayLogin:
         return found
 
     def find_token(self) -> str | None:
-        """The token, if it is known now. Reads it if that is due, and waits for a moment."""
+        """Return the token if it is known; read it if that is due, and wait briefly."""
         if self.is_due:
             self._start_read().wait(PATIENCE)
         try:
@@ -56,16 +56,16 @@ class TrayLogin:
             return None
 
     def forget_token(self, token: str) -> None:
-        """That the appliance does not know this token any more; another one is used once it is there."""
+        """Note that the appliance rejected this token, so that only another one is used."""
         self._refused = token
 
     def retry_keychain(self) -> None:
-        """Ask the keychain with the next look, if it was locked."""
+        """Read a locked keychain again with the next poll."""
         self._again_at, self._wait = 0.0, _AGAIN_AFTER
 
     @property
     def is_due(self) -> bool:
-        """Whether the next poll reads it again: somebody has signed in or out here, or the keychain is due."""
+        """Whether the next poll reads the token again: the user has signed in or out here, or the keychain is due."""
         if self._given is not None:
             return False
         if self._reading is None or self._tokens.version != self._stamp:
@@ -74,7 +74,7 @@ class TrayLogin:
         return failure is not None and not self._reading.is_running and self._clock.monotonic() >= self._again_at
 
     def _start_read(self) -> "_TokenRead":
-        self._stamp = self._tokens.version  # before it is read: a token stored meanwhile is read again
+        self._stamp = self._tokens.version  # before the read, so that a token stored during it is read again
         self._again_at = self._clock.monotonic() + self._wait
         self._wait = min(self._wait * 2, _AGAIN_AT_MOST)
         self._reading = _TokenRead(self._tokens, self._key)
@@ -105,11 +105,11 @@ class _TokenRead:
 
     @property
     def is_running(self) -> bool:
-        """Whether nothing came of it yet."""
+        """Whether the read has not ended."""
         return not self._is_over.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the outcome, so many seconds at most."""
+        """Wait for the result, at most so many seconds."""
         self._is_over.wait(seconds)
 
     def _read(self, tokens: TokenStore, key: str) -> None:

@@ -1,7 +1,7 @@
-"""State to what is visible: the rows of the menu, the look of the icon, and its tooltip. Pure.
+"""Derives the rows of the menu, the look of the icon and its tooltip from the state. Pure.
 
-First the status of the appliance and what needs attention, then mailboxes, backups, access, and the program itself. A
-disabled row says why, if its label has room and the first row does not say it already.
+First come the status of the appliance and what needs attention, then mailboxes, backups, access, and the program
+itself. A disabled row gives the reason, if its label is short enough and the first row does not give it already.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ from mailbox_appliance.tray.state import (
 )
 from mailbox_appliance.tray.view import SEPARATOR, Action, IconLook, MenuRow
 
-#: So many mailboxes and warnings have a row each; one more row counts the rest.
+#: Maximum mailboxes and warnings with a row each; one more row counts the rest.
 MOST_MAILBOXES, MOST_WARNINGS = 12, 3
 _LONGEST_EMAIL, _LONGEST_WARNING = 44, 72
-#: First those that need attention, so that they are not among the rest.
+#: Mailboxes that need attention come first, so that they get a row.
 _ORDER = {"reauth_required": 0, "error": 1, "connecting": 2, "syncing": 2, "ready": 3}
 _WITHOUT_ANSWERS = {
     ServiceState.STOPPED: "The appliance is stopped",
@@ -36,12 +36,12 @@ _WITHOUT_ANSWERS = {
     ServiceState.STOPPING: "The appliance is stopping…",
     ServiceState.SILENT: "The appliance does not answer",
 }
-#: The owner can be stopped: it has said which process it is.
+#: States in which the owner can be stopped: its process ID is known.
 _STOPPABLE = (ServiceState.ANSWERS, ServiceState.RESTS, ServiceState.SILENT)
 
 
 def menu_rows(state: TrayState) -> tuple[MenuRow, ...]:
-    """The menu, from top to bottom."""
+    """Return the menu, from top to bottom."""
     groups = (_service_rows(state), _mail_rows(state), _backup_rows(state), _access_rows(state), _program_rows(state))
     joined: list[MenuRow] = []
     for group in groups:
@@ -53,7 +53,7 @@ def menu_rows(state: TrayState) -> tuple[MenuRow, ...]:
 
 
 def icon_look(state: TrayState) -> IconLook:
-    """How the icon looks: gray while the service is down, with a dot if something needs attention."""
+    """Return the look of the icon: gray while the service is down, with a dot if something needs attention."""
     if state.service is ServiceState.SILENT:
         return IconLook.ATTENTION
     if state.service is not ServiceState.ANSWERS:
@@ -64,7 +64,7 @@ def icon_look(state: TrayState) -> IconLook:
 
 
 def title_text(state: TrayState) -> str:
-    """The overall status in a few words: the first row, and the tooltip of the icon."""
+    """Return the overall status in a few words: the first row, and the tooltip of the icon."""
     if (words := _WITHOUT_ANSWERS.get(state.service)) is not None:
         return words
     if state.setup_code:
@@ -102,7 +102,7 @@ def _fetching(busy: list[MailboxState]) -> str:
 def _service_rows(state: TrayState) -> Iterator[MenuRow]:
     yield MenuRow(title_text(state), enabled=False)
     if state.service is ServiceState.STOPPED:
-        if state.not_started is not None:  # a notice is gone by the time somebody looks
+        if state.not_started is not None:  # a notification is gone by the time the user looks
             yield MenuRow(shorten(f"It did not start: {state.not_started}", _LONGEST_WARNING), Action.OPEN_LOGS)
         yield MenuRow("Start the appliance", Action.START)
     if state.service is not ServiceState.ANSWERS:
@@ -182,18 +182,18 @@ def _program_rows(state: TrayState) -> Iterator[MenuRow]:
     yield MenuRow("Quit (leave the appliance running)" if state.is_kept else "Quit", Action.QUIT)
 
 
-# --- What can be clicked ---
+# --- Enabled and disabled rows ---
 
 
 @dataclass(frozen=True)
 class _DisabledReason:
-    """Why something is disabled; shown only if the first row does not say it."""
+    """The reason why an action is disabled; None if the first row gives it."""
 
     reason: str | None = None
 
 
 def _why_admin_disabled(state: TrayState) -> _DisabledReason | None:
-    """Why actions of administrators are disabled; None if they are not."""
+    """Return the reason why actions of administrators are disabled; None if they are enabled."""
     if (
         state.service is not ServiceState.ANSWERS
         or state.setup_code

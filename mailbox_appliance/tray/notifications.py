@@ -1,7 +1,7 @@
-"""Notices about the difference between two polls. Pure.
+"""Derives notifications from the difference between two polls. Pure.
 
-A notice stays on a screen, also on a locked one that others see: it contains no addresses, senders or subjects; the
-menu shows which mailbox it is.
+A notification stays on the screen, also on a locked one that others see. So it contains no addresses, senders or
+subjects; the menu shows which mailbox it is.
 """
 
 from collections.abc import Iterator
@@ -23,24 +23,24 @@ _SIGNED_OUT = "Your session has ended. Sign in again from the tray menu."
 
 @dataclass(frozen=True)
 class Notice:
-    """A notice: a title, and a sentence or two."""
+    """A notification: a title, and a sentence or two."""
 
     title: str
     text: str
 
 
 def notices_between(before: TrayState | None, after: TrayState) -> tuple[Notice, ...]:
-    """The notices about a change. If nothing was known before, only what needs a person, in one notice."""
+    """Return notifications about a change; if nothing was known before, one about what needs attention."""
     return (*_service_notices(before, after), *_crash_notices(before, after), *_mail_notices(before, after))
 
 
 def backup_made() -> Notice:
-    """A backup that somebody requested here was made."""
+    """Return the notification for a finished backup that was requested here."""
     return Notice("Backup complete", "The backup was verified.")
 
 
 def backup_failed(reason: str) -> Notice:
-    """A backup that somebody requested here failed; `reason` is a sentence."""
+    """Return the notification for a failed backup that was requested here; `reason` is a sentence."""
     return Notice("Backup failed", reason)
 
 
@@ -75,7 +75,7 @@ def _mail_notices(before: TrayState | None, after: TrayState) -> Iterator[Notice
 
 
 def _summary(state: TrayState) -> Iterator[Notice]:
-    """What needs a person, at the first poll."""
+    """Yield one notification about what needs attention at the first poll."""
     notices = [*_uncertain_text(state.uncertain), *_lost_access_text(len(_lost_mailboxes(state)))]
     if len(notices) == 1:
         yield notices[0]

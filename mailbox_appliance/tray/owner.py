@@ -1,4 +1,4 @@
-"""The process that owns a data directory, as far as its files show it."""
+"""The process that owns a data directory, as far as its files show."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from mailbox_appliance.tray.service import is_kept_by_systemd
 
 @dataclass(frozen=True)
 class OwnerProcess:
-    """An owner. Without `url` it does not answer yet, or does not answer any more."""
+    """The owner of a data directory. Without `url`, it does not answer yet, or no longer."""
 
     pid: int | None
     url: str | None
@@ -18,7 +18,7 @@ class OwnerProcess:
 
 
 def find_owner(data_dir: Path) -> OwnerProcess | None:
-    """The owner of a data directory, if it has one."""
+    """Return the owner of a data directory, if it has one."""
     if (running := local.find_running(data_dir)) is not None:
         return OwnerProcess(running.pid, running.url, is_kept_by_systemd(running.pid))
     if not local.is_owned(data_dir):
@@ -28,7 +28,7 @@ def find_owner(data_dir: Path) -> OwnerProcess | None:
 
 
 def owner_url(data_dir: Path) -> str:
-    """Where the owner answers. Raises Failure if there is none."""
+    """Return the address at which the owner answers. Raises Failure if there is none."""
     running = local.find_running(data_dir)
     if running is None:
         raise unreachable("The appliance does not answer. Check and start it from the menu of the tray icon.")

@@ -1,4 +1,4 @@
-"""The icon drawn in any size, and shown by pystray."""
+"""Draws the icon in any size, and shows it with pystray."""
 
 import logging
 import math
@@ -12,13 +12,13 @@ from typing import Any
 
 from mailbox_appliance.tray.view import Action, IconLook, MenuRow, OnClick, OnOpen
 
-# --- pystray, imported without its own search for a backend: `display` decides what shows the icon ---
+# --- pystray, imported without its own search for a backend: `display` chooses the backend ---
 
 
 def load_pystray_base() -> Any:
-    """The module `pystray._base`, the base of every backend, ours too.
+    """Import the module `pystray._base`, the base of every backend.
 
-    On Linux the import of pystray fails without an X server, unless the environment names a backend.
+    On Linux, importing pystray fails without an X server, unless the environment names a backend.
     """
     before = os.environ.get("PYSTRAY_BACKEND")
     if sys.platform.startswith("linux"):
@@ -52,7 +52,7 @@ _LEFT, _TOP, _BOTTOM = 6.0, 10.5, 22.5
 #: The flap begins a little inside the corners, and its tip is here.
 _INSIDE, _TIP = 0.5, (16.0, 18.0)
 _LINE = 2.0
-#: Pixels: a slanting line that is thinner fades.
+#: Minimum pixels of a line: a thinner slanting line would fade.
 _THINNEST = 1.5
 _DOT: _Point = (24.5, 24.5)
 _DOT_RADIUS, _DOT_GAP = 7.0, 1.8
@@ -65,7 +65,7 @@ _AMBER: _Colour = (0xFF, 0xB0, 0x00)
 
 @lru_cache(maxsize=32)
 def draw_icon(size: int, look: IconLook) -> bytes:
-    """The icon as `size` rows of `size` pixels, each red, green, blue, opacity, not premultiplied."""
+    """Return the icon as `size` rows of `size` pixels, each red, green, blue, opacity, not premultiplied."""
     drawn, scale = bytearray(), size / _SIDE
     for row in range(size):
         for column in range(size):
@@ -82,14 +82,14 @@ def _draw_pixel(x: float, y: float, scale: float, look: IconLook) -> bytes:
 
 
 def _envelope_cover(x: float, y: float, scale: float) -> float:
-    """How much of a pixel is a line of the envelope."""
+    """Return how much of a pixel a line of the envelope covers."""
     if not (_LEFT - _LINE < x < _SIDE - _LEFT + _LINE and _TOP - _LINE < y < _BOTTOM + _LINE):
         return 0.0
     return _pixel_cover(min(_distance_from_line((x, y), line) for line in _envelope_lines(scale)), scale)
 
 
 def _with_dot(x: float, y: float, scale: float, colour: _Colour, opacity: float) -> tuple[_Colour, float]:
-    """The dot, with nothing around it, so that it is seen on any ground."""
+    """Draw the dot, with an empty ring around it, so that it is visible on any background."""
     distance = math.dist((x, y), _DOT) - _DOT_RADIUS
     dot = _pixel_cover(distance, scale)
     behind = min(opacity * (1 - _pixel_cover(distance - _DOT_GAP, scale)), 1 - dot)
@@ -98,7 +98,7 @@ def _with_dot(x: float, y: float, scale: float, colour: _Colour, opacity: float)
 
 
 def _pixel_cover(distance: float, scale: float) -> float:
-    """How much of a pixel is inside; `distance` is that of its middle from the edge, negative inside."""
+    """Return how much of a pixel is inside; `distance` is from its center to the edge, negative inside."""
     return min(max(0.5 - distance * scale, 0.0), 1.0)
 
 
@@ -115,7 +115,7 @@ def _distance_from_square(x: float, y: float) -> float:
 
 @lru_cache(maxsize=32)
 def _envelope_lines(scale: float) -> tuple[_Line, ...]:
-    """The lines of the envelope. The outline is on whole pixels, since small icons blur otherwise."""
+    """Return the lines of the envelope. The outline lies on whole pixels, since small icons would blur."""
     width = max(1, round(_LINE * scale))
     aside = width % 2 / 2
 
@@ -146,30 +146,30 @@ def _distance_from_line(point: _Point, line: _Line) -> float:
 log = logging.getLogger(__name__)
 
 NAME, TITLE = "mailbox-appliance", "Mailbox Appliance"
-#: Characters; Windows accepts no more.
+#: Maximum characters that Windows accepts.
 _LONGEST_TITLE = 120
-#: Clicks handled at the same time; somebody who keeps clicking must not start threads without end.
+#: Maximum clicks handled at the same time, so that repeated clicks do not start threads without end.
 _CLICKS = 8
-#: A click on the icon itself does the first of these that is enabled.
+#: A click on the icon itself runs the first of these actions that is enabled.
 _DEFAULTS = (Action.OPEN_CONSOLE, Action.SET_UP)
 _IMAGE = 64
 
-#: Creates pystray's icon, from its name, image, title and menu.
+#: Creates a pystray icon from its name, image, title and menu.
 Make = Callable[[str, Any, str, Any], Any]
 
 
 def icon_image(look: IconLook) -> Any:
-    """The icon as most backends need it."""
+    """Return the icon as most backends need it."""
     from PIL import Image
 
     return Image.frombytes("RGBA", (_IMAGE, _IMAGE), draw_icon(_IMAGE, look))
 
 
 class PystrayIcon:
-    """An icon of pystray's that shows rows of ours.
+    """A pystray icon that shows our rows.
 
-    `make` creates it, `picture` its image; `escaped` writes a label as the backend needs it, and `in_thread` calls a
-    function in the thread that may change what is visible.
+    `make` creates it, and `picture` its image. `escaped` writes a label as the backend needs it. `in_thread` calls a
+    function in the thread that may change the icon.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class PystrayIcon:
         self._icon = make(NAME, picture(self._look), self._title, self._pystray.Menu())
 
     def run(self) -> None:
-        """Show it until `stop`, or until what shows icons is gone."""
+        """Show the icon until `stop`, or until the desktop shows no icons any more."""
         self._icon.run(self._set_up)
 
     def stop(self) -> None:
@@ -200,15 +200,15 @@ class PystrayIcon:
         self._icon.stop()
 
     def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
-        """Show this from now on; if nothing changed, the desktop is not informed."""
+        """Show this look, title and menu; without a change, the desktop is not notified."""
         self._in_thread(lambda: self._show(look, f"{TITLE}: {title}"[:_LONGEST_TITLE], tuple(rows)))
 
     def notify(self, title: str, text: str) -> None:
-        """Show a notice. Raises nothing if nobody shows it."""
+        """Show a notification. Never raises, even if no program shows it."""
         self._in_thread(lambda: self._notify(title, text))
 
     def _set_up(self, icon: Any) -> None:
-        # Only from here on pystray obeys `stop`.
+        # Before this, pystray ignores `stop`.
         icon.visible = not self._is_stopped
         if self._is_stopped:
             icon.stop()
@@ -226,7 +226,7 @@ class PystrayIcon:
     def _notify(self, title: str, text: str) -> None:
         try:
             self._icon.notify(text, title)
-        except Exception:  # every backend has its own ways not to be able to
+        except Exception:  # every backend fails in its own ways
             log.info("notifications_unavailable", exc_info=True)
 
     def _menu(self, rows: tuple[MenuRow, ...]) -> Any:
@@ -245,7 +245,7 @@ class PystrayIcon:
             default=action is not None and action is default,
             enabled=row.enabled and bool(row.action or row.rows),
         )
-        # Which row it is, whatever its label says: our backend keeps its number by that.
+        # The key of the row, independent of its label: our backend finds its number by it.
         item.key = action.value if action else "told"
         return item
 
@@ -267,14 +267,14 @@ class PystrayIcon:
 
 
 class MenuOpenNotifier:
-    """Calls `on_open` in a thread, one at a time: a desktop waits for no answer, and announces it more than once."""
+    """Calls `on_open` in a thread, once at a time: a desktop waits for no answer, and may announce it repeatedly."""
 
     def __init__(self, on_open: OnOpen) -> None:
         self._on_open = on_open
         self._busy = threading.Lock()
 
     def __call__(self) -> None:
-        """The menu is about to open."""
+        """Announce that the menu is about to open."""
         if self._busy.acquire(blocking=False):
             threading.Thread(target=self._open, name="tray opened", daemon=True).start()
 

@@ -1,11 +1,11 @@
 """The tray process: one for each data directory, with the icon in the main thread.
 
-What ends it     and what happens to the service
-Quit             it is stopped, unless systemd keeps it
-SIGTERM, Ctrl-C  it continues. A desktop sends this to all programs at its end, and nobody asked for mail to stop: if
-                 processes may stay (`loginctl enable-linger`), scheduled messages are still sent; else the system ends
-                 the service as well, in order. The next tray finds it. A service that is still starting ends
-tray goes away   it continues
+Event            Service
+Quit             is stopped, unless systemd keeps it
+SIGTERM, Ctrl-C  continues, unless it is still starting. A desktop sends this to all programs when it ends, and nobody
+                 asked for mail to stop. If processes may stay (`loginctl enable-linger`), scheduled messages are still
+                 sent; otherwise the system ends the service in order. The next tray finds it
+tray goes away   continues
 """
 
 import logging
@@ -38,29 +38,29 @@ from mailbox_appliance.tray.watcher import ApplianceWatcher
 # --- One tray for a data directory: a lock on `tray.lock` there, which contains its PID and ends with the process ---
 
 
-#: Seconds within which a tray ends on request, with what it was starting.
+#: Seconds within which a tray ends on request, including what it was starting.
 _END_SECONDS = 20.0
-#: Seconds within which a tray that has the lock has said which process it is.
+#: Seconds within which a tray that holds the lock has written its process ID.
 _PID_SECONDS = 1.0
 _EVERY, _LONGEST_PID = 0.05, 10
-# A process that checks for a tray holds the shared lock for a moment; that moment is waited for.
+# A process that checks for a tray holds the shared lock for a moment, so that the lock is tried again.
 _TRIES = 4
 
 
 class OtherTray(Exception):
-    """Another tray has the data directory."""
+    """Another tray holds the data directory."""
 
     def __init__(self, pid: int | None) -> None:
         super().__init__(f"The tray is already running{f' (pid {pid})' if pid else ''}.")
 
 
 class DirectoryUnusable(Exception):
-    """The data directory cannot be used; the text says why."""
+    """The data directory cannot be used; the text gives the reason."""
 
 
 @contextmanager
 def hold_tray_lock(data_dir: Path) -> Iterator[None]:
-    """Be the only tray of the data directory. Raises OtherTray if there is one, and Unusable."""
+    """Be the only tray of the data directory. Raises OtherTray or DirectoryUnusable."""
     lock = _open_lock(data_dir)
     try:
         if not _try_lock(lock):
@@ -75,9 +75,9 @@ def hold_tray_lock(data_dir: Path) -> Iterator[None]:
 
 
 def end_tray(data_dir: Path) -> bool:
-    """Let the tray of a data directory end, which leaves its service; whether none is there any more.
+    """End the tray of a data directory, but not its service; return whether no tray is left.
 
-    Raises Failure if there is one that cannot be stopped, or has not said which process it is.
+    Raises Failure if there is one that cannot be stopped, or has not written its process ID.
     """
     lock, until = _lock_file(data_dir), time.monotonic() + _PID_SECONDS
     while (pid := local.find_lock_holder(lock)) is None and local.is_lock_held(lock):
@@ -110,7 +110,7 @@ def _try_lock(lock: int) -> bool:
 
 
 def _write_pid(lock: int) -> None:
-    """Write our number over the one before, for which there is room on a full disk too; else it is held without one."""
+    """Write the PID over the previous one, which works on a full disk too; otherwise the lock has none."""
     said = f"{os.getpid():<{_LONGEST_PID}}\n".encode()
     with suppress(OSError):
         try:
@@ -124,7 +124,7 @@ def _lock_file(data_dir: Path) -> Path:
     return data_dir / "tray.lock"
 
 
-# --- Signals: ending the tray whatever its main thread is doing; a desktop's own loop may run no Python for long ---
+# --- Signals: ending the tray no matter what its main thread does; a desktop's loop may run no Python for long ---
 #
 # Python writes a signal to a socket at once, and a thread that reads it acts.
 
@@ -134,7 +134,7 @@ _OVER = b"\0"
 
 
 class EndSignals:
-    """While it is entered, each of these signals, and Windows' equivalent, calls `end` in a thread."""
+    """While entered, SIGTERM and the like, and Windows' equivalent, call `end` in a thread."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -166,7 +166,7 @@ class EndSignals:
 
     @contextmanager
     def interrupt_main_thread(self) -> Iterator[None]:
-        """A signal also interrupts the main thread in here, by KeyboardInterrupt."""
+        """Let a signal also raise KeyboardInterrupt in the main thread while this is entered."""
         self._interrupts = True
         try:
             yield
@@ -174,8 +174,10 @@ class EndSignals:
             self._interrupts = False
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        """The same from Python, for loops such as PyGObject's, which have a socket of their own and let Python run."""
-        with suppress(OSError):  # full: it has been signaled often enough
+        """Call `end` from Python too, for loops such as PyGObject's, which have a socket of their own and run
+        Python.
+        """
+        with suppress(OSError):  # full: enough signals are waiting
             self._sender.send(bytes((number,)))
         if self._interrupts:
             raise KeyboardInterrupt
@@ -194,18 +196,18 @@ class EndSignals:
 
 log = logging.getLogger(__name__)
 
-#: Bytes of tray.log, of which one older one is kept.
+#: Maximum bytes of tray.log; one older log is kept.
 _LARGEST_LOG = 200_000
-#: Seconds for a desktop to show icons, for somebody who has clicked already.
+#: Seconds to wait for a desktop that shows icons, after a click of the user.
 _CLICK_WAIT_SECONDS = 1.0
 _NO_PLACE = "The tray icon cannot be shown"
 
 
 def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: Mapping[str, str] = os.environ) -> int:
-    """Show the icon until it ends; returns the exit code. `opens_console` once the appliance answers.
+    """Show the icon until it ends; return the exit code. `opens_console` once the appliance answers.
 
-    Without anything that shows icons, and beside another tray, it says so and returns at once, without an error: login
-    managers do not retry it then. Somebody who asked for the console gets it all the same, if there is a screen.
+    If the desktop shows no icons, or another tray runs, it reports that and returns without an error, so that login
+    managers do not retry. A user who asked for the console still gets it, if there is a screen.
     """
     parts = _make_parts(data_dir, config_dir, environment)
     try:
@@ -220,7 +222,7 @@ def run(data_dir: Path, config_dir: Path, *, opens_console: bool, environment: M
 
 
 def quit_tray(data_dir: Path, *, environment: Mapping[str, str] = os.environ) -> int:
-    """End the tray of a data directory, and the service as well, as `Quit` in its menu does; returns the exit code.
+    """End the tray of a data directory and its service, like `Quit` in its menu; return the exit code.
 
     Either may be missing. Raises Failure if one of them does not end.
     """
@@ -243,7 +245,7 @@ def _make_parts(data_dir: Path, config_dir: Path, environment: Mapping[str, str]
 def _is_default_dir(data_dir: Path) -> bool:
     try:
         return data_dir == default_data_dir()
-    except Failure:  # this user has no home
+    except Failure:  # this user has no home directory
         return False
 
 
@@ -253,7 +255,7 @@ def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console
         try:
             with endings.interrupt_main_thread():
                 icon = _find_icon(showing, environment, is_clicked=opens_console)
-        except KeyboardInterrupt:  # nothing is begun yet
+        except KeyboardInterrupt:  # nothing was started yet
             return 0
         _start_log(parts.data_dir)
         _refresh_autostart(parts.autostart)
@@ -263,13 +265,13 @@ def _run_tray(parts: TrayParts, environment: Mapping[str, str], *, opens_console
             icon.run()
         finally:
             showing.close()
-            parts.service.abandon()  # while the process that asked us to end waits: nothing starts afterwards
+            parts.service.abandon()  # before this process ends: nothing starts afterwards
     log.info("tray_stopped")
     return 0
 
 
 def _find_icon(showing: TrayDisplay, environment: Mapping[str, str], *, is_clicked: bool) -> Icon:
-    from mailbox_appliance.tray import display  # a second tray needs none of the icon libraries
+    from mailbox_appliance.tray import display  # imported late: a second tray needs none of the icon libraries
 
     patience = _CLICK_WAIT_SECONDS if is_clicked else display.HOST_WAIT_SECONDS
     return display.find_icon(showing.actions.start, showing.on_menu_opened, environment, patience=patience)
@@ -278,13 +280,13 @@ def _find_icon(showing: TrayDisplay, environment: Mapping[str, str], *, is_click
 def _start_log(data_dir: Path) -> None:
     try:
         logs.configure(data_dir / "logs", "INFO", max_bytes=_LARGEST_LOG, keep=1, name="tray.log")
-    except OSError as error:  # the start of the service reports that to the person
+    except OSError as error:  # the start of the service reports that to the user
         logs.configure(None, "INFO")
         log.warning("tray_log_unavailable", extra={"why": error.strerror})
 
 
 def _refresh_autostart(entry: autostart.Autostart | None) -> None:
-    """Update the program of the login item to its present place."""
+    """Update the path of the program in the login item."""
     try:
         if entry is not None and entry.refresh():
             log.info("autostart_updated")
@@ -293,7 +295,7 @@ def _refresh_autostart(entry: autostart.Autostart | None) -> None:
 
 
 def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: bool) -> int:
-    """Leave it to the running tray, except for what was requested here."""
+    """Open the console if that was requested, and leave the rest to the running tray."""
     _print_error(str(other))
     if opens_console:
         parts.service.start()
@@ -302,7 +304,7 @@ def _leave_to_other_tray(other: OtherTray, parts: TrayParts, *, opens_console: b
 
 
 def _without_icon(why: str, parts: TrayParts, environment: Mapping[str, str], *, opens_console: bool) -> int:
-    """Say why, and how to do without. Somebody who clicked for the console gets it; nothing else is started."""
+    """Report the reason and what works without an icon. The console is opened if requested; nothing else starts."""
     running = find_running(parts.data_dir)
     if running is None and opens_console and _has_screen(environment):
         running = _start_without_icon(why, parts, environment)
@@ -323,7 +325,7 @@ def _has_screen(environment: Mapping[str, str]) -> bool:
 
 
 def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, str]) -> RunningAppliance:
-    """Start the appliance, which no menu shows and stops."""
+    """Start the appliance, although no menu can show or stop it."""
     try:
         running = parts.service.start()
     except Failure as failure:
@@ -334,7 +336,7 @@ def _start_without_icon(why: str, parts: TrayParts, environment: Mapping[str, st
 
 
 def _report_unusable(why: str, parts: TrayParts, environment: Mapping[str, str]) -> int:
-    """Say why, on the desktop too: neither the menu nor its sign-in would."""
+    """Report the reason, on the desktop too, since no menu can show it."""
     if (running := find_running(parts.data_dir)) is None:
         _print_error(why)
     else:
@@ -349,7 +351,7 @@ def _print_console_url(why: str, running: RunningAppliance) -> None:
 
 
 def _notify(title: str, text: str, environment: Mapping[str, str]) -> None:
-    """Show it on the desktop too: somebody who clicked a menu entry sees no stderr."""
+    """Show a text on the desktop too, since a user who clicked a menu entry sees no stderr."""
     from mailbox_appliance.tray.linux.dbus import BusUnavailable, SessionBus, bus_address, make_notification
 
     if sys.platform == "linux" and (address := bus_address(environment)) is not None:

@@ -1,7 +1,7 @@
 """Starts, stops and restarts the service for the tray, and finds the owner of a data directory.
 
-The service has a session of its own, so it outlives the tray, and the next tray finds it by `run.json`. Its standard
-output, which contains the setup code, is discarded; its standard error goes to logs/tray-serve.log.
+The service has its own session, so it outlives the tray, and the next tray finds it by `run.json`. Its standard output,
+which contains the setup code, is discarded; its standard error goes to logs/tray-serve.log.
 """
 
 import json
@@ -35,26 +35,26 @@ from mailbox_appliance.tray.login import TOKEN_VARIABLE
 _UNIT = "mailbox-appliance.service"
 _PROC = Path("/proc")
 _EVERY = 0.05
-#: Seconds within which one is gone that has closed its files, as it ends.
+#: Seconds until a process that has closed its files is gone.
 _EXIT_SECONDS = 0.5
 _OF_ANOTHER = "belongs to another user, who can stop it."
 _UNSEEN = "is not visible from here, as when it runs in a container. Stop it there."
 
 
 class CannotEndProcess(Exception):
-    """The owner could not be asked to end; the text says why, to follow the owner's name."""
+    """The owner could not be asked to end. The text continues a sentence that starts with the owner's name."""
 
 
 def find_owner_pid(data_dir: Path) -> int | None:
-    """The PID of the owner, also while it starts and does not answer yet."""
+    """Return the PID of the owner, also while it starts and does not answer yet."""
     if (pid := local.find_lock_holder(data_dir / "lock")) is not None:
         return pid
-    running = local.find_running(data_dir)  # a full disk leaves the lock without its pid
+    running = local.find_running(data_dir)  # on a full disk the lock has no PID
     return None if running is None else running.pid
 
 
 def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
-    """The command that stops the systemd unit of a process; None if it is in none of ours."""
+    """Return the command that stops the systemd unit of a process; None if it is not in a unit of ours."""
     with suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines():
             group = line.split(":", 2)[-1]
@@ -64,7 +64,7 @@ def systemd_stop_command(pid: int, proc: Path = _PROC) -> str | None:
 
 
 def end_process(lock: Path, pid: int, within: float) -> bool:
-    """Ask the holder of a lock to end; return whether it has within so many seconds. Raises CannotEndProcess."""
+    """Ask the holder of a lock to end; return whether it ended within so many seconds. Raises CannotEndProcess."""
     handle = _open_pidfd(pid)
     try:
         hindrance = _why_not_ended(pid, lock) or _send_end(pid, handle)
@@ -73,13 +73,13 @@ def end_process(lock: Path, pid: int, within: float) -> bool:
     finally:
         if handle is not None:
             os.close(handle)
-    if _has_ended(lock, pid, None, _EXIT_SECONDS):  # it was about to, when it was looked at
+    if _has_ended(lock, pid, None, _EXIT_SECONDS):  # it was about to end when it was checked
         return True
     raise CannotEndProcess(hindrance)
 
 
 def _why_not_ended(pid: int, lock: Path) -> str | None:
-    """Why a process is not asked to end, if so: it does not visibly hold the lock. Only Linux shows that."""
+    """Return why a process must not be asked to end: it does not visibly hold the lock (only Linux shows that)."""
     if sys.platform == "linux":
         try:
             return None if _has_file_open(pid, lock) else _UNSEEN
@@ -103,7 +103,7 @@ def _has_ended(lock: Path, pid: int, handle: int | None, within: float) -> bool:
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """A handle of this process that no later one of its number can take; only Linux has it."""
+    """Return a handle of this process that a later process with its number cannot take; Linux only."""
     if sys.platform == "linux":
         with suppress(OSError):
             return os.pidfd_open(pid)
@@ -121,7 +121,7 @@ def _has_file_open(pid: int, lock: Path) -> bool:
 
 
 def _send_end(pid: int, handle: int | None) -> str | None:
-    """Ask a process to end; return why that was not possible, if so. A process that is gone counts as asked."""
+    """Ask a process to end; return why that was not possible. A process that is gone counts as asked."""
     try:
         if sys.platform == "linux" and handle is not None:
             signal.pidfd_send_signal(handle, signal.SIGTERM)
@@ -134,30 +134,30 @@ def _send_end(pid: int, handle: int | None) -> str | None:
     return None
 
 
-# --- The standard error of a service, kept in a small private file to say why it ended ---
+# --- The standard error of a service, kept in a small private file to explain why it ended ---
 
 
-#: Bytes that are read, and lines that are shown if none is an error of ours.
+#: Maximum bytes to read, and lines to show if none is an error of ours.
 _TOLD, _LINES = 16 * 1024, 3
 
 
 @dataclass(frozen=True)
 class LastError:
-    """Why it ended: the code of its error, if it is one of ours, and the sentence."""
+    """The reason why a service ended: its error code, if it is one of ours, and the sentence."""
 
     code: str | None
     text: str
 
 
 class ErrorOutput:
-    """The file, and where the output of the newest start begins in it."""
+    """The log of standard error, and the position at which the output of the newest start begins."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._begin = file, 0
 
     @contextmanager
     def open_for_start(self) -> Iterator[int]:
-        """A handle for the standard error of a start. It appends, since the service empties a file that grows."""
+        """Yield a handle for the standard error of a start. It appends, since the service truncates a growing file."""
         self._file.parent.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -169,18 +169,18 @@ class ErrorOutput:
             os.close(handle)
 
     def read_last_error(self) -> LastError:
-        """The last output since `open_for_start`."""
+        """Return the last error since `open_for_start`."""
         try:
             said = files.read_regular(self._file, LARGEST_LAST_WORDS + _TOLD)
         except OSError:
             said = b""
-        begin = self._begin if self._begin <= len(said) else 0  # it was emptied
+        begin = self._begin if self._begin <= len(said) else 0  # the file was truncated
         lines = said[begin:][-_TOLD:].decode("utf-8", "replace").splitlines()
         return _parse_last_error([line for line in lines if line.strip()])
 
 
 def _parse_last_error(lines: list[str]) -> LastError:
-    """The error that the last line is, or the last lines as they are."""
+    """Return the error on the last line, or the last lines unchanged."""
     if not lines:
         return LastError(None, "")
     values = _parse_line(lines[-1])
@@ -206,21 +206,21 @@ def _parse_line(line: str) -> dict[str, object]:
     return values if isinstance(values, dict) else {}
 
 
-# --- Crashes: whether a service that ended has crashed, and when it is started again ---
+# --- Crashes: whether a service has crashed, and when it is restarted ---
 
 
 #: Seconds before the first, the second and each later restart.
 _DELAYS = (0.0, 5.0, 30.0)
-#: So many restarts within so many seconds; a service that crashes more often is left alone.
+#: Maximum restarts within so many seconds; a service that crashes more often is not restarted.
 MAX_RESTARTS, RESTART_WINDOW = 5, 600.0
 #: Signals that end a service on purpose, as for systemd's `Restart=on-failure`; SIGHUP comes from a closed terminal.
 _ON_PURPOSE = frozenset(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-#: Exit codes of Windows from here on name a fault; Ctrl-C is the one that is none.
+#: Windows exit codes from this one on mean a fault, except that of Ctrl-C.
 _FIRST_FAULT, _CTRL_C = 0xC000_0000, 0xC000_013A
 
 
 def has_crashed(code: int) -> bool:
-    """Whether a return code (of `subprocess`) means that a signal ended the process which nobody sends to stop it."""
+    """Whether a return code (of `subprocess`) means a signal that nobody sends to stop a process."""
     if sys.platform == "win32":
         return code >= _FIRST_FAULT and code != _CTRL_C
     else:
@@ -235,7 +235,7 @@ class RestartLimit:
         self._began: list[float] = []
 
     def next_delay(self) -> float | None:
-        """Seconds until the restart that is due after a crash now; None if there were too many lately."""
+        """Return the seconds until a restart after a crash now; None if there were too many recently."""
         now = self._clock.monotonic()
         self._began = [at for at in self._began if now - at < RESTART_WINDOW]
         if len(self._began) >= MAX_RESTARTS:
@@ -252,14 +252,14 @@ log = logging.getLogger(__name__)
 
 #: Seconds within which a service ends on request; it promises 10.
 _END_SECONDS = 15.0
-#: Seconds until a process that was faster must answer.
+#: Seconds within which another process that was faster must answer.
 _OTHER_SECONDS = 60.0
-#: How often one is started beside others that had the store and did not come to answer.
+#: How often to start a service while others hold the store without answering.
 _TRIES = 2
 _IN_USE, _CANNOT_LISTEN = "store_in_use", "cannot_listen"
-#: Bytes without which a service ends, and cannot say so in a file.
+#: Free bytes below which a service ends without being able to write the reason to a file.
 _LITTLE_ROOM = 1_000_000
-#: The exit code of a start that was stopped before it served; and the code of its Failure.
+#: The exit code of a start that was stopped before it served, and the code of its Failure.
 _END_CODES = (0, -signal.SIGTERM)
 STOPPED = "stopped"
 #: The code of the Failure of a start that crashed before it answered.
@@ -267,7 +267,7 @@ CRASHED = "crashed"
 
 
 class ServiceProcess:
-    """Starts and stops the service of one data directory. Both block; for threads that may take their time."""
+    """Starts and stops the service of one data directory. Both block, so call them in separate threads."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self._data_dir = data_dir
@@ -277,20 +277,20 @@ class ServiceProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._is_abandoned = False
         self._is_unwanted = threading.Event()
-        #: Called in a thread of its own when a service that was started here and has answered crashes; see `restart`.
+        #: Called in a separate thread when a service that was started here and has answered crashes; see `restart`.
         self.on_crash: Callable[[], None] = lambda: None
 
     def start(self) -> local.RunningAppliance:
-        """Have a service that answers, whoever started it. An upgrade of the store takes as long as it takes.
+        """Return a running service that answers; start it if necessary. An upgrade of the store may take any time.
 
-        If the usual port is in use, as on a computer of several users, it takes a free one; not if a port is
-        configured. Raises Failure with its last output if it ends before it answers.
+        If the default port is in use, as on a computer of several users, a free one is used, unless a port is
+        configured. Raises Failure with the service's last output if it ends before it answers.
         """
         self._is_unwanted.clear()
         return self._start()
 
     def restart(self, delay: float) -> local.RunningAppliance:
-        """As `start`, after a crash and so many seconds. Raises Failure, STOPPED if somebody stops it meanwhile."""
+        """Like `start`, so many seconds after a crash. Raises Failure: STOPPED if the user stops it before."""
         if self._is_unwanted.wait(delay):
             raise _stopped_failure()
         return self._start()
@@ -306,9 +306,9 @@ class ServiceProcess:
             return self._start_or_find("--port", "0")
 
     def stop(self) -> None:
-        """Stop the service, which answers what is in progress; it is gone afterwards. None to stop is good enough.
+        """Stop the service and wait until it is gone; it completes open requests. It may be missing.
 
-        Raises Failure if it is another user's, or does not end.
+        Raises Failure if it belongs to another user, or does not end.
         """
         self._is_unwanted.set()
         self._end_starting_child()
@@ -324,14 +324,14 @@ class ServiceProcess:
             raise _not_stopped_failure(f"The appliance (pid {pid}) {why}") from why
 
     def quit(self) -> None:
-        """As `stop`, but a service that systemd keeps continues; and nothing is started here any more."""
+        """Like `stop`, but keep a service that systemd runs, and start nothing afterwards."""
         self.abandon()
         pid = find_owner_pid(self._data_dir)
         if pid is None or not is_kept_by_systemd(pid):
             self.stop()
 
     def abandon(self) -> None:
-        """Start nothing any more, and end a service started here that does not serve yet; an owner continues."""
+        """Start nothing from now on, and end a service started here that does not serve yet; keep one that does."""
         with self._one_birth:
             self._is_abandoned = True
         self._is_unwanted.set()
@@ -347,7 +347,7 @@ class ServiceProcess:
             raise _not_started_failure(
                 f"{error.filename or self._data_dir} cannot be used ({error.strerror})."
             ) from error
-        # Another release, or a program for databases, has the store open, which shows at no lock of ours.
+        # Another release, or a database program, has the store open without our lock.
         raise _not_started_failure(self._error_output.read_last_error().text, _IN_USE)
 
     def _has_port(self) -> bool:
@@ -357,7 +357,7 @@ class ServiceProcess:
         return local.find_running(self._data_dir)
 
     def _end_starting_child(self) -> None:
-        """End what was started here and does not own the directory yet: nobody would find it later."""
+        """End a started process that does not own the directory yet: nothing would find it later."""
         child = self._child
         if child is None or child.poll() is not None:
             return
@@ -378,18 +378,18 @@ class ServiceProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                cwd=self._data_dir,  # whatever the tray was started in can be unmounted
+                cwd=self._data_dir,  # the tray's working directory may be unmounted
                 start_new_session=sys.platform != "win32",
                 creationflags=processes.NO_WINDOW,
             )
         return self._child
 
     def _wait_until_answering(self, child: "subprocess.Popen[bytes]") -> local.RunningAppliance | None:
-        """The one that answers before this child ends; None if the child has met another that is still starting."""
+        """Return the service that answers before this child ends; None if the child found another that is starting."""
         while child.poll() is None:
             if (running := self._find_running()) is not None:
                 if not _belongs_to(child, running.pid):
-                    child.terminate()  # it was too slow, and must not replace the other when that ends
+                    child.terminate()  # it was too slow, and must not take over when the other one ends
                 threading.Thread(
                     target=self._watch_child, args=(child,), name=f"child-{child.pid}", daemon=True
                 ).start()
@@ -400,12 +400,12 @@ class ServiceProcess:
         words = self._error_output.read_last_error()
         if words.code == _IN_USE:
             return None
-        if child.returncode in _END_CODES:  # whatever it logged before
+        if child.returncode in _END_CODES:  # regardless of what it logged
             raise _stopped_failure()
         raise _not_started_failure(words.text or self._why_silent(child.returncode), words.code)
 
     def _watch_child(self, child: "subprocess.Popen[bytes]") -> None:
-        """Wait until a child ends; one that crashes on its way out was to end all the same."""
+        """Wait until a child ends, and report a crash, unless it was asked to end."""
         if has_crashed(child.wait()) and not self._is_unwanted.is_set():
             log.warning("tray_service_crashed", extra={"code": child.returncode})
             self.on_crash()
@@ -419,18 +419,18 @@ class ServiceProcess:
             time.sleep(_EVERY)
 
     def _why_silent(self, code: int) -> str:
-        if files.free_bytes(self._data_dir) < _LITTLE_ROOM:  # so are its words, which lie there too
+        if files.free_bytes(self._data_dir) < _LITTLE_ROOM:  # then its output, on the same disk, is lost too
             return f"The disk is full: no space is left in {self._data_dir}."
         return f"It ended (exit code {code}) without an error message."
 
 
 def is_kept_by_systemd(pid: int) -> bool:
-    """Whether systemd keeps this process running, so that stopping it is not the tray's business."""
+    """Whether systemd keeps this process running, so that the tray must not stop it."""
     return systemd_stop_command(pid) is not None
 
 
 def _belongs_to(child: "subprocess.Popen[bytes]", pid: int) -> bool:
-    """Whether a process is this child, or one of its session: a bundle in one file is two processes."""
+    """Whether a process is this child or in its session: a one-file bundle is two processes."""
     if sys.platform == "win32":
         return child.pid == pid
     else:

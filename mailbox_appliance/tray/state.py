@@ -1,4 +1,4 @@
-"""What the tray knows of the appliance, the words for it, and when it polls again."""
+"""The state of the appliance as the tray knows it, texts for it, and the polling schedule."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,21 +8,21 @@ from mailbox_appliance.system.crashes import Crash
 
 
 class ServiceState(Enum):
-    """How the appliance of the data directory is."""
+    """The state of the appliance of the data directory."""
 
     STOPPED = "stopped"
     STARTING = "starting"
     ANSWERS = "answers"
     #: It cannot serve now, as while a restore replaces its store.
     RESTS = "rests"
-    #: It has answered, and ends.
+    #: It has answered, and is ending.
     STOPPING = "stopping"
     #: A process owns the data directory and does not answer.
     SILENT = "silent"
 
 
 class AccessLevel(Enum):
-    """What the tray may request."""
+    """The access of the tray's session."""
 
     #: Nobody is signed in on this computer, or the session has ended.
     NOBODY = "nobody"
@@ -48,7 +48,7 @@ class MailboxState:
 
 @dataclass(frozen=True)
 class HttpsState:
-    """Whether other computers have access, where, and the fingerprint of the certificate (`sha256:HEX`)."""
+    """The state of remote access: whether it is on, its address, and the certificate's fingerprint (`sha256:HEX`)."""
 
     enabled: bool
     url: str | None = None
@@ -57,7 +57,7 @@ class HttpsState:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """The outcome of something in the audit log: its entry's ID, and whether it succeeded."""
+    """The outcome of an action in the audit log: the ID of its entry, and whether it succeeded."""
 
     id: str
     succeeded: bool
@@ -65,7 +65,7 @@ class AuditOutcome:
 
 @dataclass(frozen=True)
 class TrayState:
-    """Everything that menus and notices are made from. What the session may not request is None."""
+    """All input of menus and notifications. A value that the session may not request is None."""
 
     service: ServiceState
     #: The address of the console; None while nothing answers.
@@ -77,27 +77,27 @@ class TrayState:
     uncertain: int = 0
     queued: int = 0
     warnings: tuple[str, ...] = ()
-    #: Whether the last daily backup failed; one of the warnings tells why.
+    #: Whether the last daily backup failed; one of the warnings gives the reason.
     has_failed_daily_backup: bool = False
-    #: Whether a backup is being made, by anybody.
+    #: Whether a backup is in progress, no matter who started it.
     is_backing_up: bool = False
-    #: When the newest backup was made (RFC 3339, UTC); None: there is none, or this member may not see it.
+    #: The time of the newest backup (RFC 3339, UTC); None if there is none, or this member may not see it.
     last_backup: str | None = None
-    #: How the newest backup and the newest restore ended, for administrators.
+    #: The outcomes of the newest backup and the newest restore, for administrators.
     backup: AuditOutcome | None = None
     restore: AuditOutcome | None = None
     https: HttpsState | None = None
     #: The last crash, until an administrator dismisses it.
     last_crash: Crash | None = None
-    #: Why it did not start when it was last asked to.
+    #: The reason why the last start failed.
     not_started: str | None = None
-    #: Whether the tray starts when this user logs in; None if that is not available here.
+    #: Whether the tray starts when this user signs in to the computer; None if that is not available here.
     starts_at_login: bool | None = None
-    #: Whether a service manager (systemd) keeps the appliance running, so that stopping it is not the tray's business.
+    #: Whether a service manager (systemd) keeps the appliance running, so that the tray must not stop it.
     is_kept: bool = False
 
 
-# --- Texts that the menu and the notices share: what needs attention, mailboxes, times and numbers. Pure ---
+# --- Texts that the menu and notifications share: what needs attention, mailboxes, times and numbers. Pure ---
 
 
 _STATUS = {"connecting": "connecting…", "ready": "up to date", "reauth_required": "needs a new sign-in"}
@@ -113,11 +113,11 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def attention_texts(state: TrayState) -> tuple[str, ...]:
-    """What needs attention, each in a few words."""
+    """Return what needs attention, each in a few words."""
     found = ["A mailbox needs a new sign-in"] * sum(has_lost_access(mailbox) for mailbox in state.mailboxes)
     found += ["A message may not have been sent"] * state.uncertain
     if state.access is not AccessLevel.ADMINISTRATOR:
-        return tuple(found)  # everybody sees the rest, and others must act on it
+        return tuple(found)  # all members see the rest, but only administrators can act on it
     others = len(state.warnings)
     if state.has_failed_daily_backup:
         found.append("The daily backup failed")
@@ -128,12 +128,12 @@ def attention_texts(state: TrayState) -> tuple[str, ...]:
 
 
 def has_lost_access(mailbox: MailboxState) -> bool:
-    """Whether its provider or server ended the access."""
+    """Whether the provider or server of a mailbox ended the access."""
     return mailbox.status == "reauth_required"
 
 
 def is_busy(mailbox: MailboxState) -> bool:
-    """Whether not all of its mail is here yet, and that is being seen to."""
+    """Whether a mailbox is still fetching mail."""
     return mailbox.status in ("connecting", "syncing") or (mailbox.status == "ready" and mailbox.is_fetching)
 
 
@@ -143,7 +143,7 @@ def has_failed_backup(state: TrayState) -> bool:
 
 
 def mailbox_status_text(mailbox: MailboxState) -> str:
-    """How a mailbox is."""
+    """Return the status of a mailbox in a few words."""
     if mailbox.status == "error":
         return _ERROR.get(mailbox.error or "", _OFFLINE)
     if mailbox.status != "connecting" and is_busy(mailbox):
@@ -153,13 +153,13 @@ def mailbox_status_text(mailbox: MailboxState) -> str:
 
 
 def percent_done(mailbox: MailboxState) -> int | None:
-    """The percentage of messages fetched, at most 99, since the row changes at the end; None if it is unknown."""
+    """Return the percentage of messages fetched, at most 99, since the row changes at the end; None if unknown."""
     done, total = mailbox.count or (0, 0)
     return min(99, done * 100 // total) if total else None
 
 
 def fingerprint_lines(fingerprint: str) -> tuple[str, ...]:
-    """A fingerprint to be compared by eye: its digits in groups of four, on two lines."""
+    """Return a fingerprint for comparison by eye: its digits in groups of four, on two lines."""
     digits = fingerprint.removeprefix("sha256:")
     groups = [digits[at : at + 4] for at in range(0, len(digits), 4)]
     lines = [" ".join(groups[at : at + _GROUPS_A_LINE]) for at in range(0, len(groups), _GROUPS_A_LINE)]
@@ -167,7 +167,7 @@ def fingerprint_lines(fingerprint: str) -> tuple[str, ...]:
 
 
 def backup_time_text(timestamp: str) -> str:
-    """When a backup was made, in local time: `22 Nov 2026, 06:46`."""
+    """Return a time in local time: `22 Nov 2026, 06:46`."""
     try:
         at = from_timestamp(timestamp).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -176,31 +176,31 @@ def backup_time_text(timestamp: str) -> str:
 
 
 def count_text(count: int, noun: str, nouns: str | None = None) -> str:
-    """`1 send`, `2 sends`."""
+    """Return a number with its noun: `1 message`, `2 messages`."""
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def shorten(text: str, longest: int) -> str:
-    """A text in one row of at most so many characters."""
+    """Return a text on one line of at most so many characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-# --- When the tray polls: often while something changes or somebody is present, else rarely ---
+# --- When the tray polls: often while something changes or the user is present, otherwise rarely ---
 #
 # Each poll is a few requests, which keep a disk awake and write lines in the log of the appliance.
 
 
-#: Seconds between two looks while nothing goes on.
+#: Seconds between two polls while nothing changes.
 QUIET_EVERY = 30.0
-#: Seconds that somebody counts as present after the menu was opened.
+#: Seconds for which the user counts as present after the menu was opened.
 LIVELY_FOR = 60.0
-#: Seconds between two times that everything is asked because the menu opens.
+#: Minimum seconds between two polls of everything because the menu opens.
 _HURRIES_EVERY = 2.0
 
 
 class PollSchedule:
-    """The schedule of one tray; at its start somebody counts as present. Threads may share it."""
+    """The polling schedule of one tray; at its start the user counts as present. For any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -208,11 +208,11 @@ class PollSchedule:
         self._looked_at = self._hurried_at = float("-inf")
 
     def note_use(self) -> None:
-        """Somebody uses the tray."""
+        """Note that the user uses the tray."""
         self._touched_at = self._clock.monotonic()
 
     def try_poll_all(self) -> bool:
-        """Whether everything may be asked already because the menu opens; it is then."""
+        """Whether the opening menu may poll everything now; if so, that is noted."""
         now = self._clock.monotonic()
         if now < self._hurried_at + _HURRIES_EVERY:
             return False
@@ -220,17 +220,17 @@ class PollSchedule:
         return True
 
     def note_poll(self) -> None:
-        """A look begins."""
+        """Note that a poll begins."""
         self._looked_at = self._clock.monotonic()
 
     def is_due(self, state: TrayState) -> bool:
-        """Whether it is time for a look, as far as nothing is seen without one."""
+        """Whether it is time to poll, regardless of changes that are visible without polling."""
         now = self._clock.monotonic()
         return now < self._touched_at + LIVELY_FOR or now >= self._looked_at + QUIET_EVERY or _is_changing(state)
 
 
 def _is_changing(state: TrayState) -> bool:
-    """Whether something will change soon. A service that stopped is noticed without polling when it is back."""
+    """Whether a change is expected soon. The return of a stopped service is noticed without polling."""
     if state.service not in (ServiceState.ANSWERS, ServiceState.STOPPED):
         return True
     return state.service is ServiceState.ANSWERS and (state.is_backing_up or any(map(is_busy, state.mailboxes)))

@@ -1,4 +1,4 @@
-"""What the tray shows, independent of the desktop: the icon, its looks, and the rows of the menu."""
+"""Values that the tray shows, independent of the desktop: the icon, its looks, and the rows of the menu."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class Action(Enum):
     SET_UP = "set-up"
     COPY_SETUP_CODE = "copy-setup-code"
     LOG_IN = "log-in"
-    #: Ask the keychain again.
+    #: Try the keychain again.
     UNLOCK = "unlock"
     SHOW_MAILBOXES = "show-mailboxes"
     SHOW_UNCERTAIN = "show-uncertain"
@@ -24,7 +24,7 @@ class Action(Enum):
     SWITCH_START_AT_LOGIN = "switch-start-at-login"
     OPEN_LOGS = "open-logs"
     START = "start"
-    #: No click: the service that was started here has crashed.
+    #: Not a click: the service that was started here has crashed.
     RESTART = "restart"
     STOP = "stop"
     QUIT = "quit"
@@ -32,7 +32,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class MenuRow:
-    """One row of the menu. Without an action it only informs; with rows below it opens a submenu."""
+    """One row of the menu. Without an action it only informs; with `rows` it opens a submenu."""
 
     label: str
     action: Action | None = None
@@ -46,40 +46,40 @@ class MenuRow:
 SEPARATOR = MenuRow("", is_separator=True)
 
 
-# --- The icon, whichever desktop shows it: pystray's, or ours over D-Bus ---
+# --- The icon on any desktop: pystray's, or ours over D-Bus ---
 
 
-#: Called for each click, in a thread that may take its time.
+#: Called for each click, in a thread that may block.
 OnClick = Callable[[Action], None]
 #: Called before the menu opens, if the desktop announces that.
 OnOpen = Callable[[], None]
 
 
 class IconLook(Enum):
-    """How the icon looks."""
+    """A look of the icon."""
 
     WELL = "well"
     #: Something needs attention.
     ATTENTION = "attention"
-    #: The appliance does not run.
+    #: The appliance is not running.
     STOPPED = "stopped"
 
 
 class NoTrayHost(Exception):
-    """Nothing here would show an icon; the text says why, as a sentence."""
+    """No program here shows a tray icon; the text is a sentence with the reason."""
 
 
 class Icon(Protocol):
     """An icon with a menu. `run` blocks its thread (on macOS, the main one); any thread may call the others."""
 
     def run(self) -> None:
-        """Show it until `stop`, or until what shows icons is gone."""
+        """Show the icon until `stop`, or until the desktop shows no icons any more."""
 
     def stop(self) -> None:
-        """Let `run` return."""
+        """End `run`."""
 
     def show(self, look: IconLook, title: str, rows: Sequence[MenuRow]) -> None:
-        """Show this from now on; `title` is the tooltip."""
+        """Show this look, title (the tooltip) and menu from now on."""
 
     def notify(self, title: str, text: str) -> None:
-        """Show a notice. Raises nothing if nobody shows it."""
+        """Show a notification. Never raises, even if no program shows it."""

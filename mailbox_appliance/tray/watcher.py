@@ -1,6 +1,6 @@
 """Polls the appliance for the tray: by its lock and `run.json`, and by the API with the session.
 
-What was known stays known while the appliance does not answer, so that afterwards only changes are reported.
+The last known state is kept while the appliance does not answer, so that afterwards only changes are reported.
 """
 
 import threading
@@ -21,14 +21,14 @@ from mailbox_appliance.tray.login import TrayLogin
 from mailbox_appliance.tray.owner import OwnerProcess
 from mailbox_appliance.tray.state import AccessLevel, AuditOutcome, HttpsState, MailboxState, ServiceState, TrayState
 
-# --- API responses to what the tray knows. Pure; raises KeyError and the like for an unexpected response ---
+# --- API responses as values of the state. Pure; raises KeyError and the like for an unexpected response ---
 
 
 Json = Mapping[str, Any]
 
 
 def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
-    """With the responses of `GET /status` and `GET /accounts`."""
+    """Return the state with the responses of `GET /status` and `GET /accounts`."""
     data = answer["data"]
     synced = {one["id"]: one for one in data["accounts"]}
     return replace(
@@ -43,28 +43,28 @@ def with_status(state: TrayState, answer: Json, accounts: Json) -> TrayState:
 
 
 def uptime_of(answer: Json) -> float:
-    """The uptime in seconds in the response of `GET /status`."""
+    """Return the uptime in seconds from the response of `GET /status`."""
     return float(answer["data"]["uptimeSeconds"])
 
 
 def access_of(answer: Json) -> AccessLevel:
-    """The access of the caller in the response of `GET /me`."""
+    """Return the access of the caller from the response of `GET /me`."""
     return AccessLevel.ADMINISTRATOR if answer["data"]["member"]["role"] == "admin" else AccessLevel.MEMBER
 
 
 def needs_setup(answer: Json) -> bool:
-    """Whether the response of `GET /`, which anybody gets, asks for setup."""
+    """Whether the response of `GET /`, which needs no credential, asks for setup."""
     return bool(answer["data"]["setupRequired"])
 
 
 def newest_backup(answer: Json) -> str | None:
-    """When the newest backup of `GET /admin/backups` was made."""
+    """Return the time of the newest backup from the response of `GET /admin/backups`."""
     newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else str(newest["createdAt"])
 
 
 def https_of(answer: Json) -> HttpsState:
-    """The response of `GET /admin/https`."""
+    """Return the state of remote access from the response of `GET /admin/https`."""
     data = answer["data"]
     certificate = data.get("certificate")
     return HttpsState(
@@ -73,7 +73,7 @@ def https_of(answer: Json) -> HttpsState:
 
 
 def outcome_of(answer: Json) -> AuditOutcome | None:
-    """How the newest of these audit events ended."""
+    """Return the outcome of the newest of these audit events."""
     newest = next(iter(answer["data"]["items"]), None)
     return None if newest is None else AuditOutcome(str(newest["id"]), newest["outcome"] == "success")
 
@@ -98,19 +98,19 @@ def _is_backup_progress(progress: Json | None) -> bool:
 
 
 T = TypeVar("T")
-#: Seconds between two requests for what costs more.
+#: Seconds between polls of more expensive values.
 FULL_POLL_SECONDS = 120.0
-#: Seconds by which an appliance must have begun later than before to be another one, as after a restore.
+#: An appliance that started later than before by more than these seconds is another one, as after a restore.
 _ANOTHER = 3.0
-#: Seconds that a starting appliance has until it counts as one that does not answer.
+#: Seconds after which an appliance that is starting counts as not answering.
 START_SECONDS = 60.0
-#: Seconds that the appliance has for an answer.
+#: Seconds to wait for a response.
 _ANSWER_SECONDS = 5.0
 _UNREACHABLE, _RESTS, _ENDED = "appliance_unreachable", "provider_unavailable", "unauthenticated"
 
 
 class ApplianceWatcher:
-    """Polls the appliance of one data directory. `poll` blocks, one at a time; any thread may call the rest."""
+    """Polls the appliance of one data directory. `poll` blocks, one at a time; any thread may call the others."""
 
     def __init__(
         self, data_dir: Path, tokens: TokenStore, environment: Mapping[str, str], clock: Clock | None = None
@@ -127,27 +127,29 @@ class ApplianceWatcher:
         self._poll_all_at = self._began_at = 0.0
 
     def poll(self) -> TrayState:
-        """How everything is now."""
+        """Return the current state."""
         with self._one_look:
             self._found = owner.find_owner(self._data_dir)
-            # From the file, since the session may be a member's: whoever has the data directory is its operator.
+            # From the file, since the session may be a member's: the owner of the data directory is its operator.
             self._known = replace(self._state_of(self._found), last_crash=crashes.find(self._data_dir))
             return self._known
 
     def has_news(self) -> bool:
-        """Whether a look would find something else, as far as that is seen without asking the appliance."""
+        """Whether a change is visible without a request to the appliance."""
         return owner.find_owner(self._data_dir) != self._found or self._login.is_due
 
     def poll_all_next(self) -> None:
-        """Ask for everything with the next look: something was done just now."""
+        """Request everything with the next poll, after an action."""
         self._poll_all_at = 0.0
 
     def retry_keychain(self) -> None:
-        """Ask a keychain that was locked again with the next look."""
+        """Read a locked keychain again with the next poll."""
         self._login.retry_keychain()
 
     def client(self) -> ApiClient:
-        """A client with the session. Raises Failure: nothing runs, nobody is signed in, a keychain is locked."""
+        """Return a client with the session. Raises Failure if nothing runs, nobody is signed in, or a keychain is
+        locked.
+        """
         return ApiClient(owner.owner_url(self._data_dir), self._login.token)
 
     def _state_of(self, found: OwnerProcess | None) -> TrayState:
@@ -175,9 +177,9 @@ class ApplianceWatcher:
             return replace(known, service=self._state_without_answer(found))
         self._has_answered = True
         if failure.code == _RESTS:
-            self.poll_all_next()  # afterwards it may be another store
+            self.poll_all_next()  # afterwards it may have another store
             return replace(known, service=ServiceState.RESTS)
-        return replace(known, service=ServiceState.ANSWERS)  # it has trouble with this very question
+        return replace(known, service=ServiceState.ANSWERS)  # only this request failed
 
     def _state_without_answer(self, found: OwnerProcess) -> ServiceState:
         if self._has_answered:
@@ -201,7 +203,7 @@ class ApplianceWatcher:
             return self._anonymous_state(known, url)
 
     def _anonymous_state(self, known: TrayState, url: str) -> TrayState:
-        """What anybody may know; the rest is forgotten."""
+        """Return the state that is visible without a credential; the rest is forgotten."""
         self._asked_with = None
         is_new = _read_answer(ApiClient(url), needs_setup, "")
         code = find_setup_code(self._data_dir) if is_new else None
@@ -224,12 +226,12 @@ class ApplianceWatcher:
         state = with_status(known, status, accounts)
         before, self._began_at = self._began_at, self._clock.monotonic() - uptime_of(status)
         if self._began_at > before + _ANOTHER:
-            self.poll_all_next()  # it rested since, and was perhaps not met at that
+            self.poll_all_next()  # it was replaced since, perhaps between two polls
         return state
 
 
 def _with_admin_facts(state: TrayState, client: ApiClient) -> TrayState:
-    """With what administrators may know. What fails by itself stays as it was known."""
+    """Add values for administrators. A value whose request alone fails keeps its last known state."""
 
     def ask(now: T, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
         try:
@@ -260,7 +262,9 @@ def _get_request(path: str, *query: tuple[str, str]) -> ApiRequest:
 
 
 def _read_answer(client: ApiClient, read: Callable[[Any], T], path: str, *query: tuple[str, str]) -> T:
-    """The data of a response. One that cannot be read, as of another release, is a Failure."""
+    """Return the value that `read` finds in a response. Raises Failure for an unexpected response, as of another
+    release.
+    """
     answer = client.call(_get_request(path, *query))
     try:
         return read(answer)

@@ -1,6 +1,6 @@
 """The icon and its menu on Linux: StatusNotifierItem and dbusmenu over D-Bus.
 
-icon             finds what shows icons, and shows ours there
+icon             finds a program that shows icons, and shows ours there
 menu             the menu, and the introspection of icon and menu
 dbus             the session bus; notifications
 """

@@ -1,7 +1,7 @@
 """The D-Bus session bus of a Linux desktop, and notifications sent over it.
 
-jeepney only encodes and decodes messages here: its own connections read messages of any size, and one that they cannot
-read spoils all that follow.
+jeepney only encodes and decodes messages here. Its own connections read messages of any size, and one unreadable
+message breaks all that follow.
 """
 
 import logging
@@ -28,7 +28,7 @@ from mailbox_appliance.tray.view import IconLook
 
 log = logging.getLogger(__name__)
 
-#: Bytes. What desktops request of an icon and its menu is some hundred.
+#: Maximum bytes of a message. Requests about an icon and its menu have some hundred.
 LARGEST = 1 << 20
 _HEADER = 16
 #: Seconds until a bus that accepts or answers nothing counts as gone.
@@ -36,11 +36,11 @@ _PATIENCE = 5.0
 
 
 class BusUnavailable(Exception):
-    """There is no session bus, or not any more."""
+    """No session bus exists, or it has ended."""
 
 
 def bus_address(environment: Mapping[str, str]) -> str | None:
-    """The address of this user's session bus, if there is one."""
+    """Return the address of this user's session bus, if there is one."""
     if named := environment.get("DBUS_SESSION_BUS_ADDRESS"):
         return named
     usual = Path(environment.get("XDG_RUNTIME_DIR") or "/nonexistent", "bus")
@@ -48,7 +48,7 @@ def bus_address(environment: Mapping[str, str]) -> str | None:
 
 
 def to_bus_text(text: str) -> str:
-    """The text without zero bytes and half surrogate pairs, over which a bus ends the connection."""
+    """Return the text without zero bytes and lone surrogates, for which a bus would close the connection."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -60,17 +60,17 @@ class SessionBus:
             self._socket: socket.socket = prep_socket(get_bus(address), timeout=_PATIENCE)
         except (OSError, ValueError, RuntimeError) as error:
             raise BusUnavailable(str(error)) from error
-        # Only sending waits: reading happens when data is there.
+        # Only sending blocks: messages are read when data is there.
         self._socket.settimeout(_PATIENCE)
         self._wakes, self._wake = os.pipe()
         self._read = bytearray()
         self._skip = 0
         self._waiting = deque[Message]()
         self._serials = count(1)
-        # A signal may have this thread close or wake while it is at it.
+        # Reentrant, since a signal handler may call close or wake in this thread.
         self._sending, self._closing = threading.Lock(), threading.RLock()
         self._is_closed = False
-        #: The name that the bus has given to this connection.
+        #: The name that the bus assigned to this connection.
         self.name = str(self._say_hello().body[0])
 
     def _say_hello(self) -> Message:
@@ -81,7 +81,7 @@ class SessionBus:
             raise
 
     def send(self, message: Message) -> int:
-        """Send it; returns its serial number."""
+        """Send a message; return its serial number."""
         serial = next(self._serials)
         written = message.serialise(serial=serial)
         try:
@@ -93,7 +93,7 @@ class SessionBus:
         return serial
 
     def call(self, message: Message) -> Message:
-        """Send it and wait for the reply, maybe an error. Only for the thread that reads; others wait in line."""
+        """Send a message and return the reply, maybe an error. Only for the reading thread; other messages are kept."""
         serial, deadline, before = self.send(message), time.monotonic() + _PATIENCE, list[Message]()
         while (answer := self.receive(deadline - time.monotonic())) is not None:
             if answer.header.fields.get(HeaderFields.reply_serial) == serial:
@@ -108,7 +108,7 @@ class SessionBus:
         return answer.header.message_type is MessageType.method_return and bool(answer.body[0])
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None after `timeout` seconds, or after `wake`."""
+        """Return the next message; None after `timeout` seconds, or after `wake`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while (message := self._next_message()) is None:
             rest = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -122,13 +122,13 @@ class SessionBus:
         return message
 
     def wake(self) -> None:
-        """Let the thread that reads go on without a message."""
+        """Let the reading thread continue without a message."""
         with self._closing:
             if not self._is_closed:
                 os.write(self._wake, b"!")
 
     def close(self) -> None:
-        """Leave the bus. Only for the thread that reads."""
+        """Close the connection. Only for the reading thread."""
         with self._closing:
             if not self._is_closed:
                 self._is_closed = True
@@ -137,7 +137,9 @@ class SessionBus:
                 os.close(self._wake)
 
     def _abort(self) -> None:
-        """Half a message may have been sent: nothing more can be, and the thread that reads is to know."""
+        """End the connection after a partly sent message: nothing more can be sent, and the reading thread must
+        notice.
+        """
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -172,12 +174,12 @@ class SessionBus:
     def _message_size(self) -> int:
         try:
             return int(calc_msg_size(bytes(self._read[:_HEADER])))
-        except Exception as error:  # no bus writes that, and nothing behind it can be found
+        except Exception as error:  # no bus writes that, and the end of the message is unknown
             raise BusUnavailable("the session bus does not speak D-Bus") from error
 
 
 def _parse_message(written: bytes) -> Message | None:
-    """The message; None for what jeepney does not know, such as a field of a later D-Bus."""
+    """Return the message; None for one that jeepney does not know, such as with a field of a later D-Bus."""
     try:
         message: Message = Message.from_buffer(written)
     except Exception:  # noqa: BLE001 - any program of this user may have written it
@@ -186,17 +188,17 @@ def _parse_message(written: bytes) -> Message | None:
     return message
 
 
-# --- Notifications (org.freedesktop.Notifications). If nobody shows any, nothing happens ---
+# --- Notifications (org.freedesktop.Notifications). If no program shows them, nothing happens ---
 
 
 _SERVICE = "org.freedesktop.Notifications"
 _SIZE = 48
-#: Characters; a longer text fills the screen of somebody who is busy with something else.
+#: Maximum characters; a longer text covers too much of the screen.
 _LONGEST_TITLE, _LONGEST_TEXT = 100, 400
 
 
 def make_notification(title: str, text: str) -> Message:
-    """The message that shows it. It requests no reply: one that nobody shows is lost."""
+    """Return the message that shows a notification. It requests no reply: if no program shows it, it is lost."""
     asked = new_method_call(
         DBusAddress("/org/freedesktop/Notifications", _SERVICE, _SERVICE),
         "Notify",
@@ -206,7 +208,7 @@ def make_notification(title: str, text: str) -> Message:
             0,
             "mailbox-appliance",
             to_bus_text(title)[:_LONGEST_TITLE],
-            # Desktops read tags in it.
+            # Desktops interpret tags in the text.
             escape(to_bus_text(text)[:_LONGEST_TEXT], quote=False),
             [],
             {"desktop-entry": ("s", "mailbox-appliance"), "image-data": ("(iiibiiay)", _icon_image_data())},
@@ -218,5 +220,5 @@ def make_notification(title: str, text: str) -> Message:
 
 
 def _icon_image_data() -> tuple[int, int, int, bool, int, int, bytes]:
-    """Our icon: width, height, bytes a row, whether there is opacity, bits a color, colors, pixels."""
+    """Return the icon: width, height, bytes per row, whether it has opacity, bits per color, colors, pixels."""
     return _SIZE, _SIZE, _SIZE * 4, True, 8, 4, draw_icon(_SIZE, IconLook.WELL)

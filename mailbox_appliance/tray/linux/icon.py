@@ -1,4 +1,4 @@
-"""The tray icon on Linux: by AppIndicator if installed, else a StatusNotifierItem on the session bus."""
+"""The tray icon on Linux: by AppIndicator if installed, otherwise a StatusNotifierItem on the session bus."""
 
 import logging
 import os
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 WATCHER = "org.kde.StatusNotifierWatcher"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _BUS = "org.freedesktop.DBus"
-#: The methods of the icon on D-Bus; only a click with the first button does something.
+#: The D-Bus methods of the icon; only a click with the first button has an effect.
 _CLICKS = {
     "Activate",
     "SecondaryActivate",
@@ -65,7 +65,7 @@ _base: Any = pystray.load_pystray_base()
 
 @dataclass(frozen=True)
 class IconPixmaps:
-    """This backend's image: (width, height, ARGB) of each size, and whether attention is requested."""
+    """The image of this backend: (width, height, ARGB) for each size, and whether attention is needed."""
 
     sizes: tuple[tuple[int, int, bytes], ...]
     needs_attention: bool = False
@@ -84,7 +84,7 @@ class StatusNotifierIcon(_base.Icon):
     # --- Called by pystray ---
 
     def _show(self) -> None:
-        # Before the desktop asks: pystray itself notes it only afterwards.
+        # Set before the desktop asks: pystray itself sets it only afterwards.
         self._is_visible = True
         self._register()
 
@@ -103,7 +103,7 @@ class StatusNotifierIcon(_base.Icon):
             self._send_signal(PATH, ITEM, name)
 
     def _update_menu(self) -> None:
-        # What the last thread reads is shown, whichever it was.
+        # The state at this moment is shown, no matter which thread calls.
         with self._changing:
             change = self._shown.update(_menu_entries(self, self.menu or ()))
             if change is not None:
@@ -113,11 +113,11 @@ class StatusNotifierIcon(_base.Icon):
         self._send(make_notification(title or self.title, message))
 
     def _remove_notification(self) -> None:
-        """One goes by itself."""
+        """Do nothing: a notification disappears automatically."""
 
     def _run(self) -> None:
         try:
-            # First, as the thread that pystray has started waits for it, and a process does not end before that.
+            # First, since the thread that pystray started waits for it, and the process does not end before.
             self._mark_ready()
             self._bus.send(_unanswered(message_bus.AddMatch(_WATCHER_COMES.serialise())))
             while not self._ends:
@@ -133,12 +133,12 @@ class StatusNotifierIcon(_base.Icon):
         self._ends = True
         self._bus.wake()
 
-    # --- the bus ---
+    # --- The bus ---
 
     def _on_message(self, message: Message) -> None:
         try:
             self._handle_message(message)
-        except Exception:  # any program of this user may have written it
+        except Exception:  # any program of this user may have sent it
             log.exception("dbus_message_failed")
 
     def _handle_message(self, message: Message) -> None:
@@ -148,7 +148,7 @@ class StatusNotifierIcon(_base.Icon):
             if not message.header.flags & MessageFlag.no_reply_expected:
                 self._send(answer)
         elif kind is MessageType.signal and self._is_visible and _is_new_watcher(message):
-            self._register()  # it has come back, and does not know the earlier icon
+            self._register()  # it was restarted, and does not know the earlier icon
 
     def _register(self) -> None:
         watcher = DBusAddress("/StatusNotifierWatcher", WATCHER, WATCHER)
@@ -213,7 +213,7 @@ class StatusNotifierIcon(_base.Icon):
             "AttentionIconPixmap": ("a(iiay)", sizes),
             "AttentionMovieName": ("s", ""),
             "ToolTip": ("(sa(iiay)ss)", ("", [], title, "")),
-            # Then a click with the first button opens the menu, as there is nothing else for it to do.
+            # With this, a click with the first button opens the menu, as it has no other effect.
             "ItemIsMenu": ("b", not any(item.default for item in self.menu or ())),
             "Menu": ("o", MENU_PATH),
         }
@@ -242,12 +242,12 @@ class StatusNotifierIcon(_base.Icon):
         try:
             self._bus.send(message)
         except BusUnavailable:
-            # The thread that reads notices too, and ends.
+            # The reading thread notices too, and ends.
             log.info("dbus_write_failed")
 
 
 def _is_new_watcher(signal: Message) -> bool:
-    """Whether another process shows icons now. Only the bus itself announces that."""
+    """Whether another process shows icons now. Only a signal of the bus itself counts."""
     fields = signal.header.fields
     if tuple(fields.get(name) for name in _TOLD) != (_BUS, _BUS, "NameOwnerChanged", "sss"):
         return False
@@ -261,7 +261,7 @@ def _unanswered(call: Message) -> Message:
 
 
 def _menu_entries(icon: StatusNotifierIcon, items: Iterable[Any]) -> list[MenuEntry]:
-    """pystray's items as rows of the menu."""
+    """Return pystray's items as rows of the menu."""
     return [_menu_entry(icon, item) for item in items]
 
 
@@ -275,10 +275,10 @@ def _menu_entry(icon: StatusNotifierIcon, item: Any) -> MenuEntry:
     )
 
 
-# --- What shows an icon on a Linux desktop: a StatusNotifierWatcher, reached through AppIndicator or by ourselves ---
+# --- Icons on a Linux desktop: a StatusNotifierWatcher, used through AppIndicator or directly ---
 
 
-#: The sizes that panels use, from a small one to one on a high-resolution screen.
+#: Icon sizes that panels use, up to those for high-resolution screens.
 _SIZES = (16, 22, 24, 32, 48, 64)
 _NO_SESSION = "The tray icon cannot be shown: this is not a desktop session (no D-Bus session bus)."
 _GNOME = (
@@ -292,7 +292,7 @@ _NO_WATCHER = (
 
 
 def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str, str], patience: float) -> Icon:
-    """The icon, not shown yet; raises NoTrayHost."""
+    """Return the icon, not shown yet; raises NoTrayHost."""
     address = bus_address(environment)
     if address is None:
         raise NoTrayHost(_NO_SESSION)
@@ -312,7 +312,7 @@ def find_linux_icon(on_click: OnClick, on_open: OnOpen, environment: Mapping[str
 
 
 def _wait_for_watcher(bus: SessionBus, environment: Mapping[str, str], patience: float) -> None:
-    """Wait until something shows icons, if there is a screen on which it could start."""
+    """Wait for a program that shows icons, if there is a screen on which one could start."""
     rule = MatchRule(type="signal", interface="org.freedesktop.DBus", member="NameOwnerChanged")
     rule.add_arg_condition(0, WATCHER)
     bus.call(message_bus.AddMatch(rule.serialise()))
@@ -339,15 +339,15 @@ def _make_pixmaps(look: IconLook) -> IconPixmaps:
 
 
 def _to_argb(rgba: bytes) -> bytes:
-    """The same pixels, with the opacity first."""
+    """Return the pixels with the opacity first."""
     turned = bytearray(len(rgba))
     turned[0::4], turned[1::4], turned[2::4], turned[3::4] = rgba[3::4], rgba[0::4], rgba[1::4], rgba[2::4]
     return bytes(turned)
 
 
 def _make_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping[str, str]) -> Icon | None:
-    """The icon through the library, which needs GTK and a screen; None if either is missing."""
-    # The library finds bus and screen by itself, in the environment of this process.
+    """Return the icon through the library, which needs GTK and a screen; None if either is missing."""
+    # The library finds bus and screen itself, in the environment of this process.
     names = ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY")
     if find_spec("gi") is None or any(environment.get(name) != os.environ.get(name) for name in names):
         return None
@@ -358,7 +358,7 @@ def _make_app_indicator(bus: SessionBus, on_click: OnClick, environment: Mapping
         return None
 
     class AppIndicator(backend.Icon):
-        """pystray's, with our notifications: its own end the icon if nobody shows any."""
+        """pystray's icon with our notifications; its own would end the icon if no program shows them."""
 
         def _initialize(self) -> None:
             self._mark_ready()

@@ -1,6 +1,6 @@
 """The menu of the icon over D-Bus (com.canonical.dbusmenu), and the introspection of both.
 
-A row keeps its number for as long as it exists: a click on it never reaches another row that has taken its place.
+A row keeps its number as long as it exists, so that a click never reaches another row in its place.
 """
 
 import threading
@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 MENU_INTERFACE = "com.canonical.dbusmenu"
-#: Rows that one request may ask about, or events that it may bring; no menu of ours has as many.
+#: Maximum rows that a request may ask about, or events that it may contain; our menu has fewer.
 _MOST = 1000
 
 #: A D-Bus variant: its signature and its value.
@@ -21,12 +21,12 @@ Reply = tuple[str, tuple[Any, ...]]
 
 
 class MenuCallRefused(Exception):
-    """The request makes no sense; the text says why, to the program that asked."""
+    """An invalid request of a desktop; the text is for the program that sent it."""
 
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """A row to show. `key` identifies it among its neighbors, whatever its label is at the moment."""
+    """A row to show. `key` identifies it among its neighbors, independent of its current label."""
 
     key: str
     label: str = ""
@@ -46,7 +46,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _MenuSnapshot:
-    """The rows at one moment; replaced as a whole, so that every thread sees one moment."""
+    """The rows at one moment; replaced as a whole, so that all threads see the same moment."""
 
     revision: int
     nodes: dict[int, _Node]
@@ -54,7 +54,7 @@ class _MenuSnapshot:
 
 @dataclass(frozen=True)
 class MenuChange:
-    """What a desktop is informed of: that rows came and went, or only how some look now."""
+    """A change to report to the desktop: rows were added or removed, or only some look different."""
 
     layout: int | None = None
     updated: list[tuple[int, dict[str, Variant]]] = field(default_factory=list)
@@ -190,7 +190,7 @@ PROPERTIES: dict[str, Variant] = {
 def _properties(entry: MenuEntry) -> dict[str, Variant]:
     if entry.is_separator:
         return {"type": ("s", "separator")}
-    # One underscore would underline the letter behind it.
+    # A single underscore would underline the next letter.
     told: dict[str, Variant] = {"label": ("s", entry.label.replace("_", "__")), "enabled": ("b", entry.enabled)}
     if entry.checked is not None:
         told |= {"toggle-type": ("s", "checkmark"), "toggle-state": ("i", int(entry.checked))}
@@ -213,7 +213,7 @@ def _children_by_number(nodes: dict[int, _Node]) -> dict[int, tuple[int, ...]]:
 
 
 def _differences(before: dict[int, _Node], after: dict[int, _Node]) -> MenuChange | None:
-    """The rows that look different, if the same rows exist."""
+    """Return the rows that look different, if the same rows exist."""
     change = MenuChange()
     for number, node in after.items():
         was = before[number].properties
@@ -224,12 +224,12 @@ def _differences(before: dict[int, _Node], after: dict[int, _Node]) -> MenuChang
     return change if change.updated or change.removed else None
 
 
-# --- Introspection: what the icon and its menu can be asked on D-Bus; desktops and people read it ---
+# --- Introspection: the D-Bus interfaces of icon and menu, for desktops and people ---
 
 
 ITEM = "org.kde.StatusNotifierItem"
 PATH = "/StatusNotifierItem"
-#: Where menus are that KDE programs show, too.
+#: The path of menus that KDE programs use too.
 MENU_PATH = "/MenuBar"
 
 _ITEM_PROPERTIES = {
@@ -272,7 +272,7 @@ _MENU_SIGNALS = {"ItemsPropertiesUpdated": "a(ia{sv}) a(ias)", "LayoutUpdated": 
 
 
 def describe_path(path: str) -> str:
-    """The description of the object at `path`, or of the objects below it."""
+    """Return the introspection of the object at `path`, or of the objects below it."""
     if path == PATH:
         within = _interface(ITEM, _ITEM_PROPERTIES, _ITEM_METHODS, _ITEM_SIGNALS)
     elif path == MENU_PATH:
