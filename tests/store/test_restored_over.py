@@ -12,10 +12,9 @@ from mailbox_appliance.model.deliveries import Phase
 from mailbox_appliance.offline import restore as offline_restore
 from mailbox_appliance.store.audit import SYSTEM_ACTOR
 from mailbox_appliance.store.backup.container import read_manifest
-from mailbox_appliance.store.deliveries import DeliveryOutcome, end_delivery
 from mailbox_appliance.store.files import DATABASE_FILE
 from mailbox_appliance.store.restore.kinship import RELATION_TEXTS
-from mailbox_appliance.store.restore.merge import OUTCOME_UNKNOWN
+from mailbox_appliance.store.restore.merge import mark_unknown
 from mailbox_appliance.store.restore.restore import RestoreResult, unpack_into_folder
 from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
@@ -337,8 +336,7 @@ def test_what_the_restore_doubted_or_revoked_is_as_before(tmp_path: Path, *, is_
             store.audit.record(SYSTEM_ACTOR, "backup.restore", ("backup", "bak_1"))
             clock.advance(HOUR)
         with store.database.transaction():
-            unknown = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from="queued")
-            end_delivery(store.database, people.more["op"], unknown, clock.now())
+            mark_unknown(store.database, people.more["op"], "queued", clock.now())
             store.api_keys.revoke(people.key)
         if is_by_restore:
             store.audit.record(SYSTEM_ACTOR, "backup.restore", ("backup", "bak_1"))

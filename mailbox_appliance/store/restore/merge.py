@@ -19,6 +19,7 @@ from pathlib import Path
 
 from mailbox_appliance.clock import to_millis, to_timestamp
 from mailbox_appliance.model.base import own_text
+from mailbox_appliance.model.deliveries import DeliveryStatus
 from mailbox_appliance.store import deliveries, moves
 from mailbox_appliance.store.audit import FACT_COLUMNS
 from mailbox_appliance.store.database import Database, Row
@@ -53,6 +54,8 @@ OUTCOME_UNKNOWN = own_text(
     "The appliance was restored from a backup that was made before this was sent, or while it was: nobody knows whether"
     " it has been sent. Look into the Sent folder, or ask a recipient, then decide it."
 )
+#: The `last_cause` of such a send, by which a later restore finds it.
+_BY_RESTORE = "restore"
 
 _PRESENT_IDS = "SELECT id FROM present.delivery_operations"
 # Withdrawn since, and its key used again: the later one counts. And a scheduled send of an old format has got another
@@ -88,7 +91,7 @@ _ENDED_BY_RESTORE = f"""
   AND r.account_id NOT IN (SELECT target_id FROM present.audit_events WHERE number > :common
     AND action = 'account.delete' AND outcome = 'success' AND target_id IS NOT NULL)
  OR (p.status = 'uncertain' AND r.{_IS_OPEN} AND p.updated_at BETWEEN :began AND :ended
-  AND EXISTS (SELECT 1 FROM json_each(p.warnings) WHERE ltrim(value, char(1)) = :not_known)))"""
+  AND p.last_cause = '{_BY_RESTORE}'))"""
 # The same operation here and there: by its id, that of its schedule, or the key that it was asked for with.
 _PAIRS_IN_BOTH = " UNION ".join(
     f"SELECT r.id, p.id FROM main.delivery_operations r JOIN present.delivery_operations p ON {same} WHERE {{0}}"
@@ -172,7 +175,7 @@ def _find_precedence(database: Database, kinship: Kinship) -> _BackupPrecedence:
         return _BackupPrecedence()
     where, values = _BACKUP_KNOWS_MORE, dict[str, object]()
     if kinship.relation == "undone":
-        where, values = _ENDED_BY_RESTORE, {"common": kinship.common, "not_known": OUTCOME_UNKNOWN}
+        where, values = _ENDED_BY_RESTORE, {"common": kinship.common}
         values |= {"began": kinship.began, "ended": kinship.ended}
     pairs = database.rows(_PAIRS_IN_BOTH.format(where), values)
     return _BackupPrecedence(*(json.dumps([pair[side] for pair in pairs]) for side in (0, 1)))
@@ -262,11 +265,17 @@ def _merge_chores(database: Database, standing: _BackupPrecedence) -> None:
     )
 
 
+def mark_unknown(database: Database, operation_id: str, status: DeliveryStatus, now: datetime) -> None:
+    """Give a delivery with this status the status `uncertain`, and record a restore as the cause."""
+    outcome = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
+    deliveries.end_delivery(database, operation_id, outcome, now)
+    database.change("UPDATE delivery_operations SET last_cause = ? WHERE id = ?", (_BY_RESTORE, operation_id))
+
+
 def _mark_uncertain(database: Database, now: datetime, known: str = "[]") -> int:
     rows: list[Row] = database.rows(_UNDER_WAY, (to_timestamp(now), known))
     for operation_id, status in rows:
-        ending = DeliveryOutcome("uncertain", warnings=(OUTCOME_UNKNOWN,), came_from=status)
-        deliveries.end_delivery(database, operation_id, ending, now)
+        mark_unknown(database, operation_id, status, now)
         # That a draft of then is there no more tells nothing: we remove what was not sent.
         set_provider_draft(database, operation_id, None)
     return len(rows)
