@@ -119,6 +119,7 @@ EVENTS: Final[Mapping[str, str]] = MappingProxyType(
         "service_stopped": "The service has stopped.",
         "service_stopping": "The service is stopping.",
         "settings_rollback_failed": "Settings could not be restored after a failed change.",
+        "shutdown_timeout": "The service did not stop in time, so its process was ended.",
         "smtp_closer_thread_failed": "No thread could be started to close SMTP connections, so none is kept.",
         "smtp_connection_not_kept": "An SMTP connection could not be kept for reuse.",
         "smtp_connection_stale": "A kept SMTP connection no longer works; a new one is opened.",

@@ -64,9 +64,7 @@ class ShutdownWatchdog:
             self._canceled.get(timeout=self._within)
         except Empty:
             # The log itself may hang: its disk, or a pipe that nobody reads.
-            saying = threading.Thread(
-                target=log.warning, args=("it did not end in time, so it was ended",), daemon=True
-            )
+            saying = threading.Thread(target=lambda: log.warning("shutdown_timeout"), daemon=True)
             saying.start()
             saying.join(_LOG_SECONDS)
             os._exit(0)

@@ -89,7 +89,7 @@ def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
         context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     with RecordingServer(context) as server:
         for fingerprint in (OWN.fingerprint, None):
-            with pytest.raises(Failure, match="TLS 1.2 or 1.3 could not") as failed:
+            with pytest.raises(Failure, match=r"TLS 1\.2 or 1\.3 could not") as failed:
                 ApiClient(server.url, "t", fingerprint).call(ApiRequest("GET", "/me"))
             assert failed.value.code == "appliance_unreachable"
         assert server.asked == []

@@ -233,7 +233,9 @@ def test_who_is_invited_as_an_administrator_is_another_one(
     answer = end(ada, path_of(ada))
     assert answer.status == 200
     (warning,) = answer.warnings
-    assert warning.startswith("No administrator can sign in until bob@example.org opens their link and sets a password.")
+    assert warning.startswith(
+        "No administrator can sign in until bob@example.org opens their link and sets a password."
+    )
     assert "(2026-01-09T03:04:05.678Z)" in warning
     taken = {"token": made["invitation"]["token"], "password": "correct horse battery", "deviceName": "x"}
     answer = ada.ask("POST", "/auth/enroll", taken, token="")

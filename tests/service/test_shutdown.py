@@ -26,7 +26,7 @@ raise SystemExit(7)
 @pytest.mark.parametrize(
     ("is_stuck", "is_over", "told"),
     [
-        (False, False, (0, "it did not end in time, so it was ended\n")),
+        (False, False, (0, "shutdown_timeout\n")),
         (True, False, (0, "")),
         (False, True, (7, "")),
     ],

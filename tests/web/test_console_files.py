@@ -194,5 +194,5 @@ def test_space_that_means_nothing_goes(source: str, less: str) -> None:
 
 @pytest.mark.parametrize("source", ["a = `b", "a = `b ${c}", 'a = "b'])
 def test_what_has_no_end_is_told(source: str) -> None:
-    with pytest.raises(ValueError, match="not valid|unterminated"):
+    with pytest.raises(ValueError, match=r"not valid|unterminated"):
         minify_script(source)
