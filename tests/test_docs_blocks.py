@@ -116,7 +116,7 @@ def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     shown = next(block.text for block in read_page(PAGES[0].read_text("utf-8")).blocks if block.kind == "text")
     demo = Demo(tmp_path)
     try:
-        printed = demo.read_until("Ctrl-C stops everything")
+        printed = demo.read_until("\nCtrl-C ")
     finally:
         demo.process.terminate()
         demo.process.wait(60)
