@@ -25,7 +25,7 @@ def test_a_message_waits_for_its_time_and_is_taken_back(walker: Walker) -> None:
     page.get_by_role("button", name="Send later").click()
     dialog.get_by_role("button", name="Schedule").click()
     expect(page.get_by_text("waits for its scheduled time")).to_be_visible()
-    page.get_by_role("link", name="Scheduled").click()
+    page.get_by_role("main").get_by_role("link", name="Scheduled").click()
     expect(page.get_by_role("button", name="Cancel send “Lunch”")).to_be_visible()
     walker.look("scheduled")
     [waiting] = house.ask(sid, "GET", f"/accounts/{box.id}/scheduled").data["items"]
@@ -33,5 +33,5 @@ def test_a_message_waits_for_its_time_and_is_taken_back(walker: Walker) -> None:
     page.get_by_role("button", name="Cancel send “Lunch”").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel message").click()
     expect(page.get_by_text("No scheduled messages")).to_be_visible()
-    page.get_by_role("link", name="the drafts").click()
+    page.locator(".notice").get_by_role("link", name="Drafts").click()
     expect(page.get_by_role("link", name="Lunch")).to_be_visible()

@@ -39,6 +39,7 @@ export function Dialog({ title, onClose, children, wide = false }) {
  * @property {string} title
  * @property {any} text
  * @property {string} action the text of the confirming button: a verb
+ * @property {string} [dismiss] the text of the other button; "Cancel" by default
  * @property {boolean} [danger] the action cannot be undone
  */
 /** @type {Shared<(Question & {answer: (yes: boolean) => void}) | null>} */
@@ -68,7 +69,7 @@ export function Questions() {
   return html`<${Dialog} title=${question.title} onClose=${() => question.answer(false)}>
     <p>${question.text}</p>
     <footer>
-      <button type="button" class="secondary" onClick=${() => question.answer(false)}>Cancel</button>
+      <button type="button" class="secondary" onClick=${() => question.answer(false)}>${question.dismiss ?? "Cancel"}</button>
       <button type="button" class=${question.danger ? "danger" : ""} onClick=${() => question.answer(true)}>${question.action}</button>
     </footer>
   <//>`;

@@ -23,6 +23,7 @@ const SCHEDULED = {
     title: "Cancel this message?",
     text: `“${subjectOf(send)}” will not be sent at ${words.longTime(send.sendAt)}. It is kept in Drafts.`,
     action: "Cancel message",
+    dismiss: "Keep scheduled",
   }),
   told: (account) => html`Message canceled. It is in <a href=${to("/drafts", { account })}>Drafts</a>.`,
 };
