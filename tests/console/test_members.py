@@ -54,12 +54,13 @@ def test_an_error_is_shown_beside_its_field_whatever_it_says(walker: Walker, adm
     page.get_by_role("button", name="Invite a member").click()
     page.get_by_label("Name").fill("Mia")
     page.get_by_label("Email").fill("mia@example.org")
-    details = [{"path": "/email", "message": "Reworded."}]
+    details = [{"path": "/email", "message": "Reworded: use `x`."}]
     error = {"code": "invalid_request", "message": "Invalid: reworded.", "requestId": "req_1", "details": details}
     page.route("**/admin/members", lambda route: route.fulfill(status=400, json={"error": error}))
     page.get_by_role("button", name="Invite member").click()
-    expect(page.get_by_label("Email")).to_have_accessible_description(re.compile(r"Reworded\.$"))
+    expect(page.get_by_label("Email")).to_have_accessible_description(re.compile(r"Reworded: use x\.$"))
     expect(page.get_by_text("Invalid: reworded.")).to_have_count(0)
+    expect(page.locator("small.wrong code")).to_have_text("x")
 
 
 def test_a_new_invitation_ends_the_one_before(walker: Walker, admin: Person) -> None:

@@ -3,6 +3,7 @@
 import { ApiError } from "../api.js";
 import { html, useEffect, useId, useRef, useState } from "../html.js";
 import { Problem } from "./load.js";
+import { ApiText } from "./values.js";
 
 const NEEDED = "Required.";
 
@@ -137,7 +138,7 @@ export function Field({
     <label for=${id}>${label}</label>
     ${entry}
     ${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
-    ${wrong && html`<small class="wrong" id=${`${id}-wrong`}>${wrong}</small>`}
+    ${wrong && html`<small class="wrong" id=${`${id}-wrong`}><${ApiText} text=${wrong} /></small>`}
   </div>`;
 }
 
@@ -156,6 +157,6 @@ export function Check({ of: form, name, label, path = `/${name}`, hint, isSwitch
       ${label}
     </label>
     ${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
-    ${wrong && html`<small class="wrong">${wrong}</small>`}
+    ${wrong && html`<small class="wrong"><${ApiText} text=${wrong} /></small>`}
   </div>`;
 }

@@ -2,6 +2,7 @@
 /** Values loaded from the API, with their states: busy, failed, empty, loaded. */
 import { ApiError } from "../api.js";
 import { html, useCallback, useEffect, useRef, useState } from "../html.js";
+import { ApiText } from "./values.js";
 
 /**
  * @template T
@@ -80,8 +81,8 @@ export function Problem({ error, again }) {
   const message = error instanceof Error ? error.message : String(error);
   const more = isDenied ? [] : (known?.details ?? []).filter((one) => !message.includes(one.message));
   return html`<div class="problem" role="alert">
-    <p>${message}</p>
-    ${more.length > 0 && html`<ul>${more.map((one) => html`<li>${one.message}</li>`)}</ul>`}
+    <p><${ApiText} text=${message} /></p>
+    ${more.length > 0 && html`<ul>${more.map((one) => html`<li><${ApiText} text=${one.message} /></li>`)}</ul>`}
     ${known?.requestId && known.status >= 500 && html`<p><small>Request ID in the log: <code>${known.requestId}</code></small></p>`}
     ${again && !isDenied && html`<button type="button" class="secondary" onClick=${again}>Try again</button>`}
   </div>`;

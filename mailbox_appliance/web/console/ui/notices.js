@@ -3,6 +3,7 @@
 import { html } from "../html.js";
 import { place } from "../router.js";
 import { Shared, useShared } from "../shared.js";
+import { ApiText } from "./values.js";
 
 const STAYS = 8_000; // milliseconds; a warning stays until the person closes it or leaves its page
 const OF_THE_NEXT_PAGE = 1_500; // milliseconds; a newer warning belongs to the next page
@@ -67,7 +68,7 @@ export function Notices() {
   return html`<div class="notices" role="status" aria-live="polite">
     ${useShared(notices).map(
       (one) => html`<div key=${one.id} class=${`notice ${one.kind}`}>
-        <span>${one.text}</span>
+        <span>${typeof one.text === "string" ? html`<${ApiText} text=${one.text} />` : one.text}</span>
         <button type="button" class="close" aria-label="Close this notice" onClick=${() => close(one.id)}>×</button>
       </div>`,
     )}

@@ -38,9 +38,14 @@ export function Snippet({ text, label, copy }) {
   </figure>`;
 }
 
+/** A message of the API. Text between backticks is shown as code. @param {{text: string}} props */
+export function ApiText({ text }) {
+  return text.split(/`([^`]+)`/).map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));
+}
+
 /** Warnings of the API. @param {{of: string[]}} props */
 export function Warnings({ of: all }) {
-  return all.map((one) => html`<p class="warning" key=${one}>${one}</p>`);
+  return all.map((one) => html`<p class="warning" key=${one}><${ApiText} text=${one} /></p>`);
 }
 
 /** Names with their values; empty values are left out. @param {{of: [string, any][], wide?: boolean}} props */

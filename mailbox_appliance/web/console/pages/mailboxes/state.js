@@ -2,7 +2,7 @@
 /** The status of a mailbox as text. */
 import { html } from "../../html.js";
 import { useStatus } from "../../status.js";
-import { Badge, Time } from "../../ui/values.js";
+import { ApiText, Badge, Time } from "../../ui/values.js";
 
 /** @typedef {import("../../accounts.js").Account} Account */
 /** @type {Record<Account["status"], [kind: "good" | "bad" | "busy", text: string]>} */
@@ -26,7 +26,7 @@ export function State({ account }) {
 export function Condition({ account }) {
   const progress = useStatus()?.accounts.find((one) => one.id === account.id)?.progress;
   return html`${WORDS[account.status][0] === "busy" && html`<p class="muted" role="status">Fetching mail${progress && `: ${progress}`}. You can already read the messages that have arrived.</p>`}
-    ${account.error && html`<div class="problem"><p>${account.error.message}</p></div>`}
+    ${account.error && html`<div class="problem"><p><${ApiText} text=${account.error.message} /></p></div>`}
     <p class="muted">Last synced: <${Time} at=${account.lastSyncAt} ago none="not yet" /></p>`;
 }
 

@@ -4,7 +4,7 @@ import * as api from "../../api.js";
 import { html } from "../../html.js";
 import { to } from "../../router.js";
 import { Empty, Loaded } from "../../ui/load.js";
-import { Time } from "../../ui/values.js";
+import { ApiText, Time } from "../../ui/values.js";
 import { State } from "../mailboxes/state.js";
 import { useCard } from "./admin.js";
 
@@ -34,7 +34,7 @@ function Row({ account, isReached, progress }) {
     <div class="what">
       ${isReached ? html`<a href=${to(api.at`/mailboxes/${account.id}`)}>${account.email}</a>` : html`<span>${account.email}</span>`}
       ${progress && html`<small role="status">${progress}</small>`}
-      ${account.error && html`<small class="wrong">${account.error.message}</small>`}
+      ${account.error && html`<small class="wrong"><${ApiText} text=${account.error.message} /></small>`}
       ${account.status === "reauth_required" && isReached && html`<small>Open the mailbox and sign in again.</small>`}
     </div>
     <span class="when"><${State} account=${account} /><small>Synced <${Time} at=${account.lastSyncAt} ago none="not yet" /></small></span>
