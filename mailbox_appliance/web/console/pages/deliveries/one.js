@@ -70,7 +70,7 @@ function Shown({ found, reload }) {
         ["To", found.recipients.join(", ")],
         ["Mailbox", account && nameOf(account)],
         ["Sent by", found.isOwn ? "You, or one of your API keys" : "Another member"],
-        ["Requested", html`<${Time} at=${found.createdAt} ago />`],
+        ["Created", html`<${Time} at=${found.createdAt} ago />`],
         ["Message-ID", html`<code>${found.messageIdHeader}</code>`],
       ]} />
     </section>`;

@@ -88,7 +88,7 @@ const STEPS = {
   connecting: "Connecting to the mail server",
   envelope: "Sending the sender and recipient addresses",
   data: "Submitting the message",
-  dot: "The message is complete. From here on, the server may have accepted it",
+  dot: "The complete message was transferred, so the server may have accepted it",
   replied: "The server replied",
   uncertain: "The server did not confirm the message: uncertain",
   succeeded: "The mail server accepted the message",
