@@ -1,6 +1,6 @@
 """The records that cross layers, all frozen, and how they are decoded. No behavior but what follows from their fields.
 
-accounts     mailboxes: servers, log-ins, folder roles, states, OAuth applications
+accounts     mailboxes: servers, sign-ins, folder roles, states, OAuth applications
 backups      backups, and checks of the store
 base         the base of records that leave as JSON: field names, timestamps, counts, pages
 content      bytes that may be too many for memory, read piece by piece

@@ -1,4 +1,4 @@
-"""Mailboxes: their servers and log-ins, folder roles and states."""
+"""Mailboxes: their servers and sign-ins, folder roles and states."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ OAuthProvider = Literal["google", "outlook"]
 
 @dataclass(frozen=True)
 class OAuthApp:
-    """An application registered with a provider, by which members connect its mailboxes. The secret never shows."""
+    """An application registered with a provider, through which members connect mailboxes. Its repr hides the secret."""
 
     provider: OAuthProvider
     client_id: str
@@ -73,10 +73,10 @@ RoleSource = Literal["user", "extension", "name"]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How one mail server is reached and logged in to. Password and token are secrets: they never show in a repr.
+    """Address and credentials of one mail server. Its repr hides password and token.
 
-    `token`: an OAuth access token (RFC 6750), which is used in place of the password where there is one. It lasts an
-    hour or so, and two endpoints that differ in it alone are the same.
+    `token`: an OAuth access token (RFC 6750), used instead of the password if there is one. It is valid for about an
+    hour; two endpoints that differ only in it are equal.
     """
 
     host: str
@@ -89,23 +89,23 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Connection:
-    """Everything needed to reach a mailbox."""
+    """The addresses and credentials of both servers of a mailbox."""
 
     email: str
     imap: Endpoint
     smtp: Endpoint
 
 
-#: How a mailbox of Outlook sends: by SMTP, or by Microsoft Graph where its tenant has SMTP AUTH off.
+#: An Outlook mailbox sends by SMTP, or by Microsoft Graph if its tenant has SMTP AUTH switched off.
 SendsVia = Literal["smtp", "graph"]
 
 
 @dataclass(frozen=True)
 class OAuthLogin:
-    """How a mailbox is logged in to whose provider was asked for access: by tokens, which the refresh token brings.
+    """The credentials of a mailbox that was connected through OAuth: the refresh token brings access tokens.
 
-    `email`: of the mailbox, which IMAP and SMTP know it by. `username`: of whoever signed in, which is another one's
-    where the mailbox is shared. `by_device`: the sign-in was by a code that one types elsewhere.
+    `email`: the address of the mailbox, by which IMAP and SMTP know it. `username`: the address of the person who
+    signed in, which differs for a shared mailbox. `by_device`: the sign-in was a device flow.
     """
 
     provider: OAuthProvider
@@ -117,12 +117,12 @@ class OAuthLogin:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is not the mailbox of whoever signed in."""
+        """Whether the mailbox belongs to another person than the one who signed in."""
         return self.username.lower() != self.email.lower()
 
 
 class AccountError(Wire, frozen=True, kw_only=True):
-    """Why a mailbox does not work.
+    """The reason why a mailbox does not work.
 
     - code: Error code for programs.
     - message: Explanation for people, with a fix.
@@ -165,7 +165,7 @@ class FolderRoles(Wire, frozen=True, kw_only=True):
 
 
 class AccountCapabilities(Wire, frozen=True, kw_only=True):
-    """What the mail server of a mailbox supports.
+    """The features that the mail server of a mailbox supports.
 
     - labels: Labels, stored as IMAP keywords or Gmail labels.
     - move: Moving messages in one step (RFC 6851).
@@ -192,7 +192,7 @@ class Account(Wire, frozen=True, kw_only=True):
     - provider: `google` and `outlook` for mailboxes connected through OAuth, `imap` for all others.
     - owner_member_id: ID of the member who owns the mailbox.
     - shared_with_all: Whether all members, including future ones, have access.
-    - granted_member_ids: IDs of the members who have access besides the owner.
+    - granted_member_ids: IDs of the members with access, apart from the owner.
     - status: `connecting`, `syncing` (first sync), `ready`, `reauth_required` (sign in again) or `error` (see `error`).
     - error: Why the mailbox does not work; null if it does.
     - folders: The folders with a role.

@@ -5,10 +5,10 @@ from typing import Literal
 
 from mailbox_appliance.model.base import Timestamp, Wire
 
-#: Told while long work goes on: what is being done, how much of it, out of how much.
+#: Called during long work with the current step, the units done, and their total.
 Progress = Callable[[str, int, int], None]
 BackupReason = Literal["manual", "daily", "migration", "pre-restore"]
-#: What is wrong with daily backups: the last attempt failed, or the newest is older than two days.
+#: A problem with daily backups: the last attempt failed, or the newest is older than two days.
 BackupTrouble = Literal["failed", "overdue"]
 
 

@@ -1,13 +1,13 @@
 """Bytes that may be too many to hold in memory: a message, a file, the body of a request.
 
-Whoever uses a `Content` goes through its pieces, once or several times. Only `read` puts them together.
+Users of a `Content` iterate over its pieces, once or several times. Only `read` joins them.
 """
 
 import binascii
 import struct
 from collections.abc import Iterator, Sequence
 
-#: Bytes of one piece: small enough that nobody waits for what is done with it, large enough to be quick.
+#: Bytes of one piece: small enough that processing it does not delay other threads, large enough to be fast.
 PIECE = 256 << 10
 #: Bytes above which content goes through an encrypted temporary file and through the store in chunks.
 LARGE = 1 << 20
@@ -19,18 +19,18 @@ _SPLIT = struct.Struct(f"{_LINE}s" * _LINES)
 
 
 class Content:
-    """Bytes in parts, each held here or read when it is asked for."""
+    """Bytes in parts, each held in memory or read when needed."""
 
     def __init__(self, *parts: "bytes | Content") -> None:
         self._parts: Sequence[bytes | Content] = _merge_small_parts(parts)
         self._size = sum(map(len, parts))
 
     def __len__(self) -> int:
-        """How many bytes."""
+        """Return the number of bytes."""
         return self._size
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes in order, at most PIECE of them at a time."""
+        """Yield the bytes in order, at most PIECE of them at a time."""
         for part in self._parts:
             if isinstance(part, Content):
                 yield from part.pieces()
@@ -38,7 +38,7 @@ class Content:
                 yield from (part[start : start + PIECE] for start in range(0, len(part), PIECE))
 
     def read(self) -> bytes:
-        """All bytes at once."""
+        """Return all bytes at once."""
         if len(self._parts) == 1 and isinstance(self._parts[0], bytes):
             return self._parts[0]
         return b"".join(self.pieces())
@@ -48,13 +48,13 @@ class Content:
         return all(piece.isascii() for piece in self.pieces())
 
     def part(self, start: int, end: int) -> "Content":
-        """The bytes from one place to another, without it."""
+        """Return the bytes from `start` up to, but not including, `end`."""
         return _ContentRange(self, start, end)
 
     def split_header(self) -> "tuple[bytes, Content]":
-        """The header of a message with the CRLF of its last line, and the rest from the empty line on.
+        """Return the header of a message with the CRLF of its last line, and the rest, starting with the empty line.
 
-        All of it is header where there is no empty line.
+        Without an empty line, everything is header.
         """
         head = b""
         for piece in self.pieces():
@@ -67,7 +67,7 @@ class Content:
 
 
 def _merge_small_parts(parts: "Sequence[bytes | Content]") -> "list[bytes | Content]":
-    """The parts with small neighbors put together, so that a small message is one part."""
+    """Merge small neighboring parts, so that a small message is one part."""
     flat: list[bytes | Content] = []
     for part in parts:
         inner = part._parts if type(part) is Content else (part,)
@@ -97,9 +97,9 @@ class _ContentRange(Content):
 
 
 class Base64Text(Content):
-    """What a base64 text stands for (RFC 4648 4), decoded as it is read.
+    """The bytes that a base64 text (RFC 4648 4) encodes, decoded as they are read.
 
-    Raises ValueError where the text is not base64 with padding and without line breaks.
+    Raises ValueError if the text is not base64 with padding and without line breaks.
     """
 
     def __init__(self, text: Content) -> None:
@@ -128,7 +128,7 @@ class Base64Text(Content):
 
 
 class Base64Lines(Content):
-    """Other content in base64, in lines of 76 characters that end with CRLF (RFC 2045 6.8)."""
+    """Other content, encoded in base64, in lines of 76 characters that end with CRLF (RFC 2045 6.8)."""
 
     def __init__(self, content: Content) -> None:
         super().__init__()

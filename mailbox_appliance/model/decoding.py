@@ -3,7 +3,7 @@
 msgspec 0.22 publishes its notes on a type (`StructInfo`) before they are complete. A second thread that decodes the
 same type at that moment reads a null pointer, and the process dies by SIGSEGV. So each type is completed once, under
 one lock, before any thread decodes it. A complete type has complete parts, so later decodes need no lock.
-`docs/decisions/001-msgspec-first-use.md` has the evidence, and says when this can go.
+`docs/decisions/001-msgspec-first-use.md` has the evidence, and the condition for removing this.
 """
 
 import threading
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 Kind = TypeVar("Kind")
-#: Is given the type and the value; what it raises as ValueError becomes a ValidationError with its place.
+#: Gets the type and the value. A ValueError that it raises becomes a ValidationError with the place.
 Custom = Callable[[type, object], object]
 
 _lock = threading.Lock()
@@ -23,9 +23,9 @@ _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def prepare_types() -> None:
-    """Complete every struct that is defined by now: before threads start, and again after more modules are loaded."""
+    """Complete every struct that is defined so far. Call it before threads start, and after loading more modules."""
     for kind in _structs(msgspec.Struct):
-        with suppress(TypeError):  # a struct with parts that msgspec cannot tell apart: nothing decodes it
+        with suppress(TypeError):  # a struct with a union that msgspec cannot decode: nothing decodes it
             _json_decoder(kind)
 
 

@@ -30,7 +30,7 @@ class DeliveryResult(Wire, frozen=True, kw_only=True):
 
 
 class DeliveryError(Wire, frozen=True, kw_only=True):
-    """Why a delivery failed.
+    """The reason why a delivery failed.
 
     - code: Error code, such as `recipient_rejected`, `canceled`, `expired` or `resolved_as_failed`.
     """
@@ -61,7 +61,7 @@ class Delivery(Wire, frozen=True, kw_only=True):
 
 
 class DeliveryEntry(Delivery, frozen=True, kw_only=True):
-    """A delivery operation with what was sent, to whom and when.
+    """A delivery operation with subject, recipients and times.
 
     - created_at: When the request was accepted.
     - updated_at: When its last step happened.
@@ -128,11 +128,11 @@ class DeliveryTimeline(DeliveryEntry, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class OperationResult(Generic[T]):
-    """What an operation answers when there is more to say than the value itself."""
+    """The result of an operation, with warnings and, rarely, a status."""
 
     data: T
     warnings: tuple[str, ...] = ()
-    #: The answer of a release before this one, given again (`Idempotency-Replayed: true`), with its status.
+    #: Whether it is a repeated response of an earlier release (`Idempotency-Replayed: true`), with its status.
     is_replayed: bool = False
     status: int | None = None
 
@@ -175,7 +175,7 @@ class LegacySendResult(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class LegacyResponse:
-    """An answer of an earlier release, as it was given: its status, and what stood in the envelope."""
+    """A stored response of an earlier release: its status, and the contents of its envelope."""
 
     status: int
     data: LegacySendResult
@@ -183,7 +183,7 @@ class LegacyResponse:
 
 
 class Phase(StrEnum):
-    """How far a delivery has come. Each is committed before the act it names is begun."""
+    """The progress of a delivery. Each phase is committed before the act that it names."""
 
     ACCEPTED = "accepted"
     CONNECTING = "connecting"
@@ -195,11 +195,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class NewDelivery:
-    """A request to send, ready to be accepted: everything about it is fixed.
+    """A complete request to send, ready to be accepted.
 
-    With `send_at` it is scheduled. `draft_id`: the saved draft that is sent, in this `draft_version`. `parent_id`: the
-    message that is answered or forwarded, which is marked so after success. `to` and `subject`: how a scheduled one is
-    listed. `warnings`: what a client is told with it, whatever becomes of it.
+    `send_at`: when it is scheduled for. `draft_id`, `draft_version`: the saved draft that is sent. `parent_id`: the
+    message that it replies to or forwards, which gets a flag after success. `to`, `subject`: shown in the list of
+    scheduled messages. `warnings`: shown to the client, whatever the outcome.
     """
 
     account_id: str
@@ -222,7 +222,9 @@ class NewDelivery:
 
 @dataclass(frozen=True)
 class Quota:
-    """How many messages a credential, or everybody together for a mailbox, may hand in within a time."""
+    """A sending limit: the number of messages that a credential, or everybody together for a mailbox, can submit in a
+    period.
+    """
 
     of: Literal["credential", "account"]
     most: int
@@ -231,7 +233,7 @@ class Quota:
 
 @dataclass(frozen=True)
 class AcceptedDelivery:
-    """What accepting a request came to: a new operation, or the one that this key made before."""
+    """The result of accepting a request: a new operation, or the existing one of the same key."""
 
     delivery: Delivery
     warnings: tuple[str, ...]
@@ -241,7 +243,7 @@ class AcceptedDelivery:
 
 @dataclass(frozen=True)
 class OpenDelivery:
-    """An operation that is being sent, or waits for its time, without its message."""
+    """An operation that is being sent or waiting for its time, without its message."""
 
     operation_id: str
     account_id: str
@@ -252,7 +254,7 @@ class OpenDelivery:
 
 @dataclass(frozen=True)
 class UncertainDelivery:
-    """An operation whose message may have been taken: what to look for, who it went to, and how often was looked."""
+    """An operation with unknown outcome: its Message-ID, recipients, and the number of searches so far."""
 
     operation_id: str
     account_id: str
@@ -265,9 +267,10 @@ class UncertainDelivery:
 
 @dataclass(frozen=True)
 class FoundCopy:
-    """Where a message was found by its Message-ID, and its size and date there.
+    """The place where a message was found by its Message-ID, with its size and date there.
 
-    `uid`: None where the mirror knows the folder by another UIDVALIDITY yet. `seen`: all that was told of it.
+    `uid`: None if the mirror still knows the folder by another UIDVALIDITY. `seen`: everything that the server reported
+    about it.
     """
 
     folder: MirroredFolder
@@ -282,10 +285,10 @@ PostSendTaskKind = Literal["remove_draft", "flag_parent", "keep_draft"]
 
 @dataclass(frozen=True)
 class PostSendTask:
-    """What is left to be done at the mailbox's server once an operation is over.
+    """A task at the mailbox's server that remains after an operation has ended.
 
-    `message_id`: the message to flag, or the saved draft that was sent or is to be kept, in this `draft_version`; None
-    where none was.
+    `message_id`: the message to flag, or the draft that was sent or is to be kept, with its `draft_version`; None if
+    there is none.
     """
 
     operation_id: str
@@ -299,7 +302,7 @@ class PostSendTask:
 
 @dataclass(frozen=True)
 class DeliveryWork:
-    """What the worker needs to hand an operation over, or to file the copy of one that was."""
+    """The data that the worker needs to submit a message, or to file the copy of a sent one."""
 
     operation_id: str
     account_id: str
@@ -323,12 +326,12 @@ class DeliveryWork:
     draft_id: str | None
     parent_id: str | None
     updated_at: datetime
-    #: The id of the message at the provider that is sent by its id (Microsoft Graph); None before it was made.
+    #: The ID of the provider's draft that is sent by ID (Microsoft Graph); None before it is created.
     provider_draft_id: str | None = None
-    #: What a reader of our copy is shown, from its composer; None where only the bytes are left.
+    #: The parsed message, for readers of our copy; None if only the bytes are left.
     row: ParsedMessage | None = field(default=None, repr=False, compare=False)
 
     @property
     def message_date(self) -> datetime:
-        """What its Date field says: when it is to be sent, else when it was accepted."""
+        """The date in its Date header: when it is due, otherwise when it was accepted."""
         return self.send_at or self.created_at

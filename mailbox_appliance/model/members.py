@@ -1,4 +1,4 @@
-"""Members, sessions, API keys, what each may do, and what the audit log says of them."""
+"""Members, sessions, API keys, what each may do, and their audit log entries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mailbox_appliance.model.base import Count, Timestamp, Wire
 
 
 class Capability(StrEnum):
-    """What a credential may be allowed to do."""
+    """A permission of a credential."""
 
     MAIL_READ = "mail.read"
     MAIL_DRAFTS = "mail.drafts"
@@ -149,7 +149,7 @@ class ApiKey(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class KeyPermissions:
-    """What a key stores: every capability, the supplemental ones among them, and its mailboxes (None: all)."""
+    """The stored permissions of a key: all capabilities, the supplemental ones, and its mailboxes (None: all)."""
 
     profile: PermissionProfile
     capabilities: tuple[Capability, ...]
@@ -162,7 +162,7 @@ class License(Wire, frozen=True, kw_only=True):
 
     - plan: Name of the plan; `community` without a license.
     - status: `none`, `valid`, `expired`, or `unverified` if the issuer has not confirmed it in time.
-    - issued_to: Whom it was issued to; null without a license.
+    - issued_to: The licensee; null without a license.
     - expires_at: When it expires; null if it does not.
     - max_members: Maximum number of members; null for no limit.
     - max_accounts: Maximum number of mailboxes; null for no limit.
@@ -177,7 +177,7 @@ class License(Wire, frozen=True, kw_only=True):
 
 
 class AuditActor(Wire, frozen=True, kw_only=True):
-    """Who performed an audited action.
+    """The actor of an audited action.
 
     - kind: `session`, `api_key`, `local` (the operator on the appliance's computer) or `system` (nobody known).
     - id: ID of the session or API key; null for others.
@@ -190,7 +190,7 @@ class AuditActor(Wire, frozen=True, kw_only=True):
 
 
 class AuditTarget(Wire, frozen=True, kw_only=True):
-    """What an audited action was applied to.
+    """The target of an audited action.
 
     - kind: Kind of the target, such as `member`, `account` or `api_key`.
     - id: ID of the target.

@@ -207,7 +207,7 @@ class BodyPart(Wire, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class StoredBody:
-    """The readable parts of a message as they are stored; `is_there`: they have been fetched, if there are any."""
+    """The stored readable parts of a message. `is_there`: they have been fetched, if there are any."""
 
     text: str | None
     html: str | None
@@ -216,9 +216,9 @@ class StoredBody:
 
 @dataclass(frozen=True)
 class Download:
-    """A file as an answer, to be read piece by piece and then closed. `size`: None where it is not known beforehand.
+    """A file as a response, to read piece by piece and then close. `size`: None if it is not known in advance.
 
-    Type and name are as a sender wrote them: whoever passes them on makes them safe.
+    The sender chose type and name: sanitize them before you pass them on.
     """
 
     media_type: str
@@ -288,7 +288,7 @@ SearchedField = Literal["any", "from", "to", "subject"]
 
 @dataclass(frozen=True)
 class SearchTerm:
-    """Words to be found in a field, one after the other; with `is_prefix` the last may be the beginning of a word."""
+    """Consecutive words to find in a field. With `is_prefix`, the last one can be the beginning of a word."""
 
     words: str
     field: SearchedField = "any"
@@ -297,9 +297,10 @@ class SearchTerm:
 
 @dataclass(frozen=True)
 class MessageFilter:
-    """Which messages of a list are meant: all of these must hold. Times are milliseconds; `after` includes them.
+    """The conditions of a list of messages, all of which must match. Times are milliseconds; `after` includes its
+    moment.
 
-    `is_impossible`: what was asked excludes itself, or cannot stand in any message.
+    `is_impossible`: the conditions contradict each other, or no message can match them.
     """
 
     terms: tuple[SearchTerm, ...] = ()
@@ -315,7 +316,9 @@ class MessageFilter:
 
 @dataclass(frozen=True)
 class Envelope:
-    """Who a message goes to (RFC 5321 2.3.1). Domains are A-labels; `smtputf8`: some local part is not ASCII."""
+    """Sender and recipients of a message (RFC 5321 2.3.1). Domains are A-labels; `smtputf8`: some local part is not
+    ASCII.
+    """
 
     sender: str
     recipients: tuple[str, ...]
@@ -389,10 +392,10 @@ class OutgoingMessage:
 
 @dataclass(frozen=True)
 class ComposedMessage:
-    """A message ready to go: the wire bytes (CRLF, 7-bit, without Bcc), and the Bcc header field for our copy.
+    """A message ready to be sent: the bytes for the wire (CRLF, 7-bit, without Bcc), and the Bcc header for our copy.
 
-    The bytes of large files are read from where they are: the message must be stored before these go. `row`: what a
-    reader of our copy is shown; None where it must be parsed for that.
+    Large files are read from their source, so the message must be stored before that is deleted. `row`: the parsed
+    message, shown to readers of our copy; None if it must be parsed.
     """
 
     wire: Content = field(repr=False)
@@ -403,7 +406,7 @@ class ComposedMessage:
 
 
 class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
-    """A part that is no body text. `part` is its number as in IMAP (RFC 9051 6.4.5): `2`, `1.3`."""
+    """A part that is not body text. `part`: its IMAP part number (RFC 9051 6.4.5), such as `2` or `1.3`."""
 
     part: str
     filename: str
@@ -414,10 +417,10 @@ class ParsedAttachment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message read from its bytes. Parsing never fails: what could not be read is told in `warnings`, which
-    hold no word of the message.
+    """A message parsed from its bytes. Parsing never fails: `warnings` report what could not be read, and quote nothing
+    of the message.
 
-    `searched` is the body for the full-text index, where that has been made already (`mail/search.py`).
+    `searched`: the body text for the full-text index, if it has been made already (`mail/search.py`).
     """
 
     message_id: str | None

@@ -1,4 +1,4 @@
-"""What a mail server says of folders and messages, and what the mirror holds of them."""
+"""Folders and messages as a mail server reports them and as the mirror stores them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,10 +17,11 @@ class SyncProgress:
 
 @dataclass(frozen=True)
 class ListedFolder:
-    """A folder as LIST tells it (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash.
+    """A folder from a LIST response (RFC 9051 7.3.1). The path is decoded; attributes are lower case, with backslash.
 
-    `label`: on a server with labels (X-GM-EXT-1) most folders only show the messages that have one: its name, such as
-    `\\Inbox` or `Work/2024`. Its messages lie in a folder without a label: the one of all mail, spam, or trash.
+    `label`: on a server with labels (X-GM-EXT-1), most folders only show the messages with one label, and this is its
+    name, such as `\\Inbox` or `Work/2024`. The messages themselves are in a folder without a label: all mail, spam or
+    trash.
     """
 
     path: str
@@ -31,7 +32,7 @@ class ListedFolder:
 
 @dataclass(frozen=True)
 class FolderState:
-    """What SELECT or STATUS tells of a folder (RFC 9051 7.2.4, RFC 7162)."""
+    """The state of a folder from SELECT or STATUS (RFC 9051 7.2.4, RFC 7162)."""
 
     uidvalidity: int
     uidnext: int
@@ -41,7 +42,7 @@ class FolderState:
 
 @dataclass(frozen=True)
 class MirroredFolder:
-    """A folder as the store has it. `label`: as of a `ListedFolder`; no message lies in one that has it."""
+    """A folder in the store. `label`: as in `ListedFolder`; a folder with a label contains no messages itself."""
 
     number: int
     id: str
@@ -56,9 +57,10 @@ class MirroredFolder:
 
 @dataclass(frozen=True)
 class FolderChanges:
-    """What happened in a folder since a position: `changed` has the flags of every new or changed message.
+    """The changes of a folder since a position. `changed`: the flags of every new or changed message.
 
-    `vanished`: UIDs told to be gone. `present`: where not None, all UIDs that are there; what else was known is gone.
+    `vanished`: UIDs that the server reports as removed. `present`: if not None, all existing UIDs; all other known ones
+    were removed.
     """
 
     state: FolderState
@@ -69,7 +71,7 @@ class FolderChanges:
 
 @dataclass(frozen=True)
 class ListedPart:
-    """A part as BODYSTRUCTURE tells it (RFC 9051 7.5.2); `octets` is its size as it travels, encoded."""
+    """A part from a BODYSTRUCTURE response (RFC 9051 7.5.2). `octets`: its encoded size."""
 
     number: str
     mime_type: str
@@ -84,10 +86,10 @@ class ListedPart:
 
 @dataclass(frozen=True)
 class MessageIdentity:
-    """A message as it is recognised in another folder, or after UIDVALIDITY changed: what stays the same of it.
+    """The properties by which a message is recognized in another folder, or after UIDVALIDITY changed.
 
-    `message_id` is canonical (`mail.threads.canonical_message_id`). `provider_id`, where the provider gives one,
-    decides alone; it tells the thread as well then.
+    `message_id` is canonical (`mail.threads.canonical_message_id`). If the provider gives a `provider_id`, it alone
+    decides, and the provider also assigns the thread.
     """
 
     uid: int
@@ -101,7 +103,9 @@ class MessageIdentity:
 
 @dataclass(frozen=True)
 class LocatedMessage:
-    """Where a mirrored message lies, and what it must still be before anything is done to it at the server."""
+    """The location of a mirrored message, and the properties that it must still have before it is changed at the
+    server.
+    """
 
     id: str
     number: int
@@ -112,17 +116,17 @@ class LocatedMessage:
     internal_date: datetime
     flags: frozenset[str]
     body: int
-    #: Not found any more where it was, or moved by us to a place where sync has not seen it yet.
+    #: Missing from its folder, or moved by us to a place where sync has not found it yet.
     gone: bool = False
     provider_id: str | None = None
 
 
 @dataclass(frozen=True)
 class FetchedMessage:
-    """A message as FETCH gives it: the flags of RFC 9051 2.3.2 as written, the INTERNALDATE, the source.
+    """A message from a FETCH response: flags as written (RFC 9051 2.3.2), INTERNALDATE and source.
 
-    The source is whole, or just the header fields that a list shows, as asked for. On a server with labels they are
-    among the flags; `provider_id` and `provider_thread_id` (X-GM-MSGID, X-GM-THRID) never change.
+    The source is complete, or only the header fields that a list shows, as requested. On a server with labels, the
+    flags include them; `provider_id` and `provider_thread_id` (X-GM-MSGID, X-GM-THRID) never change.
     """
 
     uid: int

@@ -149,7 +149,7 @@ def connect_account(
 ) -> Account:
     """Connect a mailbox for an existing member. Raises errors of the settings or the servers, and AccountExists.
 
-    Rights and owner are checked again after the servers have answered: the caller's `needed`, and the owner's status.
+    After the servers have answered, the caller's `needed` capabilities and the owner's status are checked again.
     """
     _check_name(request)
     store = appliance.store
@@ -249,7 +249,7 @@ def remove_account(appliance: Appliance, caller: Caller, account: Account) -> De
 
 
 def _require_owner_for_new(appliance: Appliance, owner_id: str) -> None:
-    """Raises Conflict if the new owner was suspended or deleted while the servers were asked."""
+    """Raise Conflict if the new owner was suspended or deleted while the servers were asked."""
     try:
         is_active = appliance.store.members.get(owner_id).status == "active"
     except NotFound:
@@ -280,7 +280,7 @@ def _save_connection(
 
 
 def _require_safe_passwords(before: Connection, request: ReconnectAccountRequest) -> None:
-    """Raises Invalid if a stored password would be sent to a host other than its own, or without protection."""
+    """Raise Invalid if a stored password would be sent to a host other than its own, or without protection."""
     servers = {"imap": (before.imap, request.imap), "smtp": (before.smtp, request.smtp)}
     for name, (known, change) in servers.items():
         if not isinstance(change, MailServerChange) or change.password is not UNSET:
@@ -412,7 +412,7 @@ class SetAccessRequest(Input, frozen=True, kw_only=True):
 
 
 def _require_may_change_access(appliance: Appliance, caller: Caller, account: Account, values: object) -> None:  # noqa: ARG001 - as `AccountCheck`
-    """Raises Denied, or HttpsRequired for remote administration."""
+    """Raise Denied, or HttpsRequired for remote administration."""
     if _acts_as_owner(caller, account):
         return
     if caller.kind == "session" and Capability.ADMIN_ACCOUNTS not in caller.capabilities:
@@ -453,7 +453,7 @@ def _acts_as_owner(caller: Caller, account: Account) -> bool:
 
 
 def _refuse_new_access(now: Account, shared_with_all: bool, wanted: frozenset[str]) -> None:
-    """Raises Denied if anybody would gain access; an administrator who keeps some of all gives nobody anything new."""
+    """Raise Denied if anybody would gain access. Replacing access for all by access for some grants nothing new."""
     if now.shared_with_all and not shared_with_all:
         return
     if shared_with_all is not now.shared_with_all or wanted - set(now.granted_member_ids):

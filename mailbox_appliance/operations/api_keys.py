@@ -79,14 +79,16 @@ def grants_administration(body: object) -> bool:
 
 
 def first_permissions(given: UpdateApiKeyRequest) -> KeyPermissions:
-    """The permissions of a new key. Raises Invalid unless it gives a profile or custom capabilities, and not both."""
+    """Return the permissions of a new key. Raises Invalid unless the request has either a profile or custom
+    capabilities.
+    """
     if given.custom_capabilities is UNSET and given.permission_profile is UNSET:
         raise Invalid.at("/permissionProfile", "Give `permissionProfile` or `customCapabilities`.")
     return changed_permissions(KeyPermissions("read-only", ()), given)
 
 
 def changed_permissions(before: KeyPermissions, given: UpdateApiKeyRequest) -> KeyPermissions:
-    """The permissions of a key that stored `before`. Raises Invalid if the request contradicts itself.
+    """Return the permissions of a key that stored `before`. Raises Invalid if the request contradicts itself.
 
     Custom capabilities replace everything. A profile keeps the supplemental capabilities unless the request gives
     them; this also holds for a key that had custom ones.
@@ -137,7 +139,7 @@ def _merge_account_ids(before: KeyPermissions, given: UpdateApiKeyRequest) -> tu
 
 
 def _unique_capabilities(capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Each capability once, in the given order."""
+    """Return each capability once, in the given order."""
     return tuple(dict.fromkeys(capabilities))
 
 
@@ -303,12 +305,12 @@ def _create(
 
 
 def _capability_warnings(granted: Collection[Capability]) -> tuple[str, ...]:
-    """Warnings about capabilities that allow more than their names show."""
+    """Return warnings about capabilities that allow more than their names show."""
     return (_ALL_MAIL_WARNING,) if Capability.ADMIN_MEMBERS in granted else ()
 
 
 def _responsible_member(store: Store, found: FoundCredential) -> str:
-    """The member accountable for the request: for a key that somebody else made for its owner, the maker."""
+    """Return the member accountable for the request: for a key that somebody else made for its owner, the maker."""
     return found.member.id if found.kind == "session" else store.api_keys.get_maker_id(found.id)
 
 
@@ -334,7 +336,7 @@ def _require_grantable(store: Store, found: FoundCredential, key: ApiKey, after:
 
 
 def _require_reachable_accounts(store: Store, owner_id: str, request: UpdateApiKeyRequest) -> None:
-    """Raises Invalid, naming every given mailbox that the key's owner cannot access."""
+    """Raise Invalid, naming every given mailbox that the key's owner cannot access."""
     if not request.accounts:
         return
     reached = {account.id for account in store.accounts.list_reachable(owner_id)}

@@ -116,7 +116,7 @@ def verify_events(appliance: Appliance, caller: Caller) -> AuditLogVerification:
 
 
 def verify_audit_log(store: Store) -> AuditLogVerification:
-    """The result of verifying the audit log of a store."""
+    """Return the result of verifying the audit log of a store."""
     check = store.audit.verify()
     broken = check.broken
     fault = None if broken is None else AuditLogFault(number=broken.number, id=broken.id, reason=broken.reason)
@@ -124,7 +124,7 @@ def verify_audit_log(store: Store) -> AuditLogVerification:
 
 
 def security_warnings(store: Store, clock: Clock, member_id: str) -> tuple[str, ...]:
-    """Warnings about what others did to a member in the last days: a sentence for each kind and day."""
+    """Return warnings about what others did to a member in the last days: a sentence for each kind and day."""
     # Rounded to the hour, so that one lookup serves many requests.
     since = to_timestamp(clock.now() - WARN_FOR)[:13]
     return tuple(

@@ -115,7 +115,7 @@ def download_backup(appliance: Appliance, caller: Caller, backup_id: BackupId) -
     """Download a backup.
 
     A backup that is not protected by a passphrase cannot be downloaded (409): create one with a passphrase. If the file
-    is damaged at its beginning or is not a backup, the error says what is wrong, as for `verify`.
+    is damaged at its beginning or is not a backup, the error is the same as for `verify`.
     """
     store = appliance.store
     backup, file = _find_backup(appliance, backup_id)
@@ -150,7 +150,7 @@ def verify_backup(
 
 
 def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> Page[Backup]:
-    """A page of these backups, newest first."""
+    """Return a page of these backups, newest first."""
     before = decode_cursor(cursor, _BACKUP_LIST)
     found = sorted(((_sort_key(one), one) for one in backups), key=lambda each: each[0], reverse=True)
     following = [each for each in found if before is None or each[0] < before]
@@ -159,17 +159,17 @@ def backup_page(backups: tuple[Backup, ...], limit: int, cursor: str | None) -> 
 
 
 def stray_warnings(strays: tuple[UnlistedFile, ...]) -> tuple[str, ...]:
-    """Warnings about files in `backups/` that are not listed."""
+    """Return warnings about files in `backups/` that are not listed."""
     return tuple(_STRAY_TEXTS[one.why].format(one=one) for one in strays)
 
 
 def backup_warnings(backup: Backup) -> tuple[str, ...]:
-    """Warnings about a backup."""
+    """Return warnings about a backup."""
     return () if backup.passphrase_protected else (UNSEALED_WARNING,)
 
 
 def _sort_key(backup: Backup) -> int:
-    """The order of a backup in the list: its time in milliseconds, then something that never changes."""
+    """Return the position of a backup in the list: its time in milliseconds, then a checksum of its ID."""
     try:
         made = to_millis(from_timestamp(backup.created_at))
     except ValueError:  # the manifest has not been verified yet
@@ -178,7 +178,7 @@ def _sort_key(backup: Backup) -> int:
 
 
 def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
-    """A backup and its file. Raises NotFound, and for a damaged backup an error that says what is damaged."""
+    """Return a backup and its file. Raises NotFound, and for a damaged backup an error that names the damage."""
     file = appliance.store.backups.find(backup_id)
     found = next((one for one in appliance.store.backups.list() if one.id == backup_id), None)
     if found is None:
@@ -188,7 +188,7 @@ def _find_backup(appliance: Appliance, backup_id: str) -> tuple[Backup, Path]:
 
 
 class FileChunks(Iterator[bytes]):
-    """The pieces of a file as it is when opened; renaming or deleting it later changes nothing. Close it."""
+    """The pieces of an open file; renaming or deleting it later changes nothing. Close it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.size = file, os.fstat(file.fileno()).st_size

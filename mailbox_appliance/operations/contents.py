@@ -1,4 +1,4 @@
-"""What a message contains: its body page by page, attachments and links to them, its raw message.
+"""The contents of a message: its body page by page, attachments and links to them, the raw message.
 
 Read from the store; fetched from the server if it is missing there.
 """
@@ -34,10 +34,10 @@ from mailbox_appliance.store.audit import Mac
 from mailbox_appliance.store.store import Store
 from mailbox_appliance.sync.html_readers import HtmlReaders
 
-# --- A body in the requested form, with warnings about what was left out or could not be decided ---
+# --- A body in the requested form, with warnings about what was removed or could not be decided ---
 
 
-_LARGE_TEXT = 500_000  # characters from which on the last text is kept, since its next page is likely to be asked for
+_LARGE_TEXT = 500_000  # characters: the last text of this size is cached, since its next part is likely requested
 
 _cache_lock = threading.Lock()
 _cached_text: dict[bytes, tuple[str, HiddenText]] = {}
@@ -156,10 +156,13 @@ def get_body(
     - `markdown`: made from the HTML, or the plain text if there is no HTML.
     - `html`: the sender's HTML unmodified, or made from the plain text. Never show it outside a sandbox.
 
-    `text` and `markdown` contain no hidden text, invisible characters, scripts or remote content; a warning says how
-    much was removed. Text whose style cannot be evaluated is kept, and a warning names that style. Another warning says
-    that the plain text differs from the HTML, which is what mail clients show. If the HTML takes too long to analyze,
-    the plain text or the text of its tags is returned instead, with a warning that it may contain hidden text.
+    `text` and `markdown` contain no hidden text, invisible characters, scripts or remote content. `warnings` report:
+
+    - how much was removed
+    - styles that cannot be evaluated; their text is kept
+    - that the plain text differs from the HTML, which is what mail clients show
+    - that the HTML takes too long to analyze; then the plain text or the text of its tags is returned, which may
+      contain hidden text
     """
     stored = appliance.store.messages.get_body(account.id, message_id)
     warnings: tuple[str, ...] = ()
@@ -171,7 +174,7 @@ def get_body(
 
 
 def fetch_body(appliance: Appliance, account: Account, message_id: str) -> tuple[str, ...]:
-    """Fetch the body of a message of which only the header is stored; return warnings if that is not possible now."""
+    """Fetch the body of a message of which only the header is stored. Returns warnings if that is not possible now."""
     with appliance.io_slot() as has_place:
         if has_place:
             try:
@@ -183,7 +186,7 @@ def fetch_body(appliance: Appliance, account: Account, message_id: str) -> tuple
 
 
 def body_page(content: str, form: BodyFormat, offset: int, limit: int) -> BodyPart:
-    """Part of a body; empty beyond its end."""
+    """Return part of a body; empty beyond its end."""
     end = offset + limit
     return BodyPart(
         format=form,
@@ -206,7 +209,7 @@ def _get_file(appliance: Appliance, wanted: PartRequest) -> Download:
 
 
 def read_source(appliance: Appliance, account: Account, message_id: str) -> bytes:
-    """The raw message. Waits for the server if it is not stored: hold an I/O slot, and no transaction.
+    """Return the raw message. Waits for the server if it is not stored: hold an I/O slot, and no transaction.
 
     Raises NotFound, SyncRequired, and the error that stands for a server's failure.
     """
@@ -220,20 +223,20 @@ def read_source(appliance: Appliance, account: Account, message_id: str) -> byte
             close()
 
 
-# --- Links to attachments, for programs that hold no credential, such as one that an AI agent has fetch a file ---
+# --- Links to attachments, for programs that hold no credential, such as one that downloads a file for an AI agent ---
 #
-# A link contains its target and its end, signed with a key of the store. Nothing is stored for it, it survives a
-# restart, and following it needs the credential that asked for it to be valid and permitted at that moment.
+# A link contains its target and expiry, signed with a key of the store. Nothing is stored for it, and it survives a
+# restart. It works only while the credential that created it is valid and has access to the mailbox.
 
 
 _LINK_LIFETIME = timedelta(minutes=5)
 _DOWNLOAD_PATH = "/api/v1/downloads/"
-_MAC_SIZE = 16  # bytes of the authentication code: nobody tries 2^128 values in 5 minutes
+_MAC_SIZE = 16  # bytes of the authentication code: 2^128 values cannot be tried in 5 minutes
 _MAX_LINK_TOKEN = 1000  # characters; IDs of earlier releases are longer than today's
 
 
 class _LinkTarget(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The target of a link, the member it is for, and when it ends (milliseconds since 1970)."""
+    """The target of a link, the credential that created it, and when it expires (milliseconds since 1970)."""
 
     kind: Literal["session", "api_key"]
     credential_id: str
@@ -298,7 +301,7 @@ def _encode_token(token: bytes) -> str:
 
 
 def _verify_link(store: Store, token: str) -> _LinkTarget | None:
-    """What a token contains; None for one that this store did not sign."""
+    """Return the contents of a token; None if this store did not sign it."""
     if len(token) > _MAX_LINK_TOKEN or not token.isascii():
         return None
     try:

@@ -25,7 +25,7 @@ from mailbox_appliance.errors import Detail, Invalid, InvalidJson
 from mailbox_appliance.model.content import Base64Text, Content
 from mailbox_appliance.model.decoding import convert, decode_untyped_json
 
-# --- What a value must be, in words for people: msgspec (0.19 to 0.22) writes its messages for programmers ---
+# --- Error messages for people about wrong values: msgspec (0.19 to 0.22) writes its messages for programmers ---
 
 
 _KIND_NAMES = {
@@ -48,7 +48,7 @@ def _count_text(number: str, what: str) -> str:
 
 
 def _kinds_text(found: re.Match[str]) -> str:
-    """`str | null`, and what was given instead."""
+    """Explain a wrong JSON type: the expected types, and what was given instead."""
     wanted = [_KIND_NAMES.get(kind.strip(), "") for kind in found[1].split("|")]
     if not all(wanted):
         return _OTHER_ERROR
@@ -94,7 +94,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] =
 
 
 def explain_type_error(sentence: str, annotation: Any, steps: Iterable[str] = ()) -> str:
-    """The message for people when msgspec reports `sentence` about the value at `steps` of this type."""
+    """Return the message for people when msgspec reports `sentence` about the value at `steps` of this type."""
     if pattern := _PATTERN.fullmatch(sentence):
         return _expectations(annotation).get(pattern[1], "This contains a character that is not allowed here.")
     if _CHOICE.fullmatch(sentence):
@@ -112,7 +112,7 @@ def is_whole_number(annotation: Any) -> bool:
 
 
 def _flatten_kinds(kinds: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    """The single kinds: unions are taken apart, and what annotates them is dropped."""
+    """Yield single kinds: take unions apart, and drop annotations."""
     for kind in kinds:
         if isinstance(kind, inspect.Metadata):
             yield from _flatten_kinds([kind.type])
@@ -130,7 +130,7 @@ def _kinds_at(kinds: Iterable[inspect.Type], steps: Iterable[str]) -> list[inspe
 
 
 def _step_into(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
-    """The kinds of what is in a value of this kind under a field's name, an index, or a key (`...`)."""
+    """Yield the kinds of the values inside a value of this kind, at a field's name, an index, or a key (`...`)."""
     if isinstance(kind, inspect.StructType):
         yield from (field.type for field in kind.fields if field.encode_name == step)
     elif isinstance(kind, inspect.CollectionType):
@@ -149,7 +149,9 @@ def _choices(kinds: Iterable[inspect.Type]) -> Iterator[object]:
 
 @cache
 def _expectations(annotation: Any) -> dict[str, str]:
-    """For each pattern in a type, as msgspec quotes it: what is expected, in words (`expected` in Meta's `extra`)."""
+    """Return what is expected for each pattern in a type, in words (`expected` in Meta's `extra`), by the quoted
+    pattern.
+    """
     found: dict[str, str] = {}
     left: list[object] = [inspect.type_info(annotation)]
     seen: set[type] = set()
@@ -180,7 +182,7 @@ HEADERS = {"idempotencyKey": "Idempotency-Key"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """One value that an operation takes: its name on the wire and in Python, its type, and its default."""
+    """A single value that an operation takes: its name on the wire and in Python, its type, and its default."""
 
     wire: str
     name: str
@@ -204,12 +206,12 @@ class Parameter:
 
 
 def wire_name(name: str) -> str:
-    """`idempotency_key` -> `idempotencyKey`."""
+    """Return the name on the wire: `idempotency_key` becomes `idempotencyKey`."""
     return msgspec.structs.fields(msgspec.defstruct("Name", [name], rename="camel"))[0].encode_name
 
 
 def value_pointer(place: str, wire: str) -> str:
-    """The name of a value in errors: `header:Idempotency-Key`, `query:limit`."""
+    """Return the name of a value in errors: `header:Idempotency-Key`, `query:limit`."""
     return f"{place}:{HEADERS.get(wire, wire) if place == 'header' else wire}"
 
 
@@ -225,18 +227,18 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
 class LargeText:
-    """A long text of base64 characters, still inside the body that it came in."""
+    """A long base64 text that is still inside the request body."""
 
     def __init__(self, text: Content) -> None:
         self.text = text
 
     def decode(self) -> Content:
-        """The bytes that it encodes. Raises ValueError if it is not base64."""
+        """Return the bytes that it encodes. Raises ValueError if it is not base64."""
         return Base64Text(self.text)
 
 
 def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
-    """The value of a JSON text, with `LargeText` as `content` of attachments.
+    """Return the value of a JSON text, with `LargeText` as `content` of attachments.
 
     `decode` reads the small text that remains. Raises InvalidJson.
     """
@@ -251,14 +253,14 @@ def decode_large(body: Content, decode: Callable[[bytes], Any]) -> Any:
 
 
 class _LongTextExtractor:
-    """Reads a body once. `texts` maps each replacement to the text it replaced."""
+    """Replaces the long texts of a body while reading it once. `texts` maps each replacement to its text."""
 
     def __init__(self, body: Content, texts: dict[str, LargeText]) -> None:
         self._body, self._texts = body, texts
         self._mark = secrets.token_hex(16)
 
     def pieces(self) -> Iterator[bytes]:
-        """The small text."""
+        """Yield the small text."""
         held, start, place = b"", None, 0  # `start`: of the long text being read; `place`: of the first byte of `held`
         for piece in self._body.pieces():
             held += piece
@@ -305,7 +307,7 @@ def _put_into_attachments(value: Any, texts: dict[str, LargeText]) -> set[str]:
 
 
 def _restore_texts(value: Any, texts: dict[str, Content]) -> Any:
-    """The value with every remaining text put back, wherever it is."""
+    """Return the value with every remaining text put back, wherever it is."""
     if isinstance(value, str):
         for mark, text in texts.items():
             if mark in value:
@@ -334,14 +336,14 @@ _MAX_QUOTE = 200
 
 
 def body_types(annotation: Any) -> tuple[type[msgspec.Struct], ...]:
-    """The structs that a body may be: one, or those of a union; none if the annotation is not a body."""
+    """Return the structs that a body may be: one, or those of a union; none if the annotation is not a body."""
     choices = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     structs = tuple(choice for choice in choices if isinstance(choice, type) and issubclass(choice, msgspec.Struct))
     return structs if len(structs) == len(choices) else ()
 
 
 def decode_json(body: bytes | Content) -> object:
-    """The value of a JSON text, with `LargeText` for each large file. Raises InvalidJson.
+    """Return the value of a JSON text, with `LargeText` for each large file. Raises InvalidJson.
 
     RFC 8259, without NaN and lone surrogates. RFC 7493 2.3 refuses duplicate names: one program would read the first
     value and another the last.
@@ -364,7 +366,7 @@ def decode_json(body: bytes | Content) -> object:
 
 
 def _without_files(body: bytes) -> bytes:
-    """The JSON text with an empty text in place of each long base64 text that is not a name.
+    """Return the JSON text with an empty text in place of each long base64 text that is not a name.
 
     It never works on the whole text in one step: other threads would have to wait for that.
     """
@@ -384,7 +386,8 @@ def _is_base64(body: bytes, start: int, end: int) -> bool:
 
 
 def convert_body(raw: object, annotation: Any) -> Any:
-    """Convert a decoded body to its struct; of a union, the first whose required fields are there, else the last.
+    """Convert a decoded body to its struct. Of a union, the first struct whose required fields are present is used,
+    else the last.
 
     Raises Invalid, with a JSON pointer to the fault.
     """
@@ -400,7 +403,7 @@ def convert_body(raw: object, annotation: Any) -> Any:
 
 
 def _convert_file(kind: type, value: object) -> object:
-    """A file from its base64 text. Raises ValueError with the messages that msgspec has for `bytes`."""
+    """Return a file from its base64 text. Raises ValueError with the messages that msgspec has for `bytes`."""
     if kind is not Content:
         raise NotImplementedError
     if isinstance(value, LargeText):
@@ -415,7 +418,7 @@ def _convert_file(kind: type, value: object) -> object:
 
 
 def convert_value(text: str, annotation: Any, name: str) -> Any:
-    """A single value from its text in a query, a header or a path. Raises Invalid.
+    """Return a single value from its text in a query, a header or a path. Raises Invalid.
 
     An optional value is left out, never written as `null`. A whole number consists of digits: msgspec alone would
     accept 5.0 and 1e1.
@@ -449,7 +452,7 @@ def _fits_choice(raw: object, choice: type[msgspec.Struct]) -> bool:
 
 
 def _refuse_mixed(raw: object, chosen: type[msgspec.Struct], choices: tuple[type[msgspec.Struct], ...]) -> None:
-    """Raises Invalid for a field that belongs to another shape of the body than the chosen one."""
+    """Raise Invalid for a field that belongs to another shape of the body than the chosen one."""
     if not _fits_choice(raw, chosen) or not isinstance(raw, dict):
         return
     own, required = _field_names(chosen), _required_fields(chosen)
@@ -491,7 +494,7 @@ def _raise_invalid(error: msgspec.ValidationError, annotation: Any) -> NoReturn:
 
 
 def _shorten_quote(text: str) -> str:
-    """Quote what a client sent, shortened."""
+    """Return a text from a client, shortened for an error message."""
     return text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
 
 
@@ -504,7 +507,7 @@ _MAX_DEPTH = 4
 
 
 def canonical_json(value: object) -> Iterator[bytes]:
-    """A JSON value with sorted names and no spaces, in UTF-8.
+    """Yield a JSON value with sorted names and no spaces, in UTF-8.
 
     It comes in pieces, even for one long text: other threads wait while all of it is worked on in one step.
     """
@@ -523,7 +526,7 @@ def _encode_pieces(text: str) -> Iterator[bytes]:
 
 
 def _replace_long_texts(value: object, stand_in: str, long: list[str | LargeText], depth: int) -> object:
-    """The value with a stand-in for each long text; the texts are added to `long` in the order of writing."""
+    """Return the value with a stand-in for each long text, and add the texts to `long` in the order of writing."""
     if isinstance(value, LargeText) or (isinstance(value, str) and len(value) > _LONG_TEXT):
         long.append(value)
         return stand_in
@@ -550,14 +553,14 @@ _FOREIGN_CURSOR = "This cursor belongs to another list. Pass `nextCursor` of the
 
 
 def encode_cursor(position: int | None, *of: object) -> str | None:
-    """The cursor of a position in the list named by `of`; None, at the end of a list, stays None."""
+    """Return the cursor of a position in the list named by `of`; None, at the end of a list, stays None."""
     if position is None:
         return None
     return base64.urlsafe_b64encode(f"{position}{_list_checksum(of)}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str | None, *of: object) -> int | None:
-    """The position of a cursor. Raises Invalid for one that is malformed, or from another list than `of`."""
+    """Return the position of a cursor. Raises Invalid for one that is malformed, or from another list than `of`."""
     if cursor is None:
         return None
     try:
@@ -574,5 +577,5 @@ def decode_cursor(cursor: str | None, *of: object) -> int | None:
 
 
 def _list_checksum(of: tuple[object, ...]) -> str:
-    """A checksum that distinguishes lists. It only prevents mistakes: access is checked again on every page."""
+    """Return a checksum that distinguishes lists. It only prevents mistakes: access is checked again on every page."""
     return f".{zlib.crc32(repr(of).encode('utf-8', 'surrogatepass')):x}" if of else ""

@@ -102,7 +102,7 @@ def get_timeline(
 
 
 def _require_sender_or_owner(appliance: Appliance, caller: Caller, account: Account, values: Mapping[str, str]) -> None:
-    """Raises NotFound if the caller cannot see the operation, and Denied if somebody else has to resolve it."""
+    """Raise NotFound if the caller cannot see the operation, and Denied if somebody else has to resolve it."""
     lists, operation_id = appliance.store.delivery_lists, values.get("operationId", "")
     sender = lists.get_sender_id(account.id, operation_id)
     if caller.member.id not in (sender, account.owner_member_id):
@@ -136,7 +136,7 @@ def resolve_delivery(
 
 
 def _find_sent_copy(appliance: Appliance, work: DeliveryWork) -> SentCopy | None:
-    """The stored copy of the message (`result.id`); None if it has no folder yet, or none is to be filed."""
+    """Return the stored copy of the message (`result.id`); None if it has no folder yet, or none is to be filed."""
     try:
         sent = find_sent_folder(appliance.store, work.account_id)
     except AllMailHidden:  # what is known of the message does not depend on it

@@ -118,7 +118,7 @@ def _lock_draft(appliance: Appliance, account: Account, draft_id: str) -> Iterat
 
 
 def _compose_version(appliance: Appliance, outgoing: OutgoingMessage) -> tuple[DraftVersion, tuple[str, ...]]:
-    """The draft in the version to be saved, and warnings about its plain text."""
+    """Return the draft in the version to be saved, and warnings about its plain text."""
     now, reader = appliance.clock.now(), appliance.html_readers.for_request()
     made = compose_message(outgoing, now, reader)
     version = DraftVersion(with_bcc(made.wire, made.bcc_header), made.message_id, now)

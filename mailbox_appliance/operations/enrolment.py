@@ -1,4 +1,4 @@
-"""Single-use tokens: first setup, invitations, password resets, and links into the console."""
+"""Single-use tokens: first setup, invitations, password resets, and console links."""
 
 import hmac
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class TokenUse:
 
 
 def find_token_member(appliance: Appliance, attempt: LoginAttempt, use: TokenUse, token: str) -> Member:
-    """The member that a token is for; the token stays valid. A wrong token counts as a failed attempt.
+    """Return the member that a token is for; the token stays valid. A wrong token counts as a failed attempt.
 
     Raises InvalidToken, and MemberSuspended for the right token of a suspended member.
     """
@@ -175,7 +175,7 @@ def set_up(appliance: Appliance, caller: Caller, request: CreateFirstAdminReques
     file = appliance.folder / SETUP_CODE
     code = file.read_text("ascii").strip() if file.exists() else ""
     if not code or not hmac.compare_digest(request.setup_code.encode(), code.encode()):
-        # 96 bits cannot be guessed; the limit bounds what guesses write, and never locks out who has the code.
+        # 96 bits cannot be guessed. The limit bounds what guesses write; the right code always works.
         with begin_attempt(appliance, caller, {"set-up": MAX_FAILURES_OF_SET_UP}) as attempt:
             attempt.record_failure("setup")
         raise InvalidToken(what="setup code")
@@ -205,8 +205,7 @@ def _already_set_up() -> Conflict:
 
 # --- Links from a signed-in program, such as the tray, into the console in a browser ---
 #
-# A link depends on the session that asked for it and ends with it. The session that it gives ends 90 days after the
-# password was typed.
+# A link ends with the session that created it. The session that it starts ends 90 days after the password was typed.
 
 
 _CONSOLE_LINK_LIFETIME = timedelta(seconds=60)
@@ -248,7 +247,7 @@ def create_console_link(appliance: Appliance, caller: Caller) -> ConsoleLink:
             "console_link", member_id, hash_token(token), _CONSOLE_LINK_LIFETIME, session_id=session_id
         )
         store.audit.record(caller.actor, "console_link.create", ("member", member_id))
-    # Browsers send no server what follows the `#` (RFC 3986 3.5), so no log contains it.
+    # Browsers do not send the part after `#` to servers (RFC 3986 3.5), so no log contains it.
     base = appliance.url_for(is_local=caller.origin.is_local)
     return ConsoleLink(url=f"{base}/#console={token}", expires_at=expires_at)
 

@@ -76,7 +76,7 @@ def map_folders(
 
 
 def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str]:
-    """Warnings about each role that had a folder and has none now."""
+    """Yield warnings about each role that had a folder and has none now."""
     players = {getattr(after, role): role for role in after.__struct_fields__}
     for role in before.__struct_fields__:
         path = getattr(before, role)
@@ -86,7 +86,7 @@ def _lost_role_warnings(before: FolderRoles, after: FolderRoles) -> Iterator[str
 
 
 def _read_mapping(mapping: MapFoldersRequest, folders: Sequence[MirroredFolder]) -> dict[FolderRole, str | None]:
-    """The given roles and the paths of their folders. Raises NotFound for an unknown folder."""
+    """Return the given roles and the paths of their folders. Raises NotFound for an unknown folder."""
     known = {_normalize_path(folder.path): folder for folder in folders} | {folder.id: folder for folder in folders}
     wanted: dict[FolderRole, str | None] = {}
     for role, given in _given_roles(mapping).items():
@@ -111,7 +111,7 @@ def _given_roles(mapping: MapFoldersRequest) -> dict[FolderRole, str | None]:
 
 
 def _refuse_doubles(wanted: Mapping[FolderRole, str | None], mapped: Mapping[FolderRole, str]) -> None:
-    """Raises Invalid if one folder is given two roles, and Conflict if an earlier mapping gives it another one."""
+    """Raise Invalid if one folder gets two roles, and Conflict if an earlier mapping gives it another role."""
     players: dict[str, FolderRole] = {}
     for role, path in wanted.items():
         if path is not None and players.setdefault(path, role) != role:

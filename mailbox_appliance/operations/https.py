@@ -22,7 +22,7 @@ from mailbox_appliance.operations.settings import (
 from mailbox_appliance.tls.files import CertificateFiles
 from mailbox_appliance.tls.inspect import CertificateFacts, certificate_warnings, read_facts
 
-#: Characters of a certificate with its chain, or of a key; real ones have some thousand.
+#: Characters of a certificate with its chain, or of a key; real ones have a few thousand.
 MAX_PEM_CHARACTERS = 64 * 1024
 _PINNED_WARNING = (
     "The certificate has changed. Clients that pinned the previous one must sign in again:"
@@ -116,8 +116,9 @@ def update_https(appliance: Appliance, caller: Caller, request: UpdateHttpsReque
     """Change HTTPS settings.
 
     Opens, moves or closes the HTTPS listener at once. Requests on it, including this one, are still answered. A
-    certificate is created if there is none. If the change is impossible, for example because the port is in use, 409
-    says why and nothing is changed.
+    certificate is created if there is none.
+
+    409 `conflict`: the change is impossible, for example because the port is in use. Nothing is changed.
     """
     given = {setting: getattr(request, field) for field, setting in _SETTINGS.items()}
     changes = {setting: value for setting, value in given.items() if value is not UNSET}
@@ -139,8 +140,7 @@ def put_certificate(
 ) -> OperationResult[HttpsStatus]:
     """Import an HTTPS certificate.
 
-    Replaces the certificate at once; open connections continue. The certificate is checked first, and 400 says what is
-    wrong with it.
+    Replaces the certificate at once; open connections continue. The certificate is checked first (400).
     """
     # Each character becomes a byte, so that a text that is not PEM is reported as such.
     texts = (text.encode("latin-1", "replace") for text in (request.certificate, request.private_key))
@@ -168,7 +168,7 @@ def _replace_certificate(appliance: Appliance, act: Callable[[], tuple[str, ...]
         with _as_conflict():
             told = (*((_UNLINKED_WARNING,) if had_links else ()), *act())
         if appliance.https is not None and appliance.settings.flag("server.https"):
-            with suppress(HttpsNotOffered):  # certificate replaced all the same; the response warns
+            with suppress(HttpsNotOffered):  # the certificate is replaced anyway; the response warns
                 appliance.https.apply()
         answer = _https_answer(appliance)
     found = answer.data.certificate
@@ -199,9 +199,9 @@ def _https_answer(appliance: Appliance) -> OperationResult[HttpsStatus]:
 
 
 def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[Certificate | None, tuple[str, ...]]:
-    """Describe the certificate in the files, with warnings; if they cannot be used, the one that clients see.
+    """Describe the certificate in the files, with warnings. If they cannot be used, describe the one that clients get.
 
-    `is_reported`: the listener itself reports why they cannot be used.
+    `is_reported`: the listener already reports why they cannot be used.
     """
     files, served = CertificateFiles(appliance.folder), None
     if appliance.https is not None and (seen := appliance.https.certificate) is not None:
@@ -217,7 +217,7 @@ def _describe_certificate(appliance: Appliance, *, is_reported: bool) -> tuple[C
 
 
 def to_certificate(found: CertificateFacts) -> Certificate:
-    """A certificate, as clients see it."""
+    """Return a certificate, as clients see it."""
     return Certificate(
         fingerprint=found.fingerprint,
         not_before=to_timestamp(found.not_before),
@@ -230,7 +230,7 @@ def to_certificate(found: CertificateFacts) -> Certificate:
 
 @contextmanager
 def _as_conflict() -> Iterator[None]:
-    """Turn a refusal of the files into a Conflict: nothing is wrong with the request."""
+    """Turn a problem with the certificate files into a Conflict, since the request is valid."""
     try:
         yield
     except CertificateUnusable as problem:

@@ -90,7 +90,7 @@ def remove_license(appliance: Appliance, caller: Caller) -> Deletion:
 
 
 def require_verified_license(appliance: Appliance) -> None:
-    """Raises Unverified if the license could not be confirmed for days."""
+    """Raise Unverified if the license has not been confirmed for too long."""
     if current_license(appliance).status == "unverified":
         raise Unverified(
             reason="the issuer has not confirmed it for 7 days, or it is not from the configured issuer. Install it"
@@ -99,21 +99,21 @@ def require_verified_license(appliance: Appliance) -> None:
 
 
 def require_room_for_member(appliance: Appliance) -> None:
-    """Raises PlanDenied if the license allows no further member."""
+    """Raise PlanDenied if the license allows no further member."""
     most = _current_limits(appliance).max_members
     if most is not None and appliance.store.members.count() >= most:
         _refuse_by_plan("maxMembers", f"it allows {most} members, and there are that many.")
 
 
 def require_room_for_account(appliance: Appliance) -> None:
-    """Raises PlanDenied if the license allows no further mailbox."""
+    """Raise PlanDenied if the license allows no further mailbox."""
     most = _current_limits(appliance).max_accounts
     if most is not None and appliance.store.accounts.count() >= most:
         _refuse_by_plan("maxAccounts", f"it allows {most} mailboxes, and there are that many.")
 
 
 def current_license(appliance: Appliance) -> License:
-    """The current license of the appliance."""
+    """Return the current license of the appliance."""
     installed = licence.load_installed(appliance.store.stored_settings.find(licence.STORED_AS))
     key = licence.issuer_key(appliance.settings)
     # Without an issuer there is no licensee: limits are set by the operator who sells or hosts the appliance.
@@ -125,7 +125,7 @@ def current_license(appliance: Appliance) -> License:
 
 
 def _check_license(appliance: Appliance, token: str) -> None:
-    """Raises Invalid; the message never quotes the token."""
+    """Raise Invalid; the message never quotes the token."""
     key = licence.issuer_key(appliance.settings)
     if key is None:
         hint = "set `license.issuer_public_key` to the issuer's key, and restart the appliance."
@@ -163,7 +163,7 @@ def _ask_issuer(appliance: Appliance, token: str) -> RemoteFault | None:
 
 
 def _to_installed(appliance: Appliance, token: str, fault: RemoteFault | None) -> InstalledLicence:
-    """The license to store after asking the issuer now. Raises Unverified if that has failed for too long."""
+    """Return the license to store after asking the issuer now. Raises Unverified if that has failed for too long."""
     now, installed = appliance.clock.now(), InstalledLicence(token)
     if not licence.verify_url(appliance.settings):
         return installed

@@ -79,18 +79,18 @@ class InvitedMember(Wire, frozen=True, kw_only=True):
 
 
 def require_member_exists(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:  # noqa: ARG001
-    """Raises NotFound unless the member that a request names exists."""
+    """Raise NotFound unless the member that a request names exists."""
     appliance.store.members.get(values.get("memberId", ""))
 
 
 def require_may_change_member(appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raises NotFound as `require_member_exists`, and Denied if an API key would change an administrator."""
+    """Raise NotFound if the member does not exist, and Denied if an API key would change an administrator."""
     member = appliance.store.members.get(values.get("memberId", ""))
     permissions.require_may_change_admins(caller.required_credential, member.role)
 
 
 def get_changeable_member(appliance: Appliance, caller: Caller, member_id: str) -> Member:
-    """The member as stored now. Call inside a transaction.
+    """Return the member as stored now. Call inside a transaction.
 
     Raises NotFound, Denied if an API key must not change them, and the errors of `recheck_caller`.
     """
@@ -153,10 +153,13 @@ def update_member(
     - When an administrator is demoted, the API keys that they created for others are revoked.
     - An API key can neither change an administrator nor create one (403).
 
-    409 `email_taken`: another member has this email. 409 `last_admin`: no other active administrator has a password or
-    a pending link that is valid for at least one more hour; if only such a link remains, `warnings` say so. 409
-    `conflict`: the member's password was set through a link that an API key was shown, so they cannot become an
-    administrator.
+    Errors:
+
+    - 409 `email_taken`: another member has this email.
+    - 409 `last_admin`: no other active administrator has a password, or a pending link that is valid for at least one
+      more hour. If only such a link remains, the change succeeds with a warning.
+    - 409 `conflict`: the member's password was set through a link that an API key was shown, so they cannot become an
+      administrator.
     """
     if request.name is not UNSET:
         refuse_control_characters("/name", request.name)
@@ -242,7 +245,7 @@ def reset_password(appliance: Appliance, caller: Caller, member_id: str) -> Issu
 
 
 def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str) -> None:
-    """Revoke the keys that this person made for other members: no list would show them to their maker any more."""
+    """Revoke the keys that this person created for other members: no list would show these keys to them any more."""
     store = appliance.store
     for key in store.api_keys.list_made_for_others(maker_id):
         store.api_keys.revoke(key.id)
@@ -250,13 +253,13 @@ def _revoke_made_for_others(appliance: Appliance, caller: Caller, maker_id: str)
 
 
 def _last_admin_warnings(appliance: Appliance) -> tuple[str, ...]:
-    """Warn if the last administrator with a password is gone after a change."""
+    """Return a warning if a change leaves no administrator with a password."""
     awaited = appliance.store.members.find_awaited_admin()
     return () if awaited is None else (_LAST_ADMIN_WARNING.format(email=awaited[0], until=awaited[1]),)
 
 
 def _audit_actions(change: Mapping[str, Any]) -> tuple[str, ...]:
-    """The actions of a change in the audit log: one for the role, one for the status, one for name and email."""
+    """Return the audit actions of a change: one for the role, one for the status, one for name and email."""
     acts = [_ACTION_OF_CHANGE[change[name]] for name in ("role", "status") if name in change]
     return (*acts, *(("member.update",) if {"name", "email"} & change.keys() else ()))
 
@@ -280,7 +283,7 @@ def _by_key(caller: Caller) -> bool:
 
 
 def _to_issued_invitation(appliance: Appliance, what: str, token: str, expires_at: str) -> IssuedInvitation:
-    # In the fragment, which browsers do not send to servers.
+    # The token is in the fragment, which browsers do not send to servers.
     return IssuedInvitation(token=token, url=f"{appliance.public_url}/#{what}={token}", expires_at=expires_at)
 
 
@@ -338,7 +341,7 @@ _UNKNOWN_MEMBER = "No member has this ID."
 
 
 def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
-    """The member with this ID. Raises Invalid, with the place of the ID."""
+    """Return the member with this ID. Raises Invalid, with the place of the ID."""
     try:
         return store.members.get(member_id)
     except NotFound as error:
@@ -346,7 +349,7 @@ def get_named_member(store: Store, member_id: str, pointer: str) -> Member:
 
 
 def require_named_members(store: Store, member_ids: Iterable[tuple[str, str]]) -> None:
-    """Raises Invalid for every (place, ID) that names nobody."""
+    """Raise Invalid for every (place, ID) whose member does not exist."""
     unknown = tuple(
         Detail(place, _UNKNOWN_MEMBER) for place, member_id in member_ids if not _member_exists(store, member_id)
     )

@@ -1,4 +1,4 @@
-"""What a request gives of a message: the input types, when to send it, and rules for texts."""
+"""The input types of messages: content, time of sending, and rules for texts."""
 
 import re
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ _DATE_TIME = re.compile(  # RFC 3339 5.6
 
 
 def read_send_at(text: str | UnsetType, now: datetime) -> datetime | None:
-    """The time to send at, cut to milliseconds; None if none was given.
+    """Return the time to send at, cut to milliseconds; None if none was given.
 
     Raises Invalid if it is not an RFC 3339 date-time, is past, or is more than 366 days ahead.
     """
@@ -82,13 +82,13 @@ Password = Annotated[str, Meta(max_length=4096)]
 
 
 def refuse_control_characters(path: str, text: str | None) -> None:
-    """Raises Invalid if a text contains line breaks, NUL or other controls, openly or inside an encoded word."""
+    """Raise Invalid if a text contains line breaks, NUL or other control characters, directly or in an encoded word."""
     if text and has_forbidden_characters(text):
         raise Invalid.at(path, "Line breaks and control characters are not allowed here.")
 
 
 def refuse_weak_password(path: str, password: str, *, name: str = "", email: str = "") -> None:
-    """Raises Invalid for a new password that is not accepted; without name and email only its length is checked."""
+    """Raise Invalid for a new password that is not accepted; without name and email only its length is checked."""
     if reason := passwords.weakness(password, name=name, email=email):
         raise Invalid.at(path, reason)
 

@@ -83,7 +83,7 @@ def read_filter(
     after: str | None,
     before: str | None,
 ) -> MessageFilter:
-    """The filter; all its conditions must hold. `after` includes its moment, `before` does not. Raises Invalid.
+    """Return the filter; all its conditions must hold. `after` includes its moment, `before` does not. Raises Invalid.
 
     A blank `q` or `text` is refused: it would select everything, and usually is a variable that was never set.
     """
@@ -102,7 +102,7 @@ def read_filter(
 
 
 def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
-    """Warnings about the filter."""
+    """Yield warnings about the filter."""
     if wanted.is_impossible:
         yield own_text(
             "No message can match: the conditions contradict each other, or contain no letter or digit to search for."
@@ -110,7 +110,7 @@ def filter_warnings(wanted: MessageFilter) -> Iterator[str]:
 
 
 def query_warnings(q: str | None) -> Iterator[str]:
-    """Warnings about parts of a query that were probably meant otherwise."""
+    """Yield warnings about parts of a query that were probably meant otherwise."""
     there_are = " ".join(f"{key}:" for key in search.known_keys())
     for key in search.misread_keys(q or ""):
         yield f"{key} is not a supported operator: searched as text. Supported: {there_are}"
@@ -322,7 +322,7 @@ def _backlog_warnings(appliance: Appliance, account_ids: Sequence[str], wanted: 
 
 
 def first_sync_warnings(appliance: Appliance, account: Account) -> tuple[str, ...]:
-    """Warnings for readers while the first sync of a mailbox runs: headers come first, then bodies."""
+    """Return warnings for readers while the first sync of a mailbox runs: headers come first, then bodies."""
     progress = appliance.sync.progress(account.id)
     if account.last_sync_at is None:
         so_far = OwnText(f" ({progress.text})" if progress else "")

@@ -64,7 +64,7 @@ from mailbox_appliance.remote.oauth import IssuedTokens
 #
 # built-in  <  stored (PUT)  <  environment  <  environment-file        the later one wins
 #
-# Nothing is built in. If the environment sets an application, nobody can change it here. Secrets are never returned.
+# Nothing is built in. An application from the environment cannot be changed here. Secrets are never returned.
 
 
 _REFUSED_BY_MICROSOFT = "Microsoft refuses the secret of a public client (AADSTS700025)."
@@ -118,7 +118,7 @@ def _require_unlimited(_appliance: Appliance, caller: Caller, _values: Mapping[s
 
 
 def _require_may_change_app(_appliance: Appliance, caller: Caller, values: Mapping[str, str]) -> None:
-    """Raises Denied for a key that is limited to mailboxes, then NotFound for an unknown provider."""
+    """Raise Denied for a key that is limited to mailboxes, then NotFound for an unknown provider."""
     permissions.require_unlimited(caller.required_credential)
     if values.get("provider") not in get_args(OAuthProvider):
         raise NotFound(what="OAuth provider")
@@ -174,7 +174,7 @@ def remove_oauth_app(appliance: Appliance, caller: Caller, provider: str) -> Del
 
 
 def _retry_mailboxes(appliance: Appliance, provider: OAuthProvider) -> None:
-    """Try mailboxes again at once that had sign-in trouble, perhaps because of the previous application."""
+    """Retry mailboxes with sign-in errors at once, since the previous application may have caused them."""
     for account in appliance.store.accounts.list_all():
         if account.provider == provider and account.status in ("error", "reauth_required"):
             appliance.logins.forget_tokens(account.id)
@@ -202,14 +202,14 @@ def _merge_app(before: OAuthApp | None, provider: OAuthProvider, request: SetOAu
 
 
 def _stored_secret(before: OAuthApp | None, request: SetOAuthAppRequest) -> str | None:
-    """The stored secret of this application."""
+    """Return the stored secret of this application."""
     return before.client_secret if before is not None and before.client_id == request.client_id else None
 
 
 def _find_contradictions(
     before: OAuthApp | None, provider: OAuthProvider, request: SetOAuthAppRequest
 ) -> tuple[str, ...]:
-    """Errors for values, given or stored, that do not go with the provider (Microsoft: AADSTS700025)."""
+    """Return warnings about values, given or stored, that do not apply to the provider (Microsoft: AADSTS700025)."""
     if provider == "google":
         return () if request.tenant_id is UNSET else ("`tenantId` was not kept: only Outlook has tenants.",)
     if request.public_client is not True:
@@ -283,9 +283,9 @@ def connect_or_renew(
     name: str | None,
     within: str | None,
 ) -> Account:
-    """Connect a mailbox, or renew the access of an existing one (`within`, if the request named it).
+    """Connect a mailbox, or renew the access of an existing one (`within`, if the request names it).
 
-    `issued`: the tokens that came with the login. `name`: the name of a new mailbox.
+    `issued`: the tokens from the sign-in. `name`: the display name of a new mailbox.
     """
     known = _find_connected(appliance, caller, login, within)
     if known is not None:
@@ -308,7 +308,7 @@ def connect_or_renew(
 
 
 def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Account:
-    """Try the stored access of a mailbox again, as when its trouble may be over. Raises what is wrong with it."""
+    """Try the stored access of a mailbox again. Raises the error if it still does not work."""
     logins = appliance.logins
     logins.forget_tokens(account.id)
     try:
@@ -321,9 +321,9 @@ def retry_login(appliance: Appliance, caller: Caller, account: Account) -> Accou
 
 
 def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
-    """The mailbox, with a fault if it can only be read because nobody has consented to Graph, by which it sends.
+    """Return the mailbox. It gets an error if it sends by Microsoft Graph and nobody has consented to that.
 
-    A sign-in by device code covers one resource at a time, and some leave out what they were asked to consent to.
+    A device flow covers one resource at a time, and some people omit a part of the consent.
     """
     if account.provider == "imap" or appliance.logins.get_login(account.id).sends_via != "graph":
         return account
@@ -336,14 +336,14 @@ def add_graph_trouble(appliance: Appliance, account: Account) -> Account:
 
 
 def provider_problem(fault: RemoteFault) -> Problem:
-    """The error for a provider that fails; if it refuses, retrying does not help."""
+    """Return the error for a failed provider. If the provider refuses, retrying does not help."""
     if fault.kind == "login_refused" or (fault.kind == "refused" and fault.name != "server_down"):
         return AccessRefused(details=(Detail(fault.server, fault.reason),), reason=fault.reason)
     return problem_of(fault)
 
 
 def _find_connected(appliance: Appliance, caller: Caller, login: OAuthLogin, within: str | None) -> Account | None:
-    """The existing mailbox. Raises NotFound if it is gone, and AccountExists."""
+    """Return the existing mailbox. Raises NotFound if it is gone, and AccountExists."""
     store = appliance.store
     if within is not None:
         recheck_owner(store, caller, within)
@@ -362,7 +362,7 @@ def _renew_access(
     checked: LoginCheckResult,
     issued: IssuedTokens | None = None,
 ) -> Account:
-    """Store new access for a mailbox, which then syncs from the start; messages that waited for it are sent."""
+    """Store new access for a mailbox, restart its sync, and retry the sends that waited for it."""
     appliance.sync.remove(account_id)  # what is still being read used the previous access
     try:
         _save_login(appliance, caller, account_id, login, checked, is_new=issued is not None)
@@ -396,7 +396,7 @@ def _save_login(
 
 
 def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
-    """The error for a sign-in that the mailbox's servers do not accept."""
+    """Return the error for a sign-in that the mailbox's servers do not accept."""
     details = tuple(Detail(fault.server, fault.reason) for fault in failed.faults)
     reason, kinds = failed.faults[0].reason, {fault.kind for fault in failed.faults}
     if "throttled" in kinds:
@@ -411,10 +411,10 @@ def _sign_in_problem(failed: SignInFailed, login: OAuthLogin) -> Problem:
 # --- The sign-in itself (RFC 6749): a session begins it, and only the same session can finish it ---
 #
 #     begin   -> the provider's page, which the person opens; it leads back to GET /oauth/callback, which stores nothing
-#     finish  <- what came back there: `state` and `code`, or the whole address where the sign-in ended
+#     finish  <- the result: `state` and `code`, or the whole address where the sign-in ended
 #
-# With `device` the person types a code on another device instead (RFC 8628), and `finish` is called with `state` alone
-# until they have consented. The `state` is bound to the session that began.
+# With `device` the person enters a code on another device instead (RFC 8628), and `finish` is called with `state` alone
+# until they have consented. The `state` is bound to the session that started the sign-in.
 
 
 _CALLBACK_PATH = "/api/v1/oauth/callback"
@@ -565,7 +565,7 @@ def redirect_uri(appliance: Appliance, loopback_host: str, port: int | None = No
 
 
 def require_redirectable_url(public_url: str) -> None:
-    """Raises Conflict if no provider would redirect to this address: they require HTTPS except for this computer."""
+    """Raise Conflict if no provider would redirect to this address: they require HTTPS except for this computer."""
     place = urlsplit(public_url)
     if public_url and place.scheme != "https" and place.hostname not in _THIS_COMPUTER:
         raise Conflict(reason=_NOT_REDIRECTABLE.format(address=public_url))
@@ -647,7 +647,7 @@ def _finish_flow(
 
 
 def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[str, str]]:
-    """The parameters that the sign-in brought, and their place in the request. Raises Invalid."""
+    """Return the parameters of the completed sign-in, and their place in the request. Raises Invalid."""
     if request.redirect_url is UNSET:
         if request.state is UNSET:
             raise Invalid.at("/state", "Give `state` and `code`, or `redirectUrl`.")
@@ -663,7 +663,7 @@ def _read_callback(request: CompleteOAuthSignInRequest) -> tuple[str, Mapping[st
 
 
 def _read_callback_query(address: str) -> dict[str, str]:
-    """The query of the provider's redirect, or of the console page that it led to."""
+    """Return the query of the provider's redirect, or of the console page that it led to."""
     try:
         parts = urlsplit(address)
         query = parts.query or parts.fragment.partition("?")[2]
@@ -675,7 +675,7 @@ def _read_callback_query(address: str) -> dict[str, str]:
 
 @contextmanager
 def _translate_flow_errors(provider: OAuthProvider, path: str) -> Iterator[None]:
-    """Turn the errors of a flow into those that every interface reports."""
+    """Turn the errors of a sign-in flow into API errors."""
     try:
         yield
     except StateUnknown as unknown:

@@ -1,4 +1,4 @@
-"""What an operation is: a function whose signature is the contract, and the checks around it.
+"""Operations: functions whose signature is the contract, and the checks around them.
 
     HTTPS (403) -> caller (401) -> session (403) -> mailbox (404) -> rights (403) -> input (400) -> the function
 
@@ -61,7 +61,9 @@ _MAX_TOKEN_LENGTH = 200
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a request came from: the peer's address, whether that is this computer, and whether it came by HTTPS."""
+    """The origin of a request: the peer's address, whether it is this computer, and whether the request came over
+    HTTPS.
+    """
 
     client_address: str | None
     is_local: bool
@@ -69,7 +71,7 @@ class Origin:
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody in between can read along."""
+        """Whether the connection cannot be read by others on the way."""
         return self.is_local or self.is_secure
 
 
@@ -78,7 +80,9 @@ LOCAL = Origin(None, is_local=True, is_secure=True)
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks. Without a credential it is anybody, or the operator of this computer, who is not a member."""
+    """The caller of an operation. Without a credential, it is anybody, or the operator of this computer, who is not a
+    member.
+    """
 
     origin: Origin
     credential: FoundCredential | None = None
@@ -112,20 +116,20 @@ class Caller:
 
 
 def is_operator(secret: str | None, token: str | None, origin: Origin) -> bool:
-    """Whether a bearer token is the secret of this run, which only those have who can read `run.json`."""
+    """Whether a bearer token is the secret of this run. Only people who can read `run.json` have it."""
     if secret is None or not token or not origin.is_local:
         return False
     return hmac.compare_digest(secret.encode(), token.encode("utf-8", "surrogatepass"))
 
 
 def identify(store: Store, token: str | None, origin: Origin) -> Caller:
-    """The caller with this bearer token.
+    """Return the caller with this bearer token.
 
     Raises Unauthenticated without a valid token, and MemberSuspended for a token of a suspended member.
     """
     if not token or len(token) > _MAX_TOKEN_LENGTH:
         raise Unauthenticated
-    # The checksum reveals a mistyped or cut token without a look at the store.
+    # The checksum reveals a mistyped or truncated token without reading the store.
     if token[:4] in tokens.KINDS and not tokens.is_well_formed(token):
         raise Unauthenticated
     found = store.credentials.find(tokens.hash_token(token))
@@ -152,22 +156,24 @@ def recheck_caller(store: Store, caller: Caller, *needed: Capability) -> FoundCr
 
 
 def recheck_owner(store: Store, caller: Caller, account_id: str) -> None:
-    """As `recheck_caller`, and that the mailbox is the caller's own. Raises NotFound if it is not."""
+    """Check the caller again like `recheck_caller`, and that the mailbox belongs to them. Raises NotFound if it does
+    not.
+    """
     found = recheck_caller(store, caller)
     require_owner(require_account(store, found, account_id), found.member.id)
 
 
-# --- Rights: what a caller must come with, declared once for each operation and checked in one order ---
+# --- Rights: the requirements on a caller, declared once for each operation and checked in one order ---
 
 
-#: Raises NotFound or Denied if the caller may not do this to what the single values of a request name: in a mailbox...
+#: Raises NotFound or Denied if the caller must not do this to the objects that a request names, in a mailbox ...
 AccountCheck = Callable[[Appliance, Caller, Account, Mapping[str, str]], None]
 #: ... and elsewhere, such as to a member.
 RequestCheck = Callable[[Appliance, Caller, Mapping[str, str]], None]
 
 
 class Access(Enum):
-    """Who may call at all."""
+    """The kind of caller that an operation accepts."""
 
     ANYBODY = "anybody"
     LOCAL = "local"
@@ -177,13 +183,14 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Rights:
-    """What a caller must come with.
+    """The requirements for a caller of an operation.
 
-    `needs`: one of these capabilities. `needs_of`: those that a decoded body requires. `role`: only members with this
-    role. `owner`: only the mailbox's owner. `any_mailbox_with`: with this capability every mailbox is accessible; the
-    operation must not show any mail. `check_account`, `check_request`: checks that depend on what the request names.
-    `https`: remotely only over HTTPS. `https_of`: whether a decoded body requires that. `operator`: the operator, with
-    the secret of this run and on this computer, may as well; nothing else is required of them.
+    `needs`: one of these capabilities. `needs_of`: the capability that a decoded body requires. `role`: only members
+    with this role. `owner`: only the mailbox's owner. `any_mailbox_with`: this capability gives access to every
+    mailbox; the operation must not show any mail. `check_account`, `check_request`: checks that depend on what the
+    request names. `https`: HTTPS is required from other computers. `https_of`: whether a decoded body requires that.
+    `operator`: the operator may call it too, on this computer and with the secret of this run; nothing else is required
+    of them.
     """
 
     access: Access = Access.CREDENTIAL
@@ -199,7 +206,7 @@ class Rights:
     operator: bool = False
 
     def identify(self, appliance: Appliance, origin: Origin, token: str | None) -> Caller:
-        """The caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
+        """Return the caller. Raises HttpsRequired, LocalOnly, Unauthenticated, MemberSuspended, SessionRequired."""
         if self.https and not origin.is_private:
             raise HttpsRequired
         if self.access is Access.LOCAL and not origin.is_local:
@@ -214,7 +221,7 @@ class Rights:
         return caller
 
     def get_account(self, appliance: Appliance, caller: Caller, account_id: str) -> Account:
-        """The mailbox that a request names. Raises NotFound."""
+        """Return the mailbox that a request names. Raises NotFound."""
         everywhere = self.any_mailbox_with is not None and self.any_mailbox_with in caller.capabilities
         return permissions.require_account(
             appliance.store, caller.required_credential, account_id, everywhere=everywhere
@@ -228,7 +235,7 @@ class Rights:
         values: Mapping[str, str],
         body: Callable[[], object],
     ) -> None:
-        """Raises Denied, HttpsRequired or NotFound unless the caller may. `body`: None if it cannot be read."""
+        """Raise Denied, HttpsRequired or NotFound unless the caller may. `body`: None if it cannot be read."""
         if caller.is_operator:
             return
         if self.https_of is not None and not caller.origin.is_private and self.https_of(body()):
@@ -242,7 +249,7 @@ class Rights:
             self._check_account(appliance, caller, account, values)
 
     def require_capability(self, caller: Caller, body: Callable[[], object]) -> None:
-        """Raises Denied, naming the missing capability: the one that the body requires, if it can be read."""
+        """Raise Denied, naming the missing capability: the one that the body requires, if it can be read."""
         asked = None if self.needs_of is None else self.needs_of(body())
         permissions.require_capability(caller.capabilities, self.needs if asked is None else (asked,))
 
@@ -266,18 +273,19 @@ _RETRY_AFTER = 5
 
 
 class RequestHash(str):
-    """The fingerprint of a request, which tells a retry from another request (see `Operation.fingerprint`)."""
+    """The fingerprint of a request, which distinguishes a retry from another request (see `Operation.fingerprint`)."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an interface passes on: single values as text, their places, and the body as it came (or already decoded).
+    """The input from an interface: single values as text, their places, and the body, raw or already decoded.
 
-    `media_type`: the declared type of the body; None if the interface has only one kind. `faults`: what the interface
-    itself found wrong, reported with the other faults of the input, after the checks of caller and mailbox.
-    `is_body_discarded`: the body was over the limit. `postponed_bytes`: its size, if no memory was free for it.
+    `media_type`: the declared type of the body; None if the interface has only one. `faults`: errors that the interface
+    itself found; they are reported with other input errors, after the checks of caller and mailbox.
+    `is_body_discarded`: the body was over the limit. `postponed_bytes`: the size of the body, if no memory was free for
+    it.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -314,7 +322,7 @@ class Operation(Generic[P, R]):
             self._add_parameter(name, hints[name], given.default)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function itself, for callers inside the appliance, without the checks of `call`."""
+        """Return the function itself, for callers inside the appliance, without the checks of `call`."""
         return self.function(*args, **kwargs)
 
     def call(self, appliance: Appliance, origin: Origin, token: str | None, request: Request) -> OperationResult[Any]:
@@ -337,7 +345,9 @@ class Operation(Generic[P, R]):
                 appliance.events.publish(LargeWorkEnded())
 
     def fingerprint(self, values: Mapping[str, str], body: object) -> RequestHash:
-        """SHA-256 (hex) of method, path and canonical body of the REST call that this operation corresponds to."""
+        """Return the SHA-256 (hex) of method, path and canonical body of the REST call that this operation corresponds
+        to.
+        """
         method, _, template = (self.fingerprint_route or "").partition(" ")
         path = template.format(**values)
         digest = hashlib.sha256(f"{method}\n{path}\n".encode("utf-8", "surrogatepass"))
@@ -357,7 +367,7 @@ class Operation(Generic[P, R]):
             self.parameters[parameter.wire] = parameter
 
     def _body_or_none(self, request: Request) -> object:
-        """The decoded body, as far as it can be read; its faults are reported later."""
+        """Return the decoded body, as far as it can be read; its faults are reported later."""
         try:
             return self._decode_body(request)
         except Problem:
@@ -424,10 +434,10 @@ def operation(
     body_limit: int = JSON_LIMIT,
     stands_for: str | None = None,
 ) -> Callable[[Callable[P, R]], Operation[P, R]]:
-    """Make a function an operation. Who may call it: see `Rights`.
+    """Make a function an operation. For the requirements on callers, see `Rights`.
 
-    `asks_servers`: it waits for remote servers, so few may run at once. `stands_for`: the REST call whose fingerprint
-    identifies its retries.
+    `asks_servers`: it waits for remote servers, so only a few run at once. `stands_for`: the REST call whose
+    fingerprint identifies its retries.
     """
     needed = (needs,) if isinstance(needs, Capability) else needs
     rights = Rights(

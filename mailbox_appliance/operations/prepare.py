@@ -77,7 +77,9 @@ class ResolvedMessage:
 
 
 def resolve_message(store: Store, account: Account, message: SendEmailRequest) -> ResolvedMessage:
-    """The message ready to be composed. Raises Invalid with the fault's place, and NotFound for an unknown parent."""
+    """Return the message ready to be composed. Raises Invalid with the place of the fault, and NotFound for an unknown
+    parent.
+    """
     resolved = resolve_draft(store, account, message)
     outgoing = resolved.outgoing
     if not (outgoing.to or outgoing.cc or outgoing.bcc):
@@ -102,7 +104,7 @@ def resolve_draft(store: Store, account: Account, message: DraftRequest) -> Reso
 
 
 def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
-    """Raises Invalid if there are too many recipients, at the list that exceeds the limit."""
+    """Raise Invalid if there are too many recipients, at the list that exceeds the limit."""
     count = 0
     for name, addresses in lists.items():
         count += len(addresses)
@@ -110,7 +112,7 @@ def require_recipient_lists(lists: Mapping[str, Sized]) -> None:
 
 
 def require_recipient_count(recipients: int, path: str) -> None:
-    """Raises Invalid if there are too many recipients."""
+    """Raise Invalid if there are too many recipients."""
     if recipients > MAX_RECIPIENTS:
         raise Invalid.at(path, f"A message can have at most {MAX_RECIPIENTS} recipients.")
 
@@ -118,7 +120,7 @@ def require_recipient_count(recipients: int, path: str) -> None:
 def require_attachment_sizes(
     sizes: Iterable[int], path: str = "/attachments", advice: str = _FEWER_FILES_ADVICE
 ) -> None:
-    """Raises Invalid if there are too many files, or too large ones."""
+    """Raise Invalid if there are too many files, or too large ones."""
     found = list(sizes)
     if len(found) > MAX_ATTACHMENTS:
         raise Invalid.at(path, f"A message can have at most {MAX_ATTACHMENTS} attachments.")
@@ -138,14 +140,14 @@ def compose_message(outgoing: OutgoingMessage, date: datetime, reader: HtmlReade
     try:
         return compose(with_plain_text(outgoing, reader), message_id=new_message_id(outgoing.sender.email), date=date)
     except ValueError as error:
-        # Values from clients are checked before, with their place; this catches what a mirrored message brings along.
+        # Values from clients were checked earlier, with their place; this catches those of a mirrored message.
         raise Invalid.at("", f"The message cannot be written: {error}.") from error
 
 
 def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -> Address:
-    """The sender of a message: the mailbox's own address, or another that its provider lets it send as.
+    """Return the sender of a message: the mailbox's own address, or another address that it can send as.
 
-    Raises Invalid if the given address is none of these.
+    Raises Invalid if the given address is neither.
     """
     for each in store.sender_addresses.list_of(account):
         if given is UNSET or same_mailbox(given, each.email):
@@ -154,7 +156,9 @@ def get_sender(store: Store, account: Account, given: str | UnsetType = UNSET) -
 
 
 def read_addresses(name: str, addresses: tuple[Recipient, ...] | UnsetType) -> tuple[Address, ...] | None:
-    """The addresses of a given list; None if it was left out. Raises Invalid for an address that cannot be sent to."""
+    """Return the addresses of a given list; None if it was omitted. Raises Invalid for an address that cannot receive
+    mail.
+    """
     if addresses is UNSET:
         return None
     for index, address in enumerate(addresses):
@@ -198,7 +202,7 @@ def _resolve_recipients(store: Store, account: Account, message: DraftRequest) -
 
 
 def _get_parent(store: Store, account: Account, message_id: str) -> Message:
-    """The message that is answered. Raises NotFound, with its place in the request."""
+    """Return the message that is answered. Raises NotFound, with its place in the request."""
     try:
         parent, _ = store.messages.get(account.id, message_id)
     except NotFound as error:
@@ -243,15 +247,15 @@ def _check_attachments(attachments: tuple[NewAttachment, ...]) -> None:
 
 
 def _strip_brackets(content_id: str) -> str:
-    """A content ID as `cid:` has it; some clients add the brackets of the header field (RFC 2392)."""
+    """Return a content ID without the brackets of its header field (RFC 2392), which some clients include."""
     return content_id[1:-1] if content_id.startswith("<") and content_id.endswith(">") else content_id
 
 
 # --- Decision locks: one request at a time decides about a draft, or under an idempotency key ---
 #
-# the first ........ holds the lock, and one of the few I/O slots
-# the next ......... waits for it for some seconds, with a slot as well
-# all others ....... get 409 at once, so that one draft never blocks other work
+# the first request ..... holds the lock, and one of the few I/O slots
+# the next one .......... waits for the lock for some seconds, also with a slot
+# all others ............ get 409 at once, so that one draft never blocks other work
 
 
 _DECISION_PATIENCE = 10.0
@@ -259,7 +263,7 @@ _DECISION_PATIENCE = 10.0
 
 @contextmanager
 def decision_lock(appliance: Appliance, *about: Hashable) -> Iterator[None]:
-    """Hold the locks of these (a draft's ID, a key with its credential), and an I/O slot.
+    """Hold an I/O slot and the locks of these keys: a draft's ID, or an idempotency key with its credential.
 
     Raises BeingDecided if others hold a lock, and ServersBusy if only the slots are all in use.
     """
@@ -296,8 +300,8 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 class PreparedMessage:
     """A message ready to be accepted.
 
-    `draft_id`: the saved draft that it was, in this `draft_version`; `parent_id`: the message that it answers or
-    forwards; `warnings`: for its sender.
+    `draft_id`, `draft_version`: the saved draft that it was made from. `parent_id`: the message that it replies to or
+    forwards. `warnings`: for its sender.
     """
 
     message: ComposedMessage
@@ -320,10 +324,10 @@ def prepare_message(
     message: SendDraftRequest | SendEmailRequest,
     *request: Hashable,
 ) -> Iterator[PreparedMessage]:
-    """The message, ready. Until it is done, no other request changes or sends its draft.
+    """Prepare a message. Until the context ends, no other request changes or sends its draft.
 
     `request`: identifies the request and its retries. Raises Invalid with the place of the fault, NotFound for an
-    unknown parent, DraftInUse, and for a draft BeingDecided and the errors that stand for a server's failure.
+    unknown parent, DraftInUse, and for a draft BeingDecided and errors of its mail server.
     """
     now = appliance.clock.now()
     send_at = read_send_at(message.send_at, now)
@@ -403,7 +407,7 @@ def _draft_sender(store: Store, account: Account, source: bytes) -> Address:
 
 
 def _read_draft(appliance: Appliance, caller: Caller, account: Account, draft_id: str) -> tuple[bytes, str | None]:
-    """The draft as it is at the server, and its version. Raises Invalid if it does not exist."""
+    """Return the draft as it is at the server, and its version. Raises Invalid if it does not exist."""
     may_delete = Capability.MAIL_DELETE in caller.capabilities  # it is removed once it has been sent
     try:
         draft = appliance.drafts.locate(account.id, draft_id, may_delete=may_delete)
@@ -421,7 +425,7 @@ def _require_size(size: int) -> None:
 
 
 def find_thread(store: Store, account: Account, outgoing: OutgoingMessage) -> str | None:
-    """The conversation that a message belongs to, by the message that it answers."""
+    """Return the conversation that a message belongs to, by the message that it answers."""
     return _find_thread_by_ids(store, account, (*outgoing.references, outgoing.in_reply_to or ""))
 
 
@@ -430,7 +434,7 @@ def _find_thread_by_ids(store: Store, account: Account, ids: tuple[str, ...]) ->
 
 
 def _find_parent_id(store: Store, account: Account, read: ParsedMessage) -> str | None:
-    """The message that a draft answers, if it is stored."""
+    """Return the message that a draft answers, if it is stored."""
     answered = canonical_message_id(read.in_reply_to[0]) if read.in_reply_to else None
     return None if answered is None else store.messages.find_by_message_id(account.id, answered)
 
@@ -448,10 +452,9 @@ _FILES, _WITHOUT = (
 def prepare_forward(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, key: Hashable
 ) -> Iterator[PreparedMessage]:
-    """The forward, ready. Until it is done, no other request with this key is decided.
+    """Prepare a forward. Until the context ends, no other request with this key is decided.
 
-    Raises Invalid with the place of the fault, NotFound, BeingDecided, and the errors that stand for a server's
-    failure.
+    Raises Invalid with the place of the fault, NotFound, BeingDecided, and errors of the mail server.
     """
     sender = get_sender(appliance.store, account, request.from_)
     to, cc = read_addresses("to", request.to) or (), read_addresses("cc", request.cc) or ()
@@ -463,7 +466,7 @@ def prepare_forward(
 def _prepare_around(
     appliance: Appliance, account: Account, message_id: str, request: ForwardEmailRequest, empty: OutgoingMessage
 ) -> PreparedMessage:
-    """The original, quoted in a message without other text."""
+    """Prepare a message that quotes the original and contains no other text."""
     source = _read_original(appliance, account, message_id)
     reader = appliance.html_readers.for_request()
     quoted = _quote_original(source, request, reader)

@@ -78,13 +78,15 @@ def send(
     that. Until then, no other send, update or deletion can use the draft (409 `conflict`); bulk actions can, without
     effect on what is sent.
 
-    After 503 or 429 `provider_rate_limited`, nobody received the message, and the same request can be repeated with the
-    same key. 409 `conflict`: the draft is in use, or another request with this draft or key is being processed. 409
-    `idempotency_conflict`: the key was used for a different request.
+    Errors:
 
-    `warnings` name recipients that a reply to all leaves out, and say if the message has no text. For 24 hours after an
-    upgrade from a release without deliveries, the keys of that release return its response, with `Idempotency-Replayed:
-    true`.
+    - 503 and 429 `provider_rate_limited`: nobody received the message. Repeat the same request with the same key.
+    - 409 `conflict`: the draft is in use, or another request with this draft or key is being processed.
+    - 409 `idempotency_conflict`: the key was used for a different request.
+
+    `warnings` name recipients that a reply to all leaves out, and report if the message has no text. After an upgrade
+    from a release without deliveries, the keys of that release return its response for 24 hours, with
+    `Idempotency-Replayed: true`.
     """
     preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
     return _submit(appliance, caller, account, idempotency_key, request_hash, preparation)
@@ -126,7 +128,9 @@ def _submit(
     request_hash: str,
     preparation: AbstractContextManager[PreparedMessage],
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """The delivery of this key: an existing one, whatever happened to drafts and quotas since, or a new one."""
+    """Return the delivery of this key: the existing one, regardless of later changes to drafts and quotas, or a new
+    one.
+    """
     store, credential = appliance.store, caller.required_credential
     earlier = store.legacy_keys.find(credential.id, key, request_hash)
     if earlier is not None:
@@ -184,9 +188,9 @@ def _publish_accepted(appliance: Appliance, delivery: Delivery) -> None:
 def _wait_for_outcome(
     appliance: Appliance, caller: Caller, accepted: AcceptedDelivery, row: ParsedMessage | None
 ) -> OperationResult[Delivery | LegacySendResult]:
-    """The outcome, if it comes in time and a worker is free; else the delivery in its current state.
+    """Wait for the outcome and return it; without a free worker or in time, return the delivery in its current state.
 
-    Once a retry has been shown it, it is never withdrawn: if it is not sent, it ends as `failed`.
+    Once a retry has been shown a delivery, it is never withdrawn: if it is not sent, it ends as `failed`.
     """
     operation_id, deliveries = accepted.delivery.operation_id, appliance.store.deliveries
     with appliance.io_slot() as has_place:
@@ -207,7 +211,7 @@ def _wait_for_outcome(
 def _wait_for_draft_removal(appliance: Appliance, operation_id: str, seconds: float) -> None:
     """Wait until the sent draft is removed, so that a client that reads `succeeded` no longer finds it.
 
-    The answer is the same either way: slow removals continue, and the timer retries failed ones.
+    The response is the same either way: slow removals continue, and the timer retries failed ones.
     """
     if seconds <= 0 or not appliance.post_send_tasks.is_draft_left(operation_id):
         return

@@ -32,9 +32,9 @@ from mailbox_appliance.store.members import email_key
 
 # --- Attempts to sign in: how often they may fail, and how many are checked at once ---
 #
-# limits (two reads, 429)  ->  a place (429)  ->  its turn  ->  allowance for a failure  ->  hashing  ->  the outcome
+# limits (two reads, 429)  ->  a slot (429)  ->  its turn  ->  a reserved failure  ->  hashing  ->  the outcome
 #
-# A refusal writes nothing. A failure is in the store, with its row in the audit log, before the answer leaves.
+# A rejected attempt writes nothing. A failure is in the store, with its audit entry, before the response is sent.
 
 
 MAX_FAILURES_PER_EMAIL = 5
@@ -46,13 +46,13 @@ MAX_FAILURES_OF_SET_UP = 30
 LOGIN_FAILURES_METRIC = "login_failures"
 
 # Attempts in one bucket are checked one after another: each outcome is known before the next one counts. Only
-# attempts with a place wait here, so few workers ever do.
+# attempts with a slot wait here, so few workers ever do.
 _ATTEMPT_LOCKS = tuple(threading.Lock() for _ in range(64))
 
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """One attempt that is being checked."""
+    """A sign-in attempt that is being checked."""
 
     appliance: Appliance
     caller: Caller
@@ -96,12 +96,12 @@ def _count_refusals(meters: Counters) -> Iterator[None]:
 
 
 def email_bucket(email: str) -> str:
-    """The bucket of attempts at a member: the email in the form by which members are found."""
+    """Return the bucket for failed attempts with an email, in its canonical form."""
     return f"email:{email_key(email)}"
 
 
 def address_bucket(origin: Origin) -> str:
-    """The bucket of attempts from an address: this computer by itself, IPv6 by /64, which one subscriber has."""
+    """Return the bucket for failed attempts from an address: one for this computer, IPv6 by /64 (one subscriber)."""
     if origin.is_local or origin.client_address is None:
         return "address:local"
     address = ip_address(origin.client_address.split("%")[0])
@@ -221,10 +221,10 @@ def begin_session(
     rehashed: str | None = None,
     logged_in_at: str | None = None,
 ) -> IssuedSession:
-    """Begin a session, and record the sign-in. Call inside a transaction.
+    """Begin a session and record the sign-in. Call inside a transaction.
 
-    `by`: the action that led to it, for the audit log. `rehashed`: the password's new hash. `logged_in_at`: when the
-    password was given, if not now. A session over the limit ends the one that was unused longest.
+    `by`: the action that led to it, for the audit log. `rehashed`: the new hash of the password. `logged_in_at`: when
+    the password was given, if not now. If a member has too many sessions, the one unused longest is revoked.
     """
     store, token = appliance.store, new_token("mbxs")
     store.members.mark_logged_in(member_id, rehashed=rehashed)
@@ -239,14 +239,14 @@ def begin_session(
 
 
 def end_sessions(appliance: Appliance, actor: Actor, member_id: str, keep: str | None = None) -> None:
-    """End all sessions of a member, or all but one, with a row each in the audit log. Call inside a transaction."""
+    """Revoke all sessions of a member, or all but `keep`, with an audit entry for each. Call inside a transaction."""
     about = None if actor.member_id == member_id else member_id
     for ended in appliance.store.credentials.remove_sessions(member_id, keep):
         appliance.store.audit.record(actor, "session.revoke", ("session", ended), about=about)
 
 
 def require_unchanged_password(appliance: Appliance, member_id: str, hashed: str) -> None:
-    """Raises InvalidCredentials if the password changed since it was checked. Call inside a transaction."""
+    """Raise InvalidCredentials if the password changed since it was checked. Call inside a transaction."""
     try:
         is_same = appliance.store.members.get_password_hash(member_id) == hashed
     except NotFound as error:
@@ -269,7 +269,9 @@ def _try_log_in(appliance: Appliance, attempt: LoginAttempt, request: SignInRequ
 
 
 def _check_login(appliance: Appliance, attempt: LoginAttempt, request: SignInRequest) -> tuple[str, str]:
-    """The member's ID and the hash that the password matches. Raises InvalidCredentials and MemberSuspended."""
+    """Return the ID and password hash of the member whose password is right. Raises InvalidCredentials,
+    MemberSuspended.
+    """
     members = appliance.store.members
     found = members.find_with_password(request.email)
     member, hashed = found if found is not None else (None, None)
@@ -349,7 +351,7 @@ def change_password(appliance: Appliance, caller: Caller, request: ChangePasswor
 
 
 def _require_current_password(appliance: Appliance, attempt: LoginAttempt, me: Member, password: str) -> str:
-    """The hash that the current password matches. Raises WrongPassword."""
+    """Return the hash that the current password matches. Raises WrongPassword."""
     hashed = appliance.store.members.get_password_hash(me.id)
     if not passwords.verify_password(password, hashed, hides_legacy=False) or hashed is None:
         attempt.record_failure("password.change", ("member", me.id))

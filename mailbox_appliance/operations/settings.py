@@ -41,7 +41,7 @@ from mailbox_appliance.tls.validate import validate_certificate
 
 
 def load_settings(file: Path, flags: Mapping[str, Value] | None = None) -> Settings:
-    """The settings of a configuration file, the environment and the flags. Raises BadSetting."""
+    """Return the settings of a configuration file, the environment and the flags. Raises BadSetting."""
     options = settings.load(file, flags=flags)
     require_ca_file(options.text("remote.ca_file"))
     providers.load_providers(options.text("remote.providers_file"))
@@ -60,7 +60,7 @@ def _require_public_address(url: str) -> None:
 
 
 def require_usable_config(file: Path) -> None:
-    """Raises Conflict if a configuration that is to be restored cannot be used here."""
+    """Raise Conflict if the configuration in a backup cannot be used here."""
     try:
         load_settings(file)
     except BadSetting as error:
@@ -69,10 +69,10 @@ def require_usable_config(file: Path) -> None:
         raise Conflict(reason=reason) from error
 
 
-# --- The HTTPS certificate created and replaced, with a row in the audit log: by requests, the start, and commands ---
+# --- The HTTPS certificate: created and replaced by requests, the start and commands, with an audit entry each ---
 #
-# The row is written when the new pair is on the disk and not yet in use. So a crash can leave a row without a change,
-# never a change without a row. If the change fails after that, another row records the failure.
+# The entry is written when the new pair is on the disk and not yet in use. So a crash can leave an entry without a
+# change, but never a change without an entry. If the change fails after that, another entry records the failure.
 
 
 log = logging.getLogger(__name__)
@@ -102,14 +102,14 @@ def is_certificate_lost(appliance: Appliance) -> bool:
 
 
 def rotate_certificate(appliance: Appliance, actor: Actor) -> None:
-    """Replace the certificate by a new self-signed one, whatever the old one is. Raises CertificateUnusable."""
+    """Replace the certificate with a new self-signed one. Raises CertificateUnusable."""
     pair = generate_certificate(own_names(appliance.settings), appliance.clock.now())
     with _record_change(appliance, actor, "certificate.rotate") as recorded:
         CertificateFiles(appliance.folder).replace(*pair, recorded)
 
 
 def import_certificate(appliance: Appliance, actor: Actor, certificate: bytes, key: bytes) -> tuple[str, ...]:
-    """Replace the certificate by the operator's; return warnings about what may trouble clients.
+    """Replace the certificate with the operator's. Returns warnings about possible problems for clients.
 
     Raises Invalid for a certificate or key that cannot be used, and CertificateUnusable.
     """
@@ -173,7 +173,7 @@ def _field(option: Option) -> tuple[str, Any, Any]:
 
 
 def _unknown_setting_text(name: str) -> str | None:
-    """The error for a setting that cannot change while running."""
+    """Return the error for a setting that cannot change while running."""
     if (option := BY_NAME.get(name)) is None:
         return None
     table, _, key = name.partition(".")
@@ -218,10 +218,9 @@ def update_settings(
     """Change runtime settings.
 
     Applies all changes or none. `null` removes a change, so that the value in config.toml applies again. Omitted
-    settings stay unchanged.
+    settings stay unchanged. If the change ends your own remote access over HTTPS, a warning explains how to undo it.
 
-    409 `conflict`: the setting is set in the environment or on the command line, and must be changed there. A warning
-    says if the change ends your own remote access over HTTPS.
+    409 `conflict`: the setting is set in the environment or on the command line, and must be changed there.
     """
     changes = dict(_read_changes(request))
     require_valid_values(changes)
@@ -230,9 +229,9 @@ def update_settings(
 
 
 def change_settings(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Store valid values and put them into effect; None removes a change. Returns warnings.
+    """Store valid values and apply them; None removes a change. Returns warnings.
 
-    Raises Conflict, with everything unchanged, if the environment overrides a value, or HTTPS cannot be on with it.
+    Raises Conflict, and changes nothing, if the environment overrides a value, or HTTPS cannot be on with it.
     """
     with appliance.settings_lock:
         _require_not_overridden(appliance, changes)
@@ -265,7 +264,7 @@ def _require_certificate(appliance: Appliance, caller: Caller) -> None:
 
 
 def _save_changes(appliance: Appliance, caller: Caller, changes: Mapping[str, Any]) -> StoredValues:
-    """Store the changes, with a row of the audit log each; return the previous values."""
+    """Store the changes, with an audit entry for each; return the previous values."""
     store = appliance.store
     with store.database.transaction(durable=True):
         stored = store.stored_settings.get_all()
@@ -311,7 +310,7 @@ def _read_changes(request: UpdateSettingsRequest) -> Iterator[tuple[str, Any]]:
 
 
 def require_valid_values(changes: Mapping[str, Any], places: Mapping[str, str] | None = None) -> None:
-    """Raises Invalid for values that are not valid. `places`: a setting's place in the request, else its name."""
+    """Raise Invalid for invalid values. `places`: the place of each setting in the request; default: its name."""
     faults = [
         Detail(f"/{(places or {}).get(name, name)}", f"{name} {wrong}.")
         for name, value in changes.items()

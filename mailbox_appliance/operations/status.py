@@ -167,10 +167,16 @@ def get_status(appliance: Appliance, caller: Caller) -> OperationResult[Status]:
     """Get the appliance's status.
 
     Returns version, uptime and the store's size, and the state of the mailboxes and deliveries that you have access to.
-    `warnings` name what an operator should fix: low disk space, failed backups, HTTPS that is on but not listening, an
-    unusable certificate, scheduled messages on hold, an invalid config.toml or one that waits for a restart, and a
-    program that was replaced while it ran. A session of an administrator also gets `lastCrash` and a warning after a
-    crash, until an administrator dismisses it.
+    A session of an administrator also gets `lastCrash` after a crash, until an administrator dismisses it.
+
+    `warnings` name what an operator should fix:
+
+    - low disk space, and failed backups
+    - HTTPS that is on but not listening, and an unusable certificate
+    - scheduled messages on hold
+    - an invalid config.toml, or one that waits for a restart
+    - a program that was replaced while it ran
+    - for an administrator's session, a crash
     """
     store = appliance.store
     crash = crashes.find(appliance.folder) if _is_administrator(caller) else None
@@ -213,7 +219,7 @@ def _is_administrator(caller: Caller) -> bool:
 
 
 def operator_warnings(appliance: Appliance, crash: Crash | None) -> Iterator[str]:
-    """Warnings for operators, a sentence each. Every member may read them: they name no files.
+    """Yield warnings for operators, a sentence each. Every member may read them: they name no files.
 
     `crash`: included for those who may see it.
     """
@@ -248,7 +254,7 @@ def _store_status(appliance: Appliance) -> StoreStatus:
 
 
 def store_progress(long_work: ExclusiveJob) -> StoreProgress | UnsetType:
-    """The progress of long work on the store, while there is some."""
+    """Return the progress of long work on the store, while there is some."""
     now = long_work.current
     if now is None:
         return UNSET
@@ -337,7 +343,7 @@ def get_history(appliance: Appliance, caller: Caller, hours: Hours = 24) -> Hist
 
 
 def _whole_steps(now: datetime, seconds: int, step: int) -> tuple[datetime, datetime]:
-    """Whole steps, aligned to UTC; the last one contains now."""
+    """Return the beginning and end of whole steps, aligned to UTC; the last one contains now."""
     end = int(now.timestamp()) // step * step + step
     length = -(-seconds // step) * step
     return datetime.fromtimestamp(end - length, UTC), datetime.fromtimestamp(end, UTC)

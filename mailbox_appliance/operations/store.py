@@ -99,7 +99,7 @@ class StoreOverview(Wire, frozen=True, kw_only=True):
 
 
 class CheckStoreRequest(Input, frozen=True, kw_only=True):
-    """The thoroughness of the check."""
+    """Options of an integrity check."""
 
     full: Annotated[bool, Meta(description="Also check indexes, counts, the search index and the audit log.")] = False
 
@@ -152,7 +152,7 @@ def store_overview(
     migration: StoreMigration | None = None,
     problem: str | None = None,
 ) -> OperationResult[StoreOverview]:
-    """The status of the store in a data directory, with warnings about its disk space. The store is not opened."""
+    """Return the status of the store in a data directory, with warnings about disk space. The store is not opened."""
     database, low = folder / DATABASE_FILE, settings.number("store.low_space_mib")
     free, warning = files.free_bytes(folder), files.low_room_warning(database, low)
     newest = max(backups, key=lambda backup: backup.created_at, default=None)
