@@ -109,40 +109,37 @@ From = Annotated[
 ]
 
 
+# The fields of these three are described in their types, since tools for AI agents show the docstrings whole.
+
+
 class Recipient(Input, frozen=True, kw_only=True):
-    """An email address with an optional display name.
+    """An email address with an optional display name."""
 
-    - email: Email address.
-    - name: Display name.
-    """
-
-    email: Email
-    name: Annotated[str, Meta(min_length=1, max_length=1000)] | UnsetType = UNSET
+    email: Annotated[Email, Meta(description="Email address.")]
+    name: Annotated[str, Meta(min_length=1, max_length=1000, description="Display name.")] | UnsetType = UNSET
 
 
 class NewMessageBody(Input, frozen=True, kw_only=True):
-    """The body, as plain text, HTML or both. Line breaks in the text are kept.
+    """The body, as plain text, HTML or both. Line breaks in the text are kept."""
 
-    - text: Plain text. If only HTML is given, the text is made from it.
-    - html: HTML.
-    """
-
-    text: str | UnsetType = UNSET
-    html: str | UnsetType = UNSET
+    text: Annotated[str, Meta(description="Plain text. If only HTML is given, it is made from that.")] | UnsetType = (
+        UNSET
+    )
+    html: Annotated[str, Meta(description="HTML.")] | UnsetType = UNSET
 
 
 class NewAttachment(Input, frozen=True, kw_only=True):
-    """A file to send.
+    """A file to send."""
 
-    - filename: File name.
-    - mime_type: Media type, such as `application/pdf`.
-    - content: The file, base64 encoded.
-    - disposition: `inline` if the HTML shows it. Default: `inline` with a `contentId`, otherwise `attachment`.
-    """
-
-    filename: Annotated[str, Meta(min_length=1, max_length=1000)]
-    mime_type: Annotated[str, Meta(min_length=1, max_length=1000)]
-    content: Annotated[Content, Meta(extra_json_schema={"type": "string", "contentEncoding": "base64"})]
+    filename: Annotated[str, Meta(min_length=1, max_length=1000, description="File name.")]
+    mime_type: Annotated[str, Meta(min_length=1, max_length=1000, description="Media type, such as `application/pdf`.")]
+    content: Annotated[
+        Content,
+        Meta(
+            description="The file, base64 encoded.",
+            extra_json_schema={"type": "string", "contentEncoding": "base64"},
+        ),
+    ]
     content_id: (
         Annotated[
             NonEmptyText,
@@ -150,7 +147,13 @@ class NewAttachment(Input, frozen=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    disposition: Literal["inline", "attachment"] | UnsetType = UNSET
+    disposition: (
+        Annotated[
+            Literal["inline", "attachment"],
+            Meta(description="`inline` if the HTML shows it. Default: `inline` with a `contentId`, else `attachment`."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class SendDraftRequest(Input, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS, body_types
 from mailbox_appliance.operations.operation import MIB, Access, Operation
 from mailbox_appliance.version import __version__
-from mailbox_appliance.web import examples, reference
+from mailbox_appliance.web import api_examples, reference
 from mailbox_appliance.web.http import REPLAYED, ErrorResponse
 from mailbox_appliance.web.routes import API_PREFIX, ROUTES, Route
 
@@ -98,7 +98,7 @@ def _describe_components(components: dict[str, Any]) -> None:
         for field, described in schema.get("properties", {}).items():
             if field in texts:
                 described.setdefault("description", texts[field])
-    components[ErrorResponse.__name__]["examples"] = [examples.ERROR_EXAMPLE]
+    components[ErrorResponse.__name__]["examples"] = [api_examples.ERROR_EXAMPLE]
 
 
 def _subclasses(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
@@ -134,7 +134,7 @@ def _plain(text: str) -> str:
 def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     operation = route.operation
     summary, _, rest = operation.help.partition("\n\n")
-    shown = examples.EXAMPLES.get(route.name, {})
+    shown = api_examples.EXAMPLES.get(route.name, {})
     described: dict[str, Any] = {
         "operationId": route.name,
         "summary": _plain(summary).removesuffix("."),

@@ -16,7 +16,7 @@ from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.operation import Access
 from mailbox_appliance.web import openapi
-from mailbox_appliance.web.examples import EXAMPLES
+from mailbox_appliance.web.api_examples import EXAMPLES
 from mailbox_appliance.web.routes import ROUTES, Route
 from tests.checked_client import description, resolve_response
 
