@@ -267,6 +267,7 @@ class QuietLogger:
 
     def exception(self, message: str, *_: object) -> None:
         """Log the type of the failure and its place in the code."""
+        # "Socket error" is Waitress's text for a client that disconnected; it passes nothing else to tell it by.
         log.log(logging.DEBUG if message == "Socket error" else logging.ERROR, "connection_failed", exc_info=True)
 
     def log(self, level: int, _message: str) -> None:
