@@ -1,4 +1,4 @@
-"""An assistant: the SDK's own client on a loop of its own, to be used from ordinary code, over stdio or HTTP."""
+"""An MCP client: the SDK's own client, with a loop of its own, for synchronous tests, over stdio or HTTP."""
 
 import os
 import sys
@@ -15,25 +15,25 @@ from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-#: The two protocol versions: how the client is told to speak it, and what it is called then.
+#: The two protocol versions: the mode of the client, and the version that it reports.
 CURRENT, PREVIOUS = "2026-07-28", "legacy"
 VERSIONS = {CURRENT: "2026-07-28", PREVIOUS: "2025-11-25"}
 PATIENCE = 60.0
 
 
 class Speaker(Protocol):
-    """Somebody who can call tools; all values as they travel."""
+    """A client that can call tools; all values are as on the wire."""
 
     def tools(self) -> list[dict[str, Any]]:
-        """What is listed."""
+        """Return the listed tools."""
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """`content`, `structuredContent` where there is one, and `isError` where it is true."""
+        """Return `content`, `structuredContent` if there is one, and `isError` if it is true."""
 
 
 @dataclass
 class Assistant:
-    """The SDK's client, connected. `portal` runs its loop; `statuses`: of what came by HTTP, which it does not tell."""
+    """The SDK's client, connected. `portal` runs its loop; `statuses`: HTTP statuses, which the client hides."""
 
     client: Client
     portal: anyio.from_thread.BlockingPortal
@@ -41,21 +41,21 @@ class Assistant:
 
     @property
     def version(self) -> str:
-        """The protocol version that was agreed on."""
+        """The negotiated protocol version."""
         return str(self.client.protocol_version)
 
     @property
     def instructions(self) -> str | None:
-        """What the server says about itself; None where this version has no place for it."""
+        """The server's instructions; None if this version has none."""
         return self.client.instructions
 
     def tools(self) -> list[dict[str, Any]]:
-        """What is listed, on all pages, asked for anew."""
+        """Request and return the listed tools, of all pages."""
         listed = self.portal.call(self._list)
         return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a tool. Raises MCPError where the answer is an error of the protocol."""
+        """Return the result of a tool. Raises MCPError for an error of the protocol."""
         return wire(self.portal.call(self._call, name, dict(arguments)))
 
     async def _list(self) -> list[mcp_types.Tool]:
@@ -72,7 +72,7 @@ class Assistant:
 
 
 def wire(result: mcp_types.CallToolResult) -> dict[str, Any]:
-    """A result as it travels; nulls of the structure are kept."""
+    """Return a result as on the wire; nulls in the structure are kept."""
     content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     shown: dict[str, Any] = {"content": content}
     if result.structured_content is not None:
@@ -82,7 +82,7 @@ def wire(result: mcp_types.CallToolResult) -> dict[str, Any]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """An error of whoever uses a client comes out as it is, and not in a group of one, in a group of one."""
+    """Raise an error of the caller itself instead of nested groups of one error."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -94,7 +94,7 @@ def _alone() -> Iterator[None]:
 
 @contextmanager
 def over_http(url: str, token: str, mode: str = CURRENT) -> Iterator[Assistant]:
-    """Connected to `/mcp` of an appliance. Raises what the SDK raises where it is refused."""
+    """Connect to `/mcp` of an appliance. Raises what the SDK raises for a refusal."""
     with _alone(), anyio.from_thread.start_blocking_portal() as portal:
         statuses = list[int]()
 
@@ -117,7 +117,7 @@ def over_http(url: str, token: str, mode: str = CURRENT) -> Iterator[Assistant]:
 def over_stdio(
     arguments: list[str], environment: Mapping[str, str], errors: Path, mode: str = CURRENT
 ) -> Iterator[Assistant]:
-    """Connected to a child `mailbox-appliance ... mcp`, whose error output goes to a file."""
+    """Connect to a child `mailbox-appliance ... mcp`, whose error output goes to a file."""
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "mailbox_appliance", *arguments, "mcp"], env=dict(environment)
     )
@@ -128,7 +128,7 @@ def over_stdio(
 
 
 def environment_of(folder: Path, token: str | None = None, **more: str) -> dict[str, str]:
-    """What a child gets that is to know nothing of this user: `folder` is for its configuration."""
+    """Return the environment of a child that knows nothing of this user; its configuration is in `folder`."""
     given = {"MAILBOX_APPLIANCE_CONFIG_DIR": str(folder), "MAILBOX_APPLIANCE_KEYCHAIN": "off"}
     given |= {"PYTHONFAULTHANDLER": "1", "PATH": os.environ.get("PATH", "")}
     return given | ({} if token is None else {"MAILBOX_APPLIANCE_TOKEN": token}) | more

@@ -1,6 +1,6 @@
-"""Proves that whatever a mailbox holds, no answer of a tool passes its bound, and all of it can be had piece by piece.
+"""Proves that no result exceeds its bound, whatever a mailbox holds, and that all of it can be read piece by piece.
 
-`scripts/prove-bounds` does it with 20,000 messages, the test suite with fewer.
+`scripts/prove-bounds` uses 20,000 messages, the test suite fewer.
 """
 
 import argparse
@@ -31,35 +31,35 @@ _OF_NO_MAILBOX = ("list_accounts", "get_status")
 
 @dataclass
 class Reader:
-    """An assistant with the giant mailbox; `longest` is the longest answer of each tool."""
+    """A client with access to the giant mailbox; `longest` is the longest result of each tool."""
 
     called: Called
     giant: Giant
     longest: Counter[str]
-    #: Answers so far.
+    #: The number of results so far.
     count: int = 0
 
     def ask(self, tool: str, **arguments: Any) -> Answer:
-        """The answer, whatever it is; nothing is wrong with how it is shown."""
+        """Return any result, after checking how it is shown."""
         answer = self._answer(tool, arguments)
         assert answer.faults() == [], (arguments, answer.text[:2000])
         return answer
 
     def good(self, tool: str, **arguments: Any) -> Answer:
-        """A good answer."""
+        """Return a successful result."""
         answer = self.ask(tool, **arguments)
         assert answer.structure is not None, answer.text
         return answer
 
     def quickly(self, tool: str, **arguments: Any) -> Answer:
-        """A good answer, of which the length alone is looked at."""
+        """Return a successful result, after checking only its length."""
         answer = self._answer(tool, arguments)
         assert answer.structure is not None, answer.text
         assert len(answer.whole) <= BOUND
         return answer
 
     def entries(self, tool: str, **arguments: Any) -> Iterator[Any]:
-        """Everything in a list, following its cursors."""
+        """Yield all entries of a list, following its cursors."""
         cursor: dict[str, str] = {}
         while True:
             answer = self.quickly(tool, **arguments, **cursor)
@@ -68,7 +68,7 @@ class Reader:
             yield from found
             if following is None:
                 return
-            assert following in answer.text, "the text does not say how to go on"
+            assert following in answer.text, "the text does not show how to continue"
             cursor = {"cursor": following}
 
     def _answer(self, tool: str, arguments: dict[str, Any]) -> Answer:
@@ -80,7 +80,7 @@ class Reader:
 
 
 def _page(answer: Answer) -> tuple[list[Any], str | None]:
-    """The entries of an answer, and the cursor of what follows."""
+    """Return the entries of a result, and the cursor of the next page."""
     assert answer.structure is not None
     data = answer.data
     if isinstance(data, list):
@@ -91,18 +91,18 @@ def _page(answer: Answer) -> tuple[list[Any], str | None]:
 
 @contextmanager
 def reading(folder: Path, size: Size) -> Iterator[Reader]:
-    """An appliance at rest in a folder, with the mailbox."""
+    """Yield a client of a resting appliance with the mailbox."""
     appliance = Appliance(folder)
     token = add_first_admin(appliance, convert_body(ADMIN, CreateFirstAdminRequest), Actor("local")).token
     yield Reader(Called(appliance, token), filled(appliance, size), Counter())
     appliance.stop()
 
 
-# --- what is looked at ------------------------------------------------------------------------------------------------
+# --- Checks ---
 
 
 def all_pages(reader: Reader) -> None:
-    """Following the cursors gives everything once."""
+    """Following the cursors returns every message once."""
     size, giant = reader.giant.size, reader.giant
     newest_first = [item["id"] for item in reader.entries("list_emails", limit=100)]
     assert newest_first == list(reversed(giant.ids))
@@ -116,7 +116,7 @@ def all_pages(reader: Reader) -> None:
 
 
 def lists_of_any_limit(reader: Reader) -> None:
-    """Whatever is asked for, and whatever an entry is like."""
+    """Lists with any limit, and entries of any kind."""
     for limit in (1, 2, 20, 100):
         for sought in ({"text": "needle1"}, {"q": "needle3 OR so"}, {"text": "so on", "q": "needle6"}):
             reader.good("search_emails", **sought, limit=limit)
@@ -133,7 +133,7 @@ def all_that_is_found(reader: Reader) -> None:
 
 
 def every_form(reader: Reader) -> None:
-    """Messages of every kind, in each form, from anywhere."""
+    """Messages of every kind, in each format, at any offset."""
     for message in (*reader.giant.ids[:6], reader.giant.ids[30], reader.giant.ids[-1]):
         is_large = message in (reader.giant.large_html, reader.giant.large_text)
         for form in (*FORMS, "none"):
@@ -147,7 +147,7 @@ def every_form(reader: Reader) -> None:
 
 
 def all_recipients_and_files(reader: Reader) -> None:
-    """Of one message: 500, 100 copies, 100 files, each once."""
+    """One message: its 500 recipients, 100 copies and 100 files, each once."""
     found: dict[str, list[str]] = {"to": [], "cc": [], "attachments": []}
     offset, step = 0, 1
     while step:
@@ -162,7 +162,7 @@ def all_recipients_and_files(reader: Reader) -> None:
 
 
 def a_whole_body(reader: Reader) -> None:
-    """Of the largest, page by page."""
+    """The largest body, page by page."""
     pieces, offset = list[str](), 0
     while True:
         answer = reader.quickly("get_email_body", messageId=reader.giant.large_text, offset=offset)
@@ -171,12 +171,12 @@ def a_whole_body(reader: Reader) -> None:
         if answer.data["nextOffset"] is None:
             break
         offset = answer.data["nextOffset"]
-        assert str(offset) in answer.text, "the text does not say how to go on"
+        assert str(offset) in answer.text, "the text does not show how to continue"
     assert "".join(pieces) == large_text(reader.giant.size.body)
 
 
 def what_is_written(reader: Reader) -> None:
-    """A preview of the most that may be sent, and sends that wait."""
+    """A preview of the largest message, and scheduled messages."""
     to = [{"email": f"person{n}.{'x' * 40}@example.org", "name": 'Some"body ' * 9} for n in range(500)]
     files = [{"filename": f"{'f' * 200}{n}.bin", "mimeType": "a/b", "content": "eA=="} for n in range(100)]
     message = {"to": to, "subject": '"\\' * 400, "body": {"text": "x" * 100_000}}
@@ -192,7 +192,7 @@ def what_is_written(reader: Reader) -> None:
 
 
 def what_is_wrong(reader: Reader) -> None:
-    """Faults of any number and length are told in few words."""
+    """Faults of any number and length are reported briefly."""
     to = [{"email": f'nobody{number} " at {"x" * 90}'} for number in range(500)]
     unknown = {f"unknown{number}{'y' * 200}": 1 for number in range(300)}
     ids = [f"msg_{'x' * 200}{number}" for number in range(100)]
@@ -222,12 +222,12 @@ CHECKS: tuple[Callable[[Reader], None], ...] = (
     what_is_written,
     what_is_wrong,
 )
-#: What a mailbox is read with, and has no files or deliveries of its own here: see `test_injections`.
+#: Needed to read a mailbox, but without files or deliveries here: see `test_injections`.
 ELSEWHERE = {"download_attachment", "get_draft", "get_delivery_operation"}
 
 
 def not_asked(reader: Reader) -> set[str]:
-    """Tools that read and that no check has used."""
+    """Return tools that read and that no check has used."""
     return {tool.name for tool in TOOLS if tool.reads_only} - ELSEWHERE - set(reader.longest)
 
 

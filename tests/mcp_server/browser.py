@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to through two pipes (the DevTools protocol): it draws pages and compares them."""
+"""Headless Chromium, controlled through two pipes (the DevTools protocol): it draws pages and compares them."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import IO, Any
 
 WIDTH, HEIGHT = 1000, 6000
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-#: Nothing is fetched: pictures and style sheets are not to be waited for.
+#: No network: pictures and style sheets would delay the page.
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -25,7 +25,7 @@ _FLAGS = (
     "--remote-debugging-pipe",
     f"--window-size={WIDTH},800",
 )
-#: Where two pictures differ by more than an eye would miss: how many pixels, and the most rows of them in a run.
+#: Visible differences of two pictures: how many pixels, and the most adjacent rows of them.
 _COMPARE = """
 (async (pictures) => {
   const [one, other] = await Promise.all(pictures.map(async (picture) => {
@@ -49,19 +49,19 @@ _COMPARE = """
 
 
 class NoBrowser(Exception):
-    """There is no Chromium here."""
+    """Chromium is not installed."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How two pictures differ."""
+    """The difference of two pictures."""
 
     pixels: int
     rows: int
 
     @property
     def is_readable(self) -> bool:
-        """Whether letters could be read there: they are five pixels high at least."""
+        """Whether letters could be read there: they are at least five pixels high."""
         return self.rows >= 5
 
 
@@ -69,7 +69,7 @@ class Browser:
     """A browser with one page. Raises NoBrowser."""
 
     def __init__(self, least: int = 32) -> None:
-        """`least`: a difference of a colour (0 to 255) that is not yet seen."""
+        """`least`: the smallest difference of a color (0 to 255) that counts as visible."""
         program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
         if program is None:
             raise NoBrowser("Chromium is not installed.")
@@ -80,7 +80,7 @@ class Browser:
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._ask("Page.enable")
-        # As in a mail program: no page runs anything, and `noscript` is shown.
+        # As in a mail program: no scripts run, and `noscript` is shown.
         self._ask("Emulation.setScriptExecutionDisabled", value=True)
 
     def __enter__(self) -> "Browser":
@@ -97,7 +97,7 @@ class Browser:
         self._folder.cleanup()
 
     def drawn(self, page: str) -> str:
-        """A picture of a page from its top, as PNG in base64; every letter in it is as wide as any other."""
+        """Return a picture of a page from its top, as PNG in base64; all letters have the same width."""
         file = Path(self._folder.name) / "page.html"
         file.write_text(page, encoding="utf-8", errors="replace")
         self._ask("Page.navigate", url=file.as_uri())
@@ -108,7 +108,7 @@ class Browser:
         return str(self._ask("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"])
 
     def difference(self, one: str, other: str) -> Difference:
-        """How two pictures differ."""
+        """Return the difference of two pictures."""
         if one == other:
             return Difference(0, 0)
         found = self._run(f"{self._compare}({json.dumps([one, other])})")
@@ -139,7 +139,7 @@ class Browser:
     def _next(self) -> Any:
         read = bytearray()
         while not read.endswith(b"\0"):
-            # To the end of a message, or as much as has come: peek does not wait where there is something.
+            # Reads to the end of a message, or what has arrived: peek does not wait if there is something.
             there = self._out.peek(1)  # type: ignore[attr-defined]
             assert there, "the browser is gone"
             end = there.find(b"\0")
@@ -148,7 +148,7 @@ class Browser:
 
 
 def _started(program: str, folder: str) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
-    """It reads from descriptor 3 and writes to 4."""
+    """Start Chromium, which reads from descriptor 3 and writes to 4."""
     hears, we_say = os.pipe()
     we_hear, says = os.pipe()
     command = ["bash", "-c", f'exec "$@" 3<&{hears} 4>&{says}', "bash", program, *_FLAGS, f"--user-data-dir={folder}"]

@@ -1,4 +1,4 @@
-"""Tools called in this process, without the SDK: as the endpoint calls them once it knows the request."""
+"""Tools called in this process, without the SDK, like the endpoint calls them after it has checked the request."""
 
 import json
 from collections.abc import Iterator
@@ -25,18 +25,18 @@ def _output(name: str) -> Any:
 
 @dataclass
 class Called:
-    """Somebody who calls tools. `token` may be given for a single call as well."""
+    """A caller of tools. A single call may have another `token`."""
 
     appliance: Appliance
     token: str | None
 
     def call(self, name: str, /, token: str | None = None, **arguments: Any) -> ToolResult:
-        """The answer, whatever it is. `from_` becomes `from`."""
+        """Return any result. `from_` becomes `from`."""
         given = {key.removesuffix("_"): value for key, value in arguments.items()}
         return call.call_tool(CallContext(self.appliance, LOCAL, token or self.token), name, given)
 
     def shown(self, name: str, /, **arguments: Any) -> ToolResult:
-        """A good answer: within its bound, and as its schema says."""
+        """Return a successful result, after checking its size and schema."""
         answer = self.call(name, **arguments)
         assert not answer.is_error, answer.text
         assert answer.structured is not None
@@ -45,26 +45,26 @@ class Called:
         return answer
 
     def data(self, name: str, /, **arguments: Any) -> Any:
-        """The data of a good answer."""
+        """Return the data of a successful result."""
         structured = self.shown(name, **arguments).structured
         assert structured is not None
         return structured["data"]
 
     def error(self, name: str, /, **arguments: Any) -> Any:
-        """The error object of an answer that is one."""
+        """Return the error object of a failed result."""
         answer = self.call(name, **arguments)
         assert answer.is_error, answer.text
         assert answer.structured is None
         return json.loads(answer.text)["error"]
 
     def faults(self, name: str, /, **arguments: Any) -> dict[str, str]:
-        """Of a request that is not valid: what is wrong, by place."""
+        """Return the faults of an invalid request, by place."""
         error = self.error(name, **arguments)
         assert error["code"] == "invalid_request", error
         return {detail["path"]: detail["message"] for detail in error["details"]}
 
     def pages(self, name: str, /, **arguments: Any) -> Iterator[Any]:
-        """The data of every page of a list."""
+        """Yield the data of every page of a list."""
         cursor: dict[str, str] = {}
         while True:
             structured = self.shown(name, **arguments, **cursor).structured

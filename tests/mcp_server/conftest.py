@@ -1,4 +1,4 @@
-"""What the tests of MCP share: an endpoint for each file, and an appliance with an administrator behind it."""
+"""Shared fixtures: an endpoint for each file, and an appliance with an administrator."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.checked_client import CheckedClient
 
 @pytest.fixture(scope="module")
 def door() -> Iterator[McpEndpoint]:
-    """One for all tests of a file, since the SDK takes a while to begin."""
+    """One endpoint for all tests of a file, since the SDK takes a while to start."""
     made = McpEndpoint()
     yield made
     made.close()
@@ -21,7 +21,7 @@ def door() -> Iterator[McpEndpoint]:
 
 @pytest.fixture
 def ada(timed: Appliance) -> CheckedClient:
-    """The first administrator, logged in."""
+    """The first administrator, signed in."""
     return CheckedClient(timed).set_up()
 
 

@@ -1,4 +1,4 @@
-"""The hundred injections in a real mailbox, synced, and the tools as an assistant calls them."""
+"""The hundred injections in a real mailbox, synced, and the tools as an MCP client calls them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ _ENOUGH = 20_000
 
 @dataclass
 class CorpusDesk:
-    """An appliance with the mailbox. Every answer is looked at; `called` says of which tools there were good ones."""
+    """An appliance with the mailbox. Every result is checked; `called` are the tools with successful results."""
 
     desk: Desk
     account: str
@@ -30,7 +30,7 @@ class CorpusDesk:
 
     @classmethod
     def made(cls, folder: Path, server: MailServer) -> "CorpusDesk":
-        """With the whole corpus in its inbox, bodies too."""
+        """Create it with the whole corpus in its inbox, bodies too."""
         user = server.fresh_user()
         server.fill(user, "INBOX", as_delivered())
         desk = Desk(folder, sending__answer_within=20, sync__poll_interval=5)
@@ -53,7 +53,7 @@ class CorpusDesk:
         return found
 
     def call(self, tool: str, **arguments: Any) -> Answer:
-        """The answer of a tool about this mailbox, whatever it is; nothing may be wrong with how it is shown."""
+        """Return any result of a tool for this mailbox, after checking how it is shown."""
         asked = CallContext(self.desk.appliance, LOCAL, self.desk.token)
         shown = call.call_tool(asked, tool, {"accountId": self.account, **arguments})
         answer = Answer.of(tool, shown)
@@ -63,11 +63,11 @@ class CorpusDesk:
         return answer
 
     def id_of(self, injection: Injection) -> str:
-        """The message."""
+        """Return the ID of the message."""
         return self.ids[injection.name]
 
     def bodies(self, injection: Injection, form: str) -> str:
-        """The whole body, page by page; of a giant one its beginning and its end."""
+        """Return the whole body, read page by page; of a giant one its beginning and its end."""
         content, offset = "", 0
         while offset < _ENOUGH:
             page = self.call("get_email_body", messageId=self.id_of(injection), bodyFormat=form, offset=offset).data

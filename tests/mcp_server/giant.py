@@ -1,6 +1,6 @@
-"""A mailbox that is too large for any answer, put straight into a store: nobody listens where its server is said to be.
+"""A mailbox that is too large for any result, written straight into a store without a mail server.
 
-Texts are as unwieldy as mail allows: long, of many bytes a character, and of characters that JSON writes as two.
+Its texts are as unwieldy as mail allows: long, with many bytes per character, and with characters that JSON escapes.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _THREAD = "<conversation@example.test>"
 
 @dataclass(frozen=True)
 class Size:
-    """How large it is."""
+    """The size of the mailbox."""
 
     messages: int = 20_000
     folders: int = 3_000
@@ -32,17 +32,17 @@ class Size:
     accounts: int = 150
     conversation: int = 2_000
     scheduled: int = 60
-    #: Characters of the largest bodies; more are not kept.
+    #: Characters of the largest bodies; the store keeps no more.
     body: int = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Giant:
-    """The mailbox, and how to find in it what is largest."""
+    """The mailbox, and the IDs of its largest messages."""
 
     account: str
     size: Size
-    #: Ids of all messages, the oldest first.
+    #: IDs of all messages, oldest first.
     ids: tuple[str, ...]
     #: One with 500 recipients and 100 attachments.
     crowded: str
@@ -52,12 +52,12 @@ class Giant:
 
 
 def long(number: int, length: int) -> str:
-    """A text of so many characters that begins with a number, so that it can be told from others."""
+    """Return a distinguishable text of so many characters that begins with a number."""
     return f"{number} {_AWKWARD * (length // len(_AWKWARD) + 1)}"[:length].strip()
 
 
 def filled(appliance: Appliance, size: Size) -> Giant:
-    """Put it into the store of an appliance that has been set up."""
+    """Fill the store of an appliance that is set up."""
     store = appliance.store
     (owner,) = store.members.list()
     folders = [ListedFolder("INBOX", "/", frozenset())]
@@ -88,7 +88,7 @@ def _messages(size: Size) -> Iterator[tuple[FetchedMessage, ParsedMessage]]:
 
 
 def _message(number: int, size: Size) -> ParsedMessage:
-    """Each 500th has 500 recipients and 100 attachments, each 30th much of all; 1 a long text, and 2 long HTML."""
+    """Each 500th has 500 recipients and 100 attachments, each 30th many of all; 1 has a long text, 2 long HTML."""
     is_crowded, is_awkward = number % 500 == 0, number % 30 == 0
     people = tuple(_person(each) for each in range(500 if is_crowded else 9))
     files = tuple(_file(each) for each in range(100 if is_crowded else 3))
@@ -111,7 +111,7 @@ def _message(number: int, size: Size) -> ParsedMessage:
 
 
 def large_text(length: int) -> str:
-    """A text whose every line is another one."""
+    """Return a text whose lines all differ."""
     lines = "\n".join(f'{number}: "Grüße" \\ 📨 and so on, for quite a while' for number in range(length // 40))
     return lines[:length]
 

@@ -1,4 +1,4 @@
-"""The MCP inspector as somebody who calls tools: each call is a process of its own, `mcp-inspector --cli`."""
+"""The MCP inspector as a client: each call is a process, `mcp-inspector --cli`."""
 
 import json
 import os
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 VERSION, NODE = "2.12.0", "22"
-#: What it ends with: all is well; the token is missing or wrong; the tool's answer is an error, or it is not listed.
+#: Exit codes: success; a missing or wrong token; an error result, or an unlisted tool.
 DONE, AUTH_REQUIRED, TOOL_ERROR = 0, 3, 5
 
 
 class CannotInstall(Exception):
-    """The inspector cannot be had here; the text says why."""
+    """The inspector cannot be installed; the text gives the reason."""
 
 
 def install(folder: Path) -> Path:
-    """The inspector and a Node that it runs on, from npm, unless they are there; answers the folder of its commands."""
+    """Install the inspector and a Node from npm, if necessary; return the folder of its commands."""
     commands = folder / "node_modules" / ".bin"
     if not (commands / "mcp-inspector").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def install(folder: Path) -> Path:
 
 @dataclass
 class Inspector:
-    """`target` is how the server is named on its command line; `codes` counts what it ended with."""
+    """The inspector. `target`: the server on its command line; `codes` counts its exit codes."""
 
     commands: Path
     home: Path
@@ -41,14 +41,14 @@ class Inspector:
     codes: dict[int, int] = field(default_factory=dict)
 
     def tools(self) -> list[dict[str, Any]]:
-        """What is listed; `--strict`: schemas that some clients cannot read end it with another code."""
+        """Return the listed tools; `--strict` fails for schemas that some clients cannot read."""
         code, told = self.run("--method", "tools/list", "--strict")
         assert code == DONE, (code, told)
         tools: list[dict[str, Any]] = told["result"]["tools"]
         return tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a tool; the code it ends with says whether it is an error."""
+        """Return the result of a tool; the exit code shows whether it is an error."""
         given = json.dumps(dict(arguments), ensure_ascii=False)
         code, told = self.run("--method", "tools/call", "--tool-name", name, "--tool-args-json", given)
         assert "result" in told, (name, arguments, told)
@@ -58,7 +58,7 @@ class Inspector:
         return shown | ({"isError": True} if result.get("isError") else {})
 
     def run(self, *arguments: str) -> tuple[int, Any]:
-        """One process: what it ended with, and the JSON that it wrote."""
+        """Run one process; return its exit code and its JSON output."""
         command = [str(self.commands / "mcp-inspector"), "--cli", *self.target, "--protocol-era", self.era]
         done = subprocess.run(
             [*command, *arguments, "--format", "json", "--quiet"],
@@ -74,13 +74,13 @@ class Inspector:
 
 
 def at_url(url: str, token: str | None) -> list[str]:
-    """Over HTTP, with a token or none."""
+    """Return the target over HTTP, with or without a token."""
     target = [f"{url}/mcp", "--transport", "http"]
     return target + ([] if token is None else ["--header", f"Authorization: Bearer {token}"])
 
 
 def as_child(file: Path, command: list[str], environment: Mapping[str, str]) -> list[str]:
-    """Over stdio, by a configuration as people write it, which is put into a file."""
+    """Return the target over stdio, by a configuration file as users write it."""
     server = {"type": "stdio", "command": command[0], "args": command[1:], "env": dict(environment)}
     file.write_text(json.dumps({"mcpServers": {"appliance": server}}))
     file.chmod(0o600)

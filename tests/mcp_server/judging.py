@@ -1,4 +1,4 @@
-"""Holds answers of tools, as they travel, against what is promised of every one of them."""
+"""Checks results, as on the wire, against the promises for all of them."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-#: Characters of one answer, text and structure together (contract, section 4); and of an error.
+#: Maximum characters of a result, text and structure together, and of an error.
 BOUND, ERROR_BOUND = 18_000, 4_000
-#: What every tool must say of itself: whether it only reads, destroys, may be repeated, reaches out to others.
+#: Hints that every tool must have: whether it only reads, destroys, may be repeated, reaches out to others.
 READS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 MAKES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 SENDS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True}
@@ -46,13 +46,13 @@ _LOOKS_LIKE_A_FENCE = re.compile(r"</?untrusted-", re.I)
 
 @dataclass
 class Judge:
-    """Knows the listed tools; `called` counts the good answers of each."""
+    """Knows the listed tools; `called` counts the successful results of each."""
 
     tools: list[dict[str, Any]]
     called: dict[str, int] = field(default_factory=dict)
 
     def check_listing(self, names: set[str] | None = None) -> None:
-        """Names, hints and schemas of what is listed. `names`: those that should be, without: all."""
+        """Check names, hints and schemas of the listed tools. `names`: the expected ones; all by default."""
         listed = {tool["name"]: tool for tool in self.tools}
         assert len(listed) == len(self.tools), "a name stands there twice"
         assert set(listed) == (set(HINTS) if names is None else names)
@@ -67,7 +67,7 @@ class Judge:
             assert tool["description"].strip(), name
 
     def check(self, name: str, arguments: Mapping[str, Any], result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One answer; given back."""
+        """Check one result and return it."""
         told = (name, arguments, str(result)[:1000])
         size = len(json.dumps([result["content"], result.get("structuredContent")], ensure_ascii=False))
         assert size <= BOUND, (size, *told)
@@ -88,7 +88,7 @@ class Judge:
 
 @cache
 def _check_schema(schema: str) -> None:
-    """Many tools share theirs, and all who ask are told the same."""
+    """Check a schema once: many tools share theirs, and all callers get the same."""
     Draft202012Validator.check_schema(json.loads(schema))
 
 
@@ -102,7 +102,7 @@ def _check_error(name: str, result: Mapping[str, Any]) -> None:
 
 
 def check_fences(text: str) -> None:
-    """Fences open and close in turn, all with one nonce; from the first one on nothing else looks like a fence."""
+    """Check that fences open and close in turn with one nonce, and that nothing else looks like a fence."""
     fences = list(_FENCE.finditer(text))
     assert len({fence[2] for fence in fences}) <= 1, text
     assert [fence[1] for fence in fences] == ["", "/"] * (len(fences) // 2), text
@@ -111,7 +111,7 @@ def check_fences(text: str) -> None:
 
 
 def at(structure: Any, pointer: str) -> Any:
-    """What a JSON pointer names (RFC 6901)."""
+    """Return the value at a JSON pointer (RFC 6901)."""
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         structure = structure[int(key)] if isinstance(structure, list) else structure[key]
@@ -119,23 +119,23 @@ def at(structure: Any, pointer: str) -> Any:
 
 
 def text_of(result: Mapping[str, Any]) -> str:
-    """The text of an answer."""
+    """Return the text of a result."""
     return str(result["content"][0]["text"])
 
 
 def data_of(result: Mapping[str, Any]) -> Any:
-    """What a good answer is about."""
+    """Return the data of a successful result."""
     assert not result.get("isError"), text_of(result)
     return result["structuredContent"]["data"]
 
 
 def error_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is wrong, as the API says it."""
+    """Return the API's error object of a failed result."""
     assert result.get("isError"), result
     error: dict[str, Any] = json.loads(text_of(result))["error"]
     return error
 
 
 def code_of(result: Mapping[str, Any]) -> str:
-    """The code of an error."""
+    """Return the code of an error."""
     return str(error_of(result)["code"])

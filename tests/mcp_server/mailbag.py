@@ -1,4 +1,4 @@
-"""The mailbox that assistants are shown: a conversation, a long letter, one with files, and some more to turn pages."""
+"""The mailbox of the client tests: a conversation, a long letter, one with files, and more to fill pages."""
 
 import base64
 import random
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SENDER = "Bartje Poulsen <bartje@example.test>"
-#: What is looked for, and stands in one letter alone.
+#: The search term, which only one letter contains.
 RARE = "Kniephafen"
 ANSWERS, FILLERS = 12, 20
 #: All letters together.
@@ -16,7 +16,7 @@ CONVERSATION, LONG, FILES = "Sailing to Norderney", "The long letter", "Charts a
 
 @dataclass(frozen=True)
 class File:
-    """An attachment, and what is in it."""
+    """An attachment and its content."""
 
     name: str
     media_type: str
@@ -28,7 +28,7 @@ CHART = File("chart.pdf", "application/pdf", b"%PDF-1.4\n" + random.Random(7).ra
 
 
 def long_text() -> str:
-    """Some 45,000 characters, of which not all are one byte, nor one unit of UTF-16."""
+    """Return some 45,000 characters, some of several bytes or UTF-16 units."""
     lines = [
         f"Day {number}: wind from the north-west, Grüße von der Fähre \N{SAILBOAT}, log {number * 37}."
         for number in range(650)
@@ -37,7 +37,7 @@ def long_text() -> str:
 
 
 def letters(to: str) -> Iterator[bytes]:
-    """All of it, the oldest first."""
+    """Yield all letters, oldest first."""
     for number in range(FILLERS):
         yield _letter(to, f"Note {number}", f"Nothing much happened on day {number}.", f"note{number}")
     for number in range(ANSWERS):

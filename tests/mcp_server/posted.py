@@ -1,4 +1,4 @@
-"""Messages to `/mcp`, written by hand: what an assistant's client sends, and what none should."""
+"""Handwritten messages to `/mcp`: those that MCP clients send, and those that none should."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ _META = {
 
 @dataclass(frozen=True)
 class Posted:
-    """What came back; header names in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -30,29 +30,29 @@ class Posted:
 
     @property
     def refusal(self) -> tuple[int, str]:
-        """Status and code of an error object of ours."""
+        """Return status and code of an error object of the API."""
         assert self.json["error"]["requestId"] == self.headers["x-request-id"]
         return self.status, self.json["error"]["code"]
 
     @property
     def result(self) -> Any:
-        """The result of a call that went through."""
+        """Return the result of a successful call."""
         assert self.status == 200, self.content
         return self.json["result"]
 
 
 def message(method: str, /, **params: Any) -> dict[str, Any]:
-    """A request."""
+    """Return a request."""
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
 def calling(name: str, /, **arguments: Any) -> dict[str, Any]:
-    """A call of a tool."""
+    """Return a call of a tool."""
     return message("tools/call", name=name, arguments=arguments)
 
 
 def headers_of(token: str, given: Mapping[str, Any], version: str) -> dict[str, str]:
-    """The header fields that go with a message."""
+    """Return the header fields of a message."""
     fields = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     fields |= {"MCP-Protocol-Version": version} | ({"Authorization": f"Bearer {token}"} if token else {})
     if version == CURRENT and "method" in given:
@@ -81,7 +81,7 @@ def post(
     headers: Mapping[str, str | None] | None = None,
     environ: Mapping[str, object] | None = None,
 ) -> Posted:
-    """One request to an application in this process; header fields of None are left out."""
+    """Send one request to an application in this process; header fields of None are omitted."""
     fields = headers_of(token, given if isinstance(given, dict) else {}, version)
     local = {"HTTP_HOST": "127.0.0.1:8025", "REMOTE_ADDR": "127.0.0.1", "SERVER_PROTOCOL": "HTTP/1.1"}
     sent = {name: value for name, value in (fields | dict(headers or {})).items() if value is not None}
@@ -93,7 +93,7 @@ def post(
 
 
 def post_to(address: tuple[str, int], token: str, given: Any, *, timeout: float = 30) -> Posted:
-    """One request to a listener, on a connection of its own."""
+    """Send one request to a listener, on a connection of its own."""
     connection = http.client.HTTPConnection(*address, timeout=timeout)
     try:
         connection.request("POST", "/mcp", _body(given, PREVIOUS), headers_of(token, given, PREVIOUS))

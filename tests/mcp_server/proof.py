@@ -1,10 +1,10 @@
-"""Proves that the MCP inspector can use everything that the SDK's client can, and is told the same.
+"""Proves that the MCP inspector can use everything that the SDK's client can, with the same results.
 
-The inspector plays the story of a day (`story.py`), over HTTP and stdio, in both protocol versions; every answer is
-judged as in the test suite. Whenever it only reads, the SDK's client asks the same, and the answers must agree. Then it
-comes with no token, a wrong one, and one that may only read.
+The inspector plays the story of a day (`story.py`), over HTTP and stdio, in both protocol versions. Every result is
+checked as in the test suite. For each call that only reads, the SDK's client makes the same call, and the results must
+agree. Then the inspector connects without a token, with a wrong one, and with a read-only one.
 
-`scripts/prove-assistants` plays it.
+Run by `scripts/prove-assistants`.
 """
 
 import argparse
@@ -44,13 +44,13 @@ _NEW = (
     re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"),
     re.compile(r"req_\w+"),
 )
-#: Its state is also told in the text, as numbers.
+#: Its text also contains its status, as numbers.
 _NEW_STATUS = (re.compile(r"\d+"),)
 
 
 @dataclass
 class Twins:
-    """Two who can call tools: the first does, and where nothing is done by it the second does as well."""
+    """Two clients: the first makes each call, and the second repeats those that change nothing."""
 
     first: Speaker
     second: Assistant
@@ -59,13 +59,13 @@ class Twins:
     seconds: list[float] = field(default_factory=list)
 
     def tools(self) -> list[dict[str, Any]]:
-        """What both are shown."""
+        """Return the listed tools, which must be the same for both."""
         one, other = self.first.tools(), self.second.tools()
         assert by_name(one) == by_name(other)
         return one
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The first one's answer."""
+        """Return the first client's result."""
         began = time.monotonic()
         answer = self.first.call(name, arguments)
         self.seconds.append(time.monotonic() - began)
@@ -75,7 +75,7 @@ class Twins:
         return answer
 
     def _compare(self, name: str, arguments: Mapping[str, Any], answer: dict[str, Any]) -> None:
-        """Something may have come to the mailbox between the two: then both are asked again."""
+        """Compare both results; call again if mail may have arrived between the two."""
         for _ in range(_TRIES):
             other = self.second.call(name, arguments)
             if lasting(answer, name) == lasting(other, name):
@@ -86,7 +86,7 @@ class Twins:
 
 
 def by_name(tools: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Tools without what one client keeps and the other does not."""
+    """Return tools by name, without fields that only one client keeps."""
     return {
         tool["name"]: {key: tool[key] for key in ("description", "inputSchema", "outputSchema", "annotations")}
         for tool in tools
@@ -94,7 +94,7 @@ def by_name(tools: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def lasting(value: Any, tool: str = "") -> Any:
-    """An answer without what is new each time: nonces, links, moments, requests, and how the appliance is now."""
+    """Return a result without values that change: nonces, links, times, request IDs, and the appliance's status."""
     if isinstance(value, dict):
         return {key: lasting(inner, tool) for key, inner in value.items() if key != "_meta"}
     if isinstance(value, list):
@@ -107,7 +107,7 @@ def lasting(value: Any, tool: str = "") -> Any:
 
 
 def play(stage: Stage, commands: Path, way: str, era: str) -> str:
-    """The day of one inspector; what it was."""
+    """Play the day of one inspector; return a summary."""
     recipient = stage.mail.fresh_user()
     account, user = stage.mailbox(*mailbag.letters("you@example.test"))
     token = stage.key(permissionProfile="full")
@@ -116,7 +116,7 @@ def play(stage: Stage, commands: Path, way: str, era: str) -> str:
         twins = Twins(inspector, sdk)
         judge = Judge(twins.tools())
         judge.check_listing()
-        # The inspector mends what it is given by the schema of the tool: "5" becomes 5.
+        # The inspector converts arguments by the schema of the tool: "5" becomes 5.
         Story(twins, judge, stage.running, stage.mail, account, user, recipient, is_literal=False).play()
     refusals(stage, commands, way, era)
     took = sorted(twins.seconds)
@@ -128,7 +128,7 @@ def play(stage: Stage, commands: Path, way: str, era: str) -> str:
 
 
 def target_of(stage: Stage, way: str, token: str | None) -> list[str]:
-    """How the inspector is told where to go."""
+    """Return the inspector's target for this transport."""
     if way == "http":
         return at_url(stage.running.url, token)
     command = [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(stage.running.folder), "mcp"]
@@ -136,12 +136,12 @@ def target_of(stage: Stage, way: str, token: str | None) -> list[str]:
 
 
 def connected(stage: Stage, way: str, token: str, era: str) -> AbstractContextManager[Assistant]:
-    """The SDK's client, come in the same way."""
+    """Connect the SDK's client by the same transport."""
     return stage.ways()[way](token, ERAS[era])
 
 
 def refusals(stage: Stage, commands: Path, way: str, era: str) -> None:
-    """With no token, with a wrong one, and with one that may only read."""
+    """Connect without a token, with a wrong one, and with a read-only one."""
     for token in (None, "nonsense"):
         inspector = Inspector(commands, stage.folder / "home", target_of(stage, way, token), era)
         code, told = inspector.run("--method", "tools/list")

@@ -1,4 +1,4 @@
-"""Pages at random, of elements and styles as mail has them, with a word in each place that can be told from others."""
+"""Random pages of elements and styles as in mail, with a distinguishable word in each place."""
 
 import random
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ class RandomPage:
         self._chance = random.Random(self.seed)
 
     def text(self) -> str:
-        """The page; to be made once."""
+        """Return the page; call it once."""
         chance = self._chance
         body = "\n".join(self._node(chance.choice((2, 3))) for _ in range(4))
         rules = "".join(

@@ -1,7 +1,7 @@
-"""Reads an answer as one who trusts nothing of it: what stands in which fence, and what should not be there at all.
+"""Checks a result without trusting it: which text is in which fence, and what must not occur at all.
 
-It shares no code with what it judges. A fence: `<untrusted-NONCE>` and `</untrusted-NONCE>`, each on a line of its own,
-NONCE 24 hex digits. A line ends wherever any reader could think that it does.
+It shares no code with the checked code. A fence is `<untrusted-NONCE>` and `</untrusted-NONCE>`, each on its own line,
+with NONCE of 24 hex digits. A line ends wherever any reader could see a line end.
 """
 
 import json
@@ -14,13 +14,13 @@ from typing import Any
 from mailbox_appliance.mcp_server.tool import ToolResult
 from tests.servers.injected.case import ARRIVES, NEVER_ARRIVES
 
-#: Characters of one answer, text and structure together.
+#: Maximum characters of a result, text and structure together.
 BOUND = 18_000
 _MARK = re.compile(r"<(/?)untrusted-([0-9a-f]{24})>")
 _ANGLES = "<＜﹤〈⟨《⟪❬❮❰⧼˂ᐸ≺≪⋖«"
 _SLASHES = "/\\／＼⁄∕╱⧸"
 _WORD = re.compile(r"[<]\s*[/]*\s*untrusted", re.I)
-#: What no answer has in it: controls, and what turns round, hides or only pretends.
+#: Characters that no result may contain: controls, and those that reverse, hide or imitate text.
 _NEVER = re.compile(
     "[\0-\b\v-\x1f\x7f-\x9f\u200b\u2028\u2029\u202a-\u202e\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0100-\U000e01ef]"
 )
@@ -32,7 +32,7 @@ _TAGS = re.compile("[\U000e0000-\U000e007f]")
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer as it travels."""
+    """A result as on the wire."""
 
     tool: str
     text: str
@@ -41,7 +41,7 @@ class Answer:
 
     @classmethod
     def of(cls, tool: str, shown: ToolResult) -> "Answer":
-        """What a client is sent."""
+        """Return the result that a client receives."""
         links: list[dict[str, Any]] = [
             {"type": "resource_link", "uri": one.url, "name": one.name, "mimeType": one.media_type, "size": one.size}
             for one in shown.links
@@ -52,22 +52,22 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """What a good answer is about."""
+        """The data of a successful result."""
         assert self.structure is not None, self.text
         return self.structure["data"]
 
     @property
     def whole(self) -> str:
-        """Everything, as it stands on the wire."""
+        """The whole result as JSON."""
         content = [{"type": "text", "text": self.text}, *self.links]
         return json.dumps({"content": content, "structuredContent": self.structure}, ensure_ascii=False)
 
     def everything(self) -> str:
-        """Every string that is in it, as it is read."""
+        """Return every string in it, unescaped."""
         return "\n".join((self.text, *strings(self.structure), *strings(self.links)))
 
     def faults(self) -> list[str]:
-        """What is wrong with it, whatever it is about."""
+        """Return the faults that a result of any kind can have."""
         found = [*self._outside(), *self._marks(), *self._pointers()]
         if len(self.whole) > BOUND:
             found.append(f"it has {len(self.whole)} characters")
@@ -77,11 +77,11 @@ class Answer:
         return [f"{self.tool}: {each}" for each in found]
 
     def fenced(self) -> list[str]:
-        """The lines inside fences."""
+        """Return the lines inside fences."""
         return [line for line, inside in self._lines() if inside]
 
     def _lines(self) -> Iterator[tuple[str, bool]]:
-        """Each line, and whether it is in a fence; the marks are left out."""
+        """Yield each line and whether it is in a fence, without the marks."""
         inside = False
         for line in self.text.splitlines():
             if mark := _MARK.fullmatch(line):
@@ -109,7 +109,7 @@ class Answer:
         if len(nonces) > 1:
             yield f"several nonces: {nonces}"
         for nonce in sorted(nonces):
-            # Once more in the sentence that says what the marks mean.
+            # The legend contains it once more.
             if not self.text.count(nonce) <= len(marks) + 1 or nonce in " ".join(strings(self.structure)):
                 yield "the nonce stands elsewhere"
         looks = len(_WORD.findall(_plain(self.text)))
@@ -129,20 +129,20 @@ class Answer:
 
 
 def _unwanted(text: str) -> str | None:
-    """The first character that no answer should have in it, and where it stands."""
+    """Return the first forbidden character and its place."""
     bad = _NEVER.search(text) or _TAGS.search(_FLAG.sub("", text))
     return f"U+{ord(bad[0]):04X} in {text[max(0, bad.start() - 30) : bad.end() + 30]!r}" if bad else None
 
 
 def _plain(text: str) -> str:
-    """The text with every angle and slash as itself, letters without dress, and without what is not seen."""
+    """Return the text with plain angles, slashes and letters, and without invisible characters."""
     table = {ord(each): "<" for each in _ANGLES} | {ord(each): "/" for each in _SLASHES}
     seen = "".join(each for each in text.translate(table) if unicodedata.category(each) not in ("Cf", "Mn"))
     return unicodedata.normalize("NFKC", seen).translate(table)
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every text in a value, names of fields too."""
+    """Yield every string in a value, names of fields too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -155,7 +155,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def leaves(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
-    """Every text that is a value, with its JSON pointer (RFC 6901)."""
+    """Yield every string value with its JSON pointer (RFC 6901)."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, dict):
@@ -167,7 +167,7 @@ def leaves(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
 
 
 def at(value: Any, pointer: str) -> Any:
-    """What a JSON pointer leads to; None where that is nothing."""
+    """Return the value at a JSON pointer, or None."""
     for part in pointer.split("/")[1:]:
         step = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Proves that what the corpus of injections calls hidden is not seen in a real browser, and what is to arrive is.
+"""Proves with a real browser that hidden text of the injection corpus is invisible, and that visible text is visible.
 
-A word is seen where another one of the same length in its place changes what is drawn, so that one could read it. That
-goes by the pixels alone: nothing is asked of the browser about styles. Then the same with pages made at random, held
-against the text that we make of them. `scripts/prove-hidden` does it.
+A word is visible if replacing it by another of the same length changes the picture readably. Only pixels count: the
+browser is not asked about styles. Then random pages are compared with the text that the appliance extracts. Run by
+`scripts/prove-hidden`.
 """
 
 import argparse
@@ -18,16 +18,16 @@ from tests.mcp_server.random_pages import RandomPage
 from tests.servers.injected.case import ARRIVES, NEVER_ARRIVES, Injection
 from tests.servers.injections import INJECTIONS
 
-#: Of a page with very many words these are looked at: some of the first and some of the last.
+#: Of a page with very many words, some of the first and some of the last are checked.
 _MANY, _LOOKED_AT = 60, 10
-#: Pages with more words are passed over, as each word has to be drawn.
+#: Pages with more words are skipped, as each word must be drawn.
 _MOST_WORDS = 25
-#: At random a browser may be of another opinion in one word of so many.
+#: On random pages, the browser may disagree about one word of so many.
 _AT_MOST_ONE_OF = 50
 
 
 def seen(browser: Browser, page: str, words: Sequence[str]) -> list[str]:
-    """Those of the words that are seen."""
+    """Return the visible ones of these words."""
     if len(words) > _MANY:
         words = [*words[:_LOOKED_AT], *words[-_LOOKED_AT:]]
     picture = browser.drawn(page)
@@ -41,7 +41,7 @@ def _is_seen(browser: Browser, page: str, word: str, picture: str) -> bool:
 
 
 def judged(browser: Browser, injection: Injection) -> list[str]:
-    """What the browser shows otherwise than the corpus says."""
+    """Return the differences between the browser and the corpus."""
     page = injection.page or ""
     hidden = [word for word in injection.unseen if re.search(rf"\b{word}\b", page)]
     shown = [word for word in injection.seen if re.search(rf"\b{word}\b", page)]
@@ -52,7 +52,7 @@ def judged(browser: Browser, injection: Injection) -> list[str]:
 
 
 def corpus(browser: Browser, only: str) -> int:
-    """How many pages of the corpus are seen otherwise than it says; each is told."""
+    """Print and count the pages of the corpus that the browser shows differently."""
     pages = [one for one in INJECTIONS if one.page is not None and only in one.name]
     wrong = counted = 0
     for injection in pages:
@@ -73,9 +73,9 @@ def _with(word: str, page: str) -> str:
 
 
 def tables(browser: Browser) -> int:
-    """How many pages of the tables of tests/mail say of their X what a browser contradicts; each is told.
+    """Print and count the pages in the tables of tests/mail whose X a browser contradicts.
 
-    Text that a browser does not show is left out or doubted: it is never given without a warning.
+    Text that a browser does not show must be removed or doubted: it never comes without a warning.
     """
     pages = [page for cases in (*HIDDEN.values(), *UNJUDGED.values(), QUIET) for page in cases]
     wrong = 0
@@ -93,7 +93,7 @@ def tables(browser: Browser) -> int:
 
 
 def at_random(browser: Browser, seeds: range) -> tuple[int, int, int]:
-    """Of pages at random: words; those that are seen and that we leave out; those that are not and that we give."""
+    """Return, for random pages: the words, the visible ones that are removed, the invisible ones that are kept."""
     words = left_out = given = 0
     for seed in seeds:
         made = RandomPage(seed)

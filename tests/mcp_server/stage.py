@@ -1,4 +1,4 @@
-"""A running appliance and mail servers around it, and the ways in which assistants come in."""
+"""A running appliance with mail servers, and the transports of MCP clients."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -16,14 +16,14 @@ Way = Callable[[str, str], AbstractContextManager[Assistant]]
 
 @dataclass
 class Stage:
-    """A running appliance, mail servers, and the ways to come in."""
+    """A running appliance, mail servers, and the transports."""
 
     running: RunningAppliance
     mail: MailServer
     folder: Path
 
     def mailbox(self, *sources: bytes) -> tuple[str, str]:
-        """A new mailbox with these letters, read once; its id and its address."""
+        """Connect a new mailbox with these letters and wait for its sync; return its ID and address."""
         user = self.mail.fresh_user()
         if sources:
             self.mail.deliver(user, *sources)
@@ -32,7 +32,7 @@ class Stage:
         return account, user
 
     def wait_for(self, account: str, count: int) -> None:
-        """Until the mailbox is in order and has so many messages."""
+        """Wait until the mailbox is ready and has so many messages."""
 
         def state() -> Any:
             return self.running.ask("GET", f"/accounts/{account}").data
@@ -43,32 +43,32 @@ class Stage:
         wait_until(lambda: state()["status"] == "ready" and len(items()) == count, lambda: str(state()), 20)
 
     def key(self, **rights: Any) -> str:
-        """The token of a new API key of the administrator."""
+        """Return the token of a new API key of the administrator."""
         return str(self.made(**rights)["token"])
 
     def made(self, *, by: str | None = None, **rights: Any) -> Any:
-        """A new API key."""
+        """Create an API key."""
         answer = self.running.ask("POST", "/me/api-keys", {"name": "assistant", **rights}, token=by)
         assert answer.status == 201, answer
         return answer.data
 
     def member(self, name: str) -> tuple[str, str]:
-        """A new member, who has enrolled; the id and the token of a session."""
+        """Create a member; return the ID and the token of a session."""
         person = {"name": name, "email": f"{name.lower()}@example.org", "role": "member"}
         made = self.running.ask("POST", "/admin/members", person).data
         enroll = {"token": made["invitation"]["token"], "password": "eleven green bottles", "deviceName": "x"}
         return made["member"]["id"], self.running.ask("POST", "/auth/enroll", enroll).data["token"]
 
     def http(self, token: str, mode: str) -> AbstractContextManager[Assistant]:
-        """Straight to `/mcp`."""
+        """Connect straight to `/mcp`."""
         return over_http(self.running.url, token, mode)
 
     def stdio(self, token: str, mode: str) -> AbstractContextManager[Assistant]:
-        """Through a child that finds the appliance by its data directory."""
+        """Connect through a child that finds the appliance by its data directory."""
         environment = environment_of(self.folder / "config", token)
         arguments = ["--data-dir", str(self.running.folder)]
         return over_stdio(arguments, environment, self.folder / "errors", mode)
 
     def ways(self) -> dict[str, Way]:
-        """Both, by name."""
+        """Return both transports by name."""
         return {"http": self.http, "stdio": self.stdio}

@@ -1,6 +1,6 @@
-"""What an assistant does in a day, with every tool: whoever can call tools can play it, and every answer is judged.
+"""A day of an AI agent that uses every tool. Any client can play it, and every result is checked.
 
-The mailbox is the one of `mailbag`; what a tool gives is held against the REST API, the mail server and the files.
+The mailbox is that of `mailbag`; results are compared with the REST API, the mail server and the files.
 """
 
 import base64
@@ -22,9 +22,9 @@ from tests.servers.running import RunningAppliance
 
 @dataclass
 class Story:
-    """Played by somebody who calls tools, in a mailbox of its own. `running`: for what REST says of the same.
+    """Played by a client in a mailbox of its own. `running`: for the REST API's view of the same.
 
-    `is_literal`: what is said is passed on as it is, also where its type is wrong.
+    `is_literal`: the client passes arguments unchanged, even of a wrong type.
     """
 
     speaker: Speaker
@@ -37,7 +37,7 @@ class Story:
     is_literal: bool = True
 
     def play(self) -> None:
-        """All of it."""
+        """Play the whole day."""
         self.look_around()
         self.turn_pages()
         self.read()
@@ -55,16 +55,16 @@ class Story:
     # --- asking -----------------------------------------------------------------------------------------------------
 
     def call(self, name: str, **arguments: Any) -> Any:
-        """One call in any mailbox, judged; the result as it travels. `from_` becomes `from`."""
+        """Make one checked call in any mailbox; return the result as on the wire. `from_` becomes `from`."""
         given = {key.removesuffix("_"): value for key, value in arguments.items()}
         return self.judge.check(name, given, self.speaker.call(name, given))
 
     def ask(self, name: str, **arguments: Any) -> Any:
-        """The data of a good answer in this mailbox."""
+        """Return the data of a successful result in this mailbox."""
         return data_of(self.call(name, accountId=self.account, **arguments))
 
     def pages(self, name: str, **arguments: Any) -> Iterator[Any]:
-        """The data of every page of a list."""
+        """Yield the data of every page of a list."""
         cursor: dict[str, str] = {}
         while True:
             page = self.ask(name, **arguments, **cursor)
@@ -75,20 +75,20 @@ class Story:
             cursor = {"cursor": following}
 
     def rest(self, path: str) -> Any:
-        """What the API says, of this mailbox."""
+        """Return the REST API's data for this mailbox."""
         answer = self.running.ask("GET", f"/accounts/{self.account}{path}")
         assert answer.status == 200, (path, answer)
         return answer.data
 
     def find(self, subject: str) -> Any:
-        """The newest message in the inbox with this subject."""
+        """Return the newest message in the inbox with this subject."""
         items = self.rest("/messages?folder=inbox&limit=100")["items"]
         return next(item for item in items if item["subject"] == subject)
 
     # --- the day ----------------------------------------------------------------------------------------------------
 
     def look_around(self) -> None:
-        """Mailboxes, their state, folders and labels."""
+        """List mailboxes, status, folders and labels."""
         mailboxes = data_of(self.call("list_accounts"))
         assert self.account in {mailbox["id"] for mailbox in mailboxes}
         assert self.account in {mailbox["id"] for mailbox in data_of(self.call("get_status"))["accounts"]}
@@ -96,7 +96,7 @@ class Story:
         assert self.ask("list_labels") == self.rest("/labels")
 
     def turn_pages(self) -> None:
-        """Lists and searches to their ends: all that REST shows, once, in that order."""
+        """Read lists and searches to their ends: all that REST returns, once, in the same order."""
         wanted = [item["id"] for item in self.rest("/messages?folder=inbox&limit=100")["items"]]
         pages = list(self.pages("list_emails", folder="inbox", limit=9))
         assert all(len(page["items"]) <= 9 for page in pages)
@@ -110,7 +110,7 @@ class Story:
         assert len(many) == len(set(many)) == mailbag.ANSWERS
 
     def read(self) -> None:
-        """A long letter, from its beginning on to the end."""
+        """Read a long letter from its beginning to its end."""
         letter = self.find(mailbag.LONG)["id"]
         bare = self.ask("get_email", messageId=letter, bodyFormat="none")
         assert not {"body", "headers"} & bare.keys()
@@ -131,7 +131,7 @@ class Story:
         assert len(parts) > 2
 
     def follow_a_conversation(self) -> None:
-        """A thread page by page: every message once, the oldest first."""
+        """Read a thread page by page: every message once, oldest first."""
         thread = self.find(mailbag.CONVERSATION)["threadId"]
         pages = list(self.pages("get_thread", threadId=thread, limit=5))
         assert {page["id"] for page in pages} == {thread}
@@ -140,7 +140,7 @@ class Story:
         assert len(wanted) == mailbag.ANSWERS
 
     def take_files(self) -> None:
-        """Attachments as links that work, and a small one inline."""
+        """Download attachments by link, and a small one inline."""
         message = self.ask("get_email", messageId=self.find(mailbag.FILES)["id"], bodyFormat="none")
         ids = {attachment["filename"]: attachment["id"] for attachment in message["attachments"]}
         for file in (mailbag.TIDES, mailbag.CHART):
@@ -148,7 +148,7 @@ class Story:
             result = self.call("download_attachment", **of)
             link = data_of(result)
             assert link["filename"] == file.name
-            # Of a large message the server tells sizes as they travel: what base64 fills up is not known before.
+            # For a large message, the server reports encoded sizes: base64 padding is unknown before the download.
             assert 0 <= link["sizeBytes"] - len(file.content) <= 2, link
             assert "content" not in link
             resource = next(block for block in result["content"] if block["type"] == "resource_link")
@@ -169,7 +169,7 @@ class Story:
             assert fetched(data_of(result)["url"]) == file.content
 
     def keep_drafts(self) -> None:
-        """A draft is made, read, written anew, looked at as it would be sent, and thrown away."""
+        """Create, read, replace, preview and delete a draft."""
         to = [{"email": self.recipient, "name": "Bo"}]
         file = {"filename": "a.txt", "mimeType": "text/plain", "content": base64.b64encode(b"abc").decode()}
         made = self.ask("create_draft", to=to, subject="First", body={"text": "One"}, attachments=[file])
@@ -189,7 +189,7 @@ class Story:
         assert code_of(self.call("get_draft", accountId=self.account, draftId=draft)) == "not_found"
 
     def send(self) -> None:
-        """A message is sent once, however often the call is repeated."""
+        """Send a message once, with repeated calls."""
         before = len(self.mail.messages(self.recipient))
         message: dict[str, Any] = {
             "to": [{"email": self.recipient}],
@@ -206,7 +206,7 @@ class Story:
         assert len(self.mail.wait_for_messages(self.recipient, before + 1)) == before + 1
 
     def send_a_draft(self) -> None:
-        """A draft that is sent is one no more; a reply finds its recipient by itself."""
+        """Send a draft, which is then no draft; a reply gets its recipient automatically."""
         before = len(self.mail.messages(self.recipient))
         to = [{"email": self.recipient}]
         draft = self.ask("create_draft", to=to, subject="Kept for now", body={"text": "Ahoy"})["draftId"]
@@ -224,7 +224,7 @@ class Story:
         assert (preview["subject"], preview["to"]) == (f"Re: {mailbag.LONG}", [answered["from"]])
 
     def settled(self, operation: Any) -> Any:
-        """An operation once it is neither queued nor being sent, as the tool tells it."""
+        """Wait until a delivery is neither queued nor being sent; return the tool's result."""
         wanted = operation["operationId"]
         told = [operation]
 
@@ -236,7 +236,7 @@ class Story:
         return told[-1]
 
     def forward(self) -> None:
-        """A message goes on to somebody else with its files."""
+        """Forward a message with its files."""
         before = len(self.mail.messages(self.recipient))
         wanted = {"messageId": self.find(mailbag.FILES)["id"], "to": [{"email": self.recipient}]}
         sent = self.ask("forward_email", **wanted, comment="See below.", idempotencyKey=uuid.uuid4().hex)
@@ -246,7 +246,7 @@ class Story:
         assert mailbag.CHART.name.encode() in arrived
 
     def send_later(self) -> None:
-        """A message waits for tomorrow, and is taken back."""
+        """Schedule a message for tomorrow, and cancel it."""
         tomorrow = to_timestamp(datetime.now(UTC) + timedelta(days=1))
         made = self.ask(
             "send_email",
@@ -266,7 +266,7 @@ class Story:
         assert (over["status"], over["error"]["code"]) == ("failed", "canceled")
 
     def tidy_up(self) -> None:
-        """Bulk actions, with what became of each message."""
+        """Apply bulk actions, and check the result for each message."""
         notes = [self.find(f"Note {number}")["id"] for number in range(3)]
         for action, more in (("markRead", {}), ("star", {}), ("addLabels", {"labels": ["Kept"]}), ("trash", {})):
             done = self.ask("modify_emails", messageIds=[*notes, "msg_unknown"], action=action, **more)
@@ -278,7 +278,7 @@ class Story:
         assert set(notes) == {item["id"] for item in self.ask("list_emails", folder="trash")["items"]}
 
     def go_wrong(self) -> None:
-        """What is wrong with a call is told as the result of the tool, with a pointer to it."""
+        """Make invalid calls: the result of the tool reports each fault with a pointer."""
         box = {"accountId": self.account}
         wrong: tuple[tuple[str, dict[str, Any], str, str | None], ...] = (
             ("get_email", {**box, "messageId": "msg_unknown"}, "not_found", None),
@@ -307,7 +307,7 @@ class Story:
 
 
 def fetched(url: str) -> bytes:
-    """What lies behind a link, without any credential."""
+    """Download a link without a credential."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=30) as answer:
         assert answer.headers["Content-Disposition"].startswith("attachment")

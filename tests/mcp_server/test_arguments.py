@@ -1,4 +1,4 @@
-"""Arguments of tools: strict, told by place, and looked at after who asks and what may be reached."""
+"""Arguments of tools: strict, reported by place, and checked after the caller and the access to the mailbox."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,7 +23,7 @@ ACCOUNT, MESSAGE = "accountId", "messageId"
 
 
 class Stage:
-    """An appliance with a mailbox in it that no server stands behind, and an administrator whose it is."""
+    """An appliance with a mailbox without a server, and the administrator who owns it."""
 
     def __init__(self, folder: Path) -> None:
         self.appliance = Appliance(folder, clock=FakeClock())
@@ -33,7 +33,7 @@ class Stage:
         self.tools = Called(self.appliance, self.client.token)
 
     def given(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """With the ids of this stage where they are named."""
+        """Return the arguments with the IDs of this stage in place of their names."""
         ids = {ACCOUNT: self.mailbox.id, MESSAGE: self.message}
         return {name: ids[name] if value is ... else value for name, value in arguments.items()}
 
@@ -211,7 +211,7 @@ def test_there_is_no_other_tool(stage: Stage) -> None:
         call.call_tool(CallContext(stage.appliance, LOCAL, stage.client.token), "send_emails", {})
 
 
-# --- the order of checks: who asks, what is reached, what is allowed, what is wrong ---
+# --- The order of checks: caller, mailbox, permission, input ---
 
 ORDER = [
     ("get_email", {"messageId": 5, "wrong": 1}),
@@ -253,7 +253,7 @@ def test_a_suspended_member_is_told_so(stage: Stage) -> None:
     assert stage.tools.error("list_accounts", token=token)["code"] == "member_suspended"
 
 
-# --- What tools say they take and give: JSON Schema 2020-12, made from the types of their operations ---
+# --- Schemas of input and output: JSON Schema 2020-12, generated from the types of operations ---
 
 
 BY_NAME = {tool.name: tool for tool in TOOLS}

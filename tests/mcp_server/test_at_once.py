@@ -1,4 +1,4 @@
-"""`/mcp` while much goes on: slow tools beside each other, clients that dawdle or leave, and the end of serving."""
+"""`/mcp` under load: slow tools in parallel, clients that are slow or disconnect, and the end of serving."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ SLOW = 8
 
 @dataclass
 class Office:
-    """A desk whose `/mcp` is listened at, and a mailbox that sends through a server which does as it is told."""
+    """A desk whose `/mcp` listens, and a mailbox with a scripted mail server."""
 
     desk: Desk
     smtp: ScriptedSmtp
@@ -41,7 +41,7 @@ class Office:
         return post_to(self.listeners.addresses[0], self.desk.token, given)
 
     def bytes_of(self, given: Any) -> tuple[bytes, bytes]:
-        """Head and body of a request, for one who does not send it at once."""
+        """Return head and body of a request, for a client that sends it slowly."""
         body = json.dumps(given).encode()
         fields = {"Host": "127.0.0.1", "Content-Length": str(len(body))}
         fields |= headers_of(self.desk.token, given, PREVIOUS)
@@ -49,7 +49,7 @@ class Office:
         return "\r\n".join(lines).encode(), body
 
     def send(self, to: str) -> dict[str, Any]:
-        """A call that sends."""
+        """Return a call that sends."""
         recipient = [{"email": to}]
         body = {"text": "Hello"}
         return calling("send_email", accountId=self.account, to=recipient, body=body, idempotencyKey=a_key())
@@ -57,7 +57,7 @@ class Office:
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[Office]:
-    """As many workers may wait as there are slow calls; one more is for whoever comes meanwhile."""
+    """An office with one more worker than slow calls."""
     desk = Desk(
         tmp_path_factory.mktemp("at-once") / "data",
         server__workers=SLOW + 1,

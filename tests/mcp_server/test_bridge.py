@@ -1,4 +1,4 @@
-"""The end of the endpoint: later requests learn that the appliance ends, and the SDK is not loaded for them."""
+"""The end of the endpoint: later requests get 503, and the SDK is not loaded for them."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What goes wrong in a tool comes back as an answer; where the disk is full it says so, and the log has one line."""
+"""Errors of tools become results; a full disk is reported, with one line in the log."""
 
 import logging
 
@@ -18,7 +18,7 @@ def test_a_tool_on_a_full_disk_says_so_in_one_line(timed: Appliance, caplog: pyt
     box, tools = FilledMailbox(timed, ada.member["id"]), Called(timed, ada.token)
     given = {"accountId": box.id, "to": [{"email": "bob@example.org"}], "subject": "x" * 200}
     send = {**given, "body": {"text": "word " * 4_000}, "idempotencyKey": "once"}
-    timed.store.database.row(f"{PAGES}1")  # as many as there are: SQLite may take no page more
+    timed.store.database.row(f"{PAGES}1")  # all pages: SQLite may allocate no more
     caplog.set_level(logging.INFO)
     error = tools.error("send_email", **send)
     assert (error["code"], error["message"]) == ("internal_error", DISK_FULL_MESSAGE)

@@ -1,4 +1,4 @@
-"""The SDK's own client and every tool, over stdio and HTTP, in both protocol versions; and who may use what."""
+"""The SDK's own client and every tool, over stdio and HTTP, in both protocol versions; permissions."""
 
 import shutil
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ UNKNOWN_TOOL = -32602
 
 @pytest.fixture(scope="module")
 def stage(mail_server: MailServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """An appliance that serves, set up."""
+    """A serving appliance that is set up."""
     folder = tmp_path_factory.mktemp("assistants")
     running = RunningAppliance(folder / "data").start()
     try:
@@ -69,7 +69,7 @@ WRITING: dict[str, dict[str, Any]] = {
     "cancel_scheduled_email": {"scheduleId": "sch_1"},
     "modify_emails": {"messageIds": ["msg_1"], "action": "markRead"},
 }
-#: What a key with these capabilities is shown.
+#: The tools listed for a key with these capabilities.
 SHOWN: dict[tuple[str, ...], set[str]] = {
     ("mail.read",): READING,
     ("mail.drafts",): {"create_draft", "update_draft", "delete_draft", "preview_send"},
@@ -131,7 +131,7 @@ def test_a_member_who_is_suspended_while_an_assistant_works(stage: Stage) -> Non
 
 
 def refused(assistant: Assistant) -> object:
-    """The status that a caller meets who may not come in any more; over stdio the code that the tool tells."""
+    """Return the status for a caller without access; over stdio the code of the error."""
     try:
         return code_of(assistant.call("get_status", {}))
     except MCPError:

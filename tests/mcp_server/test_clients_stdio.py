@@ -1,4 +1,4 @@
-"""`mailbox-appliance mcp` when things are not in order: nobody there, no right, restarts, kill -9, other computers."""
+"""`mailbox-appliance mcp` in trouble: no appliance, no permission, restarts, kill -9, other computers."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ SECURE = ("--https-port", "0", "--https-host", "127.0.0.1")
 
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppliance]:
-    """One that serves HTTPS as well, and comes back elsewhere after each restart."""
+    """An appliance that serves HTTPS too, and uses another port after each restart."""
     running = RunningAppliance(tmp_path_factory.mktemp("stdio") / "data", arguments=SECURE).start()
     running.set_up()
     yield running
@@ -35,7 +35,7 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAppli
 def command(
     *arguments: str, folder: Path, token: str | None = None, stdin: str = "", **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """A finished command line of a user who has nothing but this folder."""
+    """Run a command line of a user who has only this folder."""
     return subprocess.run(
         [sys.executable, "-m", "mailbox_appliance", *arguments],
         env=environment_of(folder, token, **environment),
@@ -54,7 +54,7 @@ def test_nobody_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("token", [None, "nonsense", f"mbxk_{'a' * 49}"])
 def test_a_token_that_is_not_good(appliance: RunningAppliance, tmp_path: Path, token: str | None) -> None:
-    # Before anything is read: the input stays open until the command has ended.
+    # Nothing is read first: the input stays open until the command has ended.
     with subprocess.Popen(
         [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(appliance.folder), "mcp"],
         env=environment_of(tmp_path, token),
@@ -86,7 +86,7 @@ def test_the_appliance_is_restarted_between_two_calls(appliance: RunningApplianc
 
 
 def here(appliance: RunningAppliance, folder: Path) -> Any:
-    """An assistant by stdio, with the administrator's session."""
+    """Return an MCP client over stdio with the administrator's session."""
     environment = environment_of(folder / "config", appliance.token)
     return over_stdio(["--data-dir", str(appliance.folder)], environment, folder / "errors")
 
@@ -127,7 +127,7 @@ def test_kill_9_during_a_send_and_the_same_again(
 
 
 def settled(assistant: Assistant, judge: Judge, message: dict[str, Any]) -> Any:
-    """What a repeated send comes to in the end."""
+    """Repeat a send until its outcome is final, and return that."""
     told: list[Any] = []
 
     def is_over() -> bool:

@@ -1,4 +1,4 @@
-"""Where a text is cut: nothing that is one character to a reader is cut in two."""
+"""Cuts in a text: nothing that a reader sees as one character is split."""
 
 import pytest
 

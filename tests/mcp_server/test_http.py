@@ -1,4 +1,4 @@
-"""`/mcp` as any HTTP client meets it: who is let in, what is refused and in which form, and what replaces what."""
+"""`/mcp` for any HTTP client: access, the form of refusals, and restores."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ VERSIONS = pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
 
 
 class Recording:
-    """Records what the HTTP side lets through, and answers nothing."""
+    """Records the requests that the HTTP side accepts, and answers nothing."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -47,12 +47,12 @@ class Recording:
 
 @pytest.fixture
 def guarded(timed: Appliance) -> tuple[TestApp, Recording]:
-    """The HTTP side alone."""
+    """Return the HTTP side alone."""
     recording = Recording()
     return TestApp(App(timed, assistants=recording)), recording
 
 
-# --- who is let in ----------------------------------------------------------------------------------------------------
+# --- Access ---
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -158,7 +158,7 @@ def test_a_key_sees_the_tools_that_it_can_use(app: TestApp, timed: Appliance, ad
 
 
 def post_everything(app: TestApp, token: str, version: str) -> Iterator[Posted]:
-    """What is no message, or means nothing here."""
+    """Post messages that are invalid or have no meaning."""
     long = "x" * 20_000
     bodies: list[Any] = [b"", b"{", b"[]", b'"a"', b"\xff\xfe", b"[" * 100_000, b'{"jsonrpc":"2.0"}', {"id": long}]
     bodies += [{"jsonrpc": "2.0", "id": 1, "method": 5, "params": long}, [message("ping")], {"a": [long] * 20}]
@@ -252,7 +252,7 @@ def test_a_closed_door_says_that_it_ends(timed: Appliance, ada: CheckedClient) -
 
 
 def test_who_comes_when_the_loop_has_ended_is_told_at_once(timed: Appliance, ada: CheckedClient) -> None:
-    """Between the end of the loop and that of the endpoint nobody waits for an answer that never comes."""
+    """Between the end of the loop and that of the endpoint, no request waits forever."""
     bridge = SdkBridge()
     asked = CallContext(timed, LOCAL, ada.token)
     headers = list(headers_of(ada.token, {}, PREVIOUS).items())

@@ -1,4 +1,4 @@
-"""A hundred messages that try to talk to an assistant, through every tool that shows any of them (show 2)."""
+"""A hundred messages that try to instruct an AI agent, through every tool that shows any of them (show 2)."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tests.servers.injections import INJECTIONS
 
 EACH = pytest.mark.parametrize("injection", INJECTIONS, ids=[one.name for one in INJECTIONS])
 FORMS = ("text", "html", "markdown", "none")
-#: Some of each kind, for what asks a server.
+#: Some of each kind, for tests that use a server.
 SOME = [INJECTIONS[place] for place in (0, 1, 3, 5, 7, 9, 10, 11, 12, 14, 18, 22, 25, 29, 33, 38, 43, 48, 76, 90, 97)]
 
 
@@ -43,7 +43,7 @@ def test_there_are_a_hundred() -> None:
 
 @EACH
 def test_reading_it(corpus: CorpusDesk, injection: Injection) -> None:
-    """Whole, in every form: what is to arrive does, what is hidden does not, and what was left out is told."""
+    """In every format, visible text arrives, hidden text does not, and a warning reports its removal."""
     for form in FORMS:
         answer = corpus.call("get_email", messageId=corpus.id_of(injection), bodyFormat=form)
         assert unseen_in(answer, injection) == [], form
@@ -112,7 +112,7 @@ def test_hidden_words_are_not_quoted_where_they_are_sought(corpus: CorpusDesk) -
 
 
 def test_answers_and_forwards(corpus: CorpusDesk) -> None:
-    """What is prepared of a message has its subject and people in it, though we put it together."""
+    """A prepared reply or forward contains a sender's subject and people."""
     for injection in INJECTIONS:
         reply = {"replyToMessageId": corpus.id_of(injection), "replyAll": True, "body": {"text": "Thank you"}}
         answer = corpus.call("preview_send", **reply)
@@ -142,7 +142,7 @@ def test_drafts_and_sends(corpus: CorpusDesk, injection: Injection) -> None:
 
 
 def test_a_refused_recipient_is_a_word_of_the_sender(corpus: CorpusDesk) -> None:
-    """Who is answered is said by Reply-To; that the server refuses them is told in a warning."""
+    """Reply-To chooses the recipient; a warning names the recipient that the server refused."""
     [injection] = [one for one in INJECTIONS if one.name == "Reply-To"]
     reply = {"replyToMessageId": corpus.id_of(injection), "body": {"text": "Thanks"}, "idempotencyKey": a_key()}
     sent = corpus.call("send_email", **reply)
@@ -171,7 +171,7 @@ def test_changing_them_and_what_goes_wrong(corpus: CorpusDesk) -> None:
 
 
 def test_what_travels_is_that(corpus: CorpusDesk) -> None:
-    """Over `/mcp`, some of them: nothing is added on the way."""
+    """Some messages over `/mcp`: the transport adds nothing."""
     door = McpEndpoint()
     app = TestApp(App(corpus.desk.appliance, assistants=door))
     for injection in SOME[:6]:

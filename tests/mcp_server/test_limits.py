@@ -1,4 +1,4 @@
-"""Whatever a mailbox holds, no answer of a tool passes its bound; a file of 25 MB comes out by its link (show 3)."""
+"""No result of a tool exceeds its bound, whatever a mailbox holds; a file of 25 MB comes by its link (show 3)."""
 
 import hashlib
 import http.client
@@ -36,7 +36,7 @@ from tests.servers.running import RunningAppliance
 
 MIB = 1 << 20
 SIZE = 25 * MIB
-#: What reading it may add to the process: some chunks, and the cache of the database's connections.
+#: Bytes that reading may add to the process: some chunks, and the cache of the database's connections.
 MOST_GROWTH = 12 * MIB
 SMALL = Size(messages=600, folders=300, labels=400, accounts=40, conversation=60, scheduled=8, body=400_000)
 
@@ -57,7 +57,7 @@ def test_every_tool_that_reads_was_asked(reader: Reader) -> None:
 
 
 def fetched(url: str) -> tuple[str, int]:
-    """SHA-256 and size of what lies at an address, read piece by piece; no token is shown."""
+    """Return SHA-256 and size of a download, read in chunks without a token."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.netloc, timeout=60)
     connection.request("GET", place.path)
@@ -95,7 +95,7 @@ def test_25_mb_come_out_through_a_link(running: RunningAppliance, mail_server: M
         assert peak(running.process.pid) - before < MOST_GROWTH
 
 
-# --- Every string of a message that its sender wrote is named, and stands in a fence ---
+# --- Every string that a sender wrote is listed as untrusted, and is in a fence ---
 
 
 ADDRESS = {"email": f"{MARK}@x.example", "name": f"{MARK} x"}
@@ -149,7 +149,7 @@ def test_a_senders_words_are_named_and_fenced(data: dict[str, Any], senders: Unt
     assert MARK not in outside(shown)
 
 
-# --- Marks that nobody can guess, close from inside, or imitate ---
+# --- Marks that a sender cannot guess, close or imitate ---
 
 
 def test_a_number_that_stands_in_the_content_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

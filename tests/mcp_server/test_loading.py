@@ -1,4 +1,4 @@
-"""The SDK is loaded when somebody first comes with a good credential to `/mcp`, and not before."""
+"""The SDK is loaded with the first valid credential at `/mcp`, and not before."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 LIBRARIES = "mcp mcp_types pydantic pydantic_core anyio starlette httpx2 uvicorn opentelemetry asyncio"
-#: Serves, is asked over HTTP by a thread of its own, tells after each step what is loaded, and ends.
+#: Serves, gets HTTP requests from a thread, records after each step which libraries are loaded, and ends.
 SCRIPT = """
 import http.client, json, os, signal, sys, threading, time
 from pathlib import Path

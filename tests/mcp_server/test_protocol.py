@@ -1,4 +1,4 @@
-"""What is no message for `/mcp`, or asks for what is not given: refused in words of ours, and never left unanswered."""
+"""Invalid messages to `/mcp`: refused with our own texts, and always answered."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from tests.mcp_server.posted import CURRENT, PREVIOUS, calling, message, post
 VERSIONS = pytest.mark.parametrize("version", [PREVIOUS, CURRENT])
 CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_status","arguments":%b}}'
 
-#: Bodies, the code that they are refused with, and the id that is echoed.
+#: Bodies, the code of the refusal, and the ID that is echoed.
 REFUSED: tuple[tuple[bytes, int, Any], ...] = (
     (b"", -32700, None),
     (b"{", -32700, None),

@@ -1,4 +1,4 @@
-"""An answer as an assistant is shown it: within its bound, and nothing of a sender's outside a fence."""
+"""Results as an AI agent sees them: within the bound, and with no sender's words outside a fence."""
 
 import json
 import re
@@ -34,7 +34,7 @@ from mailbox_appliance.mcp_server.render import INTERNAL_ERROR_TEXT
 from mailbox_appliance.mcp_server.tool import FileLink, ToolResult
 from mailbox_appliance.model.base import own_text
 
-#: Stands in each string of a sender's, and in nothing else.
+#: Occurs in each string of a sender, and in nothing else.
 MARK = "Qz7"
 TAG = re.compile(r"<(/?)untrusted-([0-9a-f]{24})>")
 LOOKS_LIKE_A_TAG = re.compile(r"[<\uff1c\ufe64]\s*[/\uff0f]?\s*untrusted", re.IGNORECASE)
@@ -74,7 +74,7 @@ WORDS = st.lists(NASTY | st.text(max_size=5), max_size=6).map("".join)
 
 @dataclass(frozen=True)
 class Times:
-    """A string or a list, so many times over; written out late, since it would be much to read otherwise."""
+    """A string or list to be repeated so many times; expanded late, to keep failures readable."""
 
     value: Any
     count: int
@@ -119,7 +119,7 @@ def _paths(value: Any, path: str) -> Iterator[str]:
 
 
 def _marked(value: Any, place: Any) -> Any:
-    """The data written out, with the mark at the head of each string of a sender's."""
+    """Return the expanded data, with the mark at the start of each string of a sender."""
     if isinstance(value, Times):
         return _marked(value.value, place) * value.count
     if isinstance(value, dict):
@@ -130,7 +130,7 @@ def _marked(value: Any, place: Any) -> Any:
 
 
 def outside(shown: ToolResult) -> str:
-    """The text without what stands in fences, each of which was opened by us and closed again."""
+    """Return the text outside of fences, after checking that each fence is opened and closed."""
     kept, number = [], None
     for line in shown.text.split("\n"):
         tag = TAG.fullmatch(line)
@@ -158,7 +158,7 @@ def marked_strings(value: Any) -> int:
     return (isinstance(value, str) and MARK in value) + sum(map(marked_strings, inner))
 
 
-# --- whatever the data is ---
+# --- Any data ---
 
 
 @settings(max_examples=150, deadline=None)
@@ -198,7 +198,7 @@ def test_36_megabytes_are_cut_before_they_are_looked_at() -> None:
     assert shown.structured["data"]["subject"] == "a" * 499 + "…"
 
 
-# --- what it looks like ---
+# --- The text ---
 
 
 def message(number: int, **fields: Any) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def test_what_looks_like_a_mark_loses_its_bracket(words: str) -> None:
     assert "<untrusted" not in unicodedata.normalize("NFKC", re.sub(r"[\s/]", "", within_it)).casefold()
 
 
-# --- lists ---
+# --- Lists ---
 
 
 def test_a_page_is_asked_for_again_until_it_fits_and_goes_on_behind_its_last_item() -> None:
@@ -418,7 +418,7 @@ def test_recipients_are_shown_from_an_offset_on() -> None:
     assert seen == people
 
 
-# --- bodies ---
+# --- Bodies ---
 
 READABLE = st.lists(
     st.sampled_from(["word ", "line\n", "\r\n", "e\u0301", "\U0001f469\u200d\U0001f4bb", '"\\', "\t", "ß" * 50]),
@@ -468,7 +468,7 @@ def test_bodies_of_a_thread_share_the_room() -> None:
     assert f'`messageId` "msg_2", `offset` {shares[0]}' in shown.text
 
 
-# --- files, faults, and the wire ---
+# --- Files, errors, and the wire ---
 
 LONG_LINK = FileLink(f"https://mail.example.org/api/v1/downloads/{'t' * 350}", "att_1", "application/pdf", 6_144)
 FILE = FileLink("http://127.0.0.1:8025/api/v1/downloads/token", "att_1", "application/pdf", 6_144)

@@ -1,4 +1,4 @@
-"""Drafts, sends and bulk actions through tools: at a real IMAP server, and an SMTP server that does what it is told."""
+"""Drafts, sends and bulk actions through tools, with a real IMAP server and a scripted SMTP server."""
 
 import base64
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ GIF = base64.b64encode(b"GIF89a" + bytes(3000)).decode()
 
 @dataclass
 class Office:
-    """A desk with a mailbox, and an assistant at it with the same credential."""
+    """A desk with a mailbox, and a client of its tools with the same credential."""
 
     desk: Desk
     tools: Called
@@ -40,21 +40,21 @@ class Office:
     mail: MailServer
 
     def call(self, name: str, /, **arguments: Any) -> Any:
-        """The data of a good answer in this mailbox."""
+        """Return the data of a successful result in this mailbox."""
         return self.tools.data(name, accountId=self.account, **arguments)
 
     def told(self, name: str, /, **arguments: Any) -> tuple[Any, str]:
-        """The data, and the first line of the text."""
+        """Return the data, and the first line of the text."""
         shown = self.tools.shown(name, accountId=self.account, **arguments)
         assert shown.structured is not None
         return shown.structured["data"], shown.text.partition("\n")[0]
 
     def error(self, name: str, /, **arguments: Any) -> Any:
-        """The error object."""
+        """Return the error object."""
         return self.tools.error(name, accountId=self.account, **arguments)
 
     def receive(self, *sources: bytes) -> list[str]:
-        """Messages that come; their ids, the newest first."""
+        """Deliver messages and wait for them; return their IDs, newest first."""
         before = len(self._inbox())
         self.mail.deliver(self.user, *sources)
         self.desk.appliance.sync.wake(self.account, "INBOX")
@@ -117,11 +117,11 @@ def test_an_edited_message_under_the_same_key_is_a_conflict(office: Office) -> N
     edited = a_message(body={"text": "Hello!"})
     refused = office.error("send_email", idempotencyKey=key, **edited)
     assert refused["code"] == "idempotency_conflict"
-    # What is said first is what became of the message, so that nobody takes a new key for the same one.
+    # The fate of the message comes first, so that no new key is used for the same message.
     assert refused["message"].index(first) < refused["message"].index("get_delivery_operation")
     assert refused["message"].index("get_delivery_operation") < refused["message"].index("new key")
     assert office.desk.send(office.account, edited, key).code == "idempotency_conflict"
-    # An argument that is left out is another request than one that is given with its default, as in the API.
+    # Omitting an argument is a different request from giving its default, as in the API.
     spelled = a_message(replyAll=False)
     assert office.error("send_email", idempotencyKey=key, **spelled)["code"] == "idempotency_conflict"
     assert len(office.smtp.messages) == 1
@@ -141,7 +141,7 @@ def test_forwards_share_keys_as_well(office: Office) -> None:
     assert len(office.smtp.messages) == 1
 
 
-# --- what an answer says in words ---
+# --- Results in words ---
 
 
 def test_a_refused_recipient(office: Office) -> None:
@@ -151,7 +151,7 @@ def test_a_refused_recipient(office: Office) -> None:
     assert shown.structured["data"]["error"] == {"code": "recipient_rejected"}
     assert shown.text.startswith("Failed (recipient_rejected): nobody received the message.")
     assert "new idempotencyKey" in shown.text
-    # Who is answered is a sender's choice, so that what names an address is not told as words of ours.
+    # A sender may have chosen the recipient, so a warning that names an address is untrusted.
     (at,) = (n for n, one in enumerate(shown.structured["warnings"]) if "bob@example.test" in one)
     assert shown.structured["untrusted"] == [f"/warnings/{at}"]
     (line,) = (n for n, one in enumerate(shown.text.splitlines()) if "bob@example.test" in one)
@@ -160,7 +160,7 @@ def test_a_refused_recipient(office: Office) -> None:
 
 
 def _is_fenced(shown: ToolResult, words: str) -> bool:
-    """Whether the words stand in fences and at untrusted pointers only."""
+    """Whether the words occur only in fences and at untrusted pointers."""
     answer = Answer.of("any", shown)
     assert words in answer.text
     assert answer.structure is not None
@@ -226,7 +226,7 @@ def test_why_a_mailbox_needs_a_sign_in_is_fenced(office: Office) -> None:
 
 
 def test_an_answer_of_an_earlier_release_is_fenced() -> None:
-    """Nobody knows who chose the words that it stored."""
+    """It is unknown who chose the words that it stored."""
     for data in (
         LegacySendResult(id="1", thread_id="2", warnings=(HOSTILE,)),
         Delivery(
@@ -295,7 +295,7 @@ def test_nobody_got_it_and_the_key_is_free(office: Office) -> None:
     assert office.call("send_email", idempotencyKey=key, **a_message())["status"] == "succeeded"
 
 
-# --- drafts and what waits ---
+# --- Drafts and scheduled messages ---
 
 
 def test_a_draft_from_its_making_to_its_sending(office: Office) -> None:
@@ -376,7 +376,7 @@ def test_a_scheduled_send_is_seen_and_taken_back(office: Office) -> None:
     assert office.error("cancel_scheduled_email", scheduleId="sch_nothing")["code"] == "not_found"
 
 
-# --- bulk actions ---
+# --- Bulk actions ---
 
 
 def test_bulk_actions_say_what_became_of_each(office: Office) -> None:
@@ -410,7 +410,7 @@ def test_ids_that_failed_are_shown_before_those_that_succeeded(office: Office) -
     assert "Request fewer" not in shown.text
 
 
-# --- error families ---
+# --- Errors ---
 
 
 def test_a_draft_in_use_is_a_conflict(office: Office) -> None:

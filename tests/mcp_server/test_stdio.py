@@ -1,4 +1,4 @@
-"""The protocol on pipes: what is asked is answered, in whatever order it is done, and nothing else is said."""
+"""The protocol on pipes: every request is answered, in any order, and nothing else is written."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ def test_lines(chunks: list[bytes], lines: list[bytes]) -> None:
 
 
 class Talk:
-    """An assistant at the other ends of the pipes. What the appliance would answer is decided by `posts`."""
+    """An MCP client at the other ends of the pipes. `posts` decides the appliance's responses."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, str]] = []
@@ -85,7 +85,7 @@ class Talk:
         return self.hear()
 
     def end(self) -> list[Any]:
-        """End the input; whatever is said then."""
+        """End the input; return all that is written afterwards."""
         os.close(self._say)
         self._say = -1
         said = self._rest
@@ -183,7 +183,7 @@ def test_what_is_no_message_is_answered_as_json_rpc_says(talk: Talk) -> None:
     talk.say(b"garbage", b"", b"  ", b"\xff\xfe", b'{"a":' * 50_000, b'{"jsonrpc":"2.0","method":"x\xff"}')
     for _ in range(4):
         assert talk.hear() == {"jsonrpc": "2.0", "id": None, "error": unreadable}
-    # What has an id is answered, even where it is none: nobody waits for ever.
+    # Every message with an ID is answered, even an invalid one, so that no client waits forever.
     for its_id in (1.5, None, [1], True):
         talk.say(message("ping") | {"id": its_id})
         assert (told := talk.hear())["error"]["code"] == -32600

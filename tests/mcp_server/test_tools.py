@@ -1,4 +1,4 @@
-"""The table of tools: which there are, what they stand for, what is promised of them, and what docs say of them."""
+"""The table of tools: their operations, hints and texts, and the documentation of them."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from mailbox_appliance.web.routes import ROUTES
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mcp-tools.md"
 MESSAGE = "/accounts/{accountId}/messages/{messageId}"
 
-#: Name, REST call, and what a client is told beforehand: R reads only, D destroys, I may be repeated, O reaches others.
+#: Name, REST call, and hints: R reads only, D destroys, I may be repeated, O reaches others.
 TABLE = (
     ("list_accounts", "GET /accounts", "R I"),
     ("list_folders", "GET /accounts/{accountId}/folders", "R I"),
@@ -40,7 +40,7 @@ TABLE = (
     ("modify_emails", "POST /accounts/{accountId}/messages/actions", "D I"),
     ("get_status", "GET /status", "R I"),
 )
-#: What is needed to be told of a tool at all.
+#: Capabilities that a caller needs to see a tool.
 NEEDS = {
     "create_draft": {"mail.drafts"},
     "update_draft": {"mail.drafts"},
@@ -74,7 +74,7 @@ def test_a_tool_stands_for_a_rest_call_with_the_same_operation(tool: Tool) -> No
 @every_tool
 def test_what_a_tool_needs_is_what_its_rest_call_needs(tool: Tool) -> None:
     assert set(tool.operation.rights.needs) == {Capability(one) for one in NEEDS.get(tool.name, {"mail.read"})}
-    # What it asks for beside that may be read by whoever may use it.
+    # Its further operations need no more than the tool itself.
     assert all(set(other.rights.needs) == {Capability.MAIL_READ} for other in tool.other_operations)
 
 

@@ -1,4 +1,4 @@
-"""Whoever reads the plain part of a message is told where its HTML shows other things, by each tool that shows mail."""
+"""Each tool that shows mail warns if the plain part of a message differs from its HTML."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A data directory of a desktop user, and what its processes are told by their environment."""
+"""A data directory of a desktop user, and the environment of its processes."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.templates import Template
 
 @dataclass(frozen=True)
 class Desk:
-    """Where somebody's appliance lies. `token`: of a log-in as administrator there."""
+    """The data directory of one user's appliance. `token`: of a session of its administrator."""
 
     folder: Path
     token: str
@@ -29,20 +29,20 @@ class Desk:
 
     @property
     def config_dir(self) -> Path:
-        """Where log-ins are remembered."""
+        """The directory where sessions are stored."""
         return self.folder / "config"
 
     @property
     def tokens(self) -> TokenStore:
-        """The log-ins."""
+        """The stored sessions."""
         return TokenStore(self.config_dir, self.environment)
 
     def log_in(self) -> None:
-        """Remember the administrator's log-in, as `login` does."""
+        """Store a session of the administrator, as `login` does."""
         self.tokens.put(local_key(self.data_dir), self.token)
 
     def running(self) -> local.RunningAppliance:
-        """The service that answers."""
+        """Return the service that answers."""
         found = local.find_running(self.data_dir)
         assert found is not None, "no service"
         return found
@@ -54,7 +54,7 @@ class Desk:
 
 
 def desk_at(folder: Path, template: Template) -> Desk:
-    """A desk with a set-up store, whose service takes free ports and knows of no keychain."""
+    """Return a desk with a store that is set up; its service uses free ports and no keychain."""
     template.copy(folder / "data")
     named = {name: value for name, value in os.environ.items() if not name.startswith(("MAILBOX_", "XDG_", "DBUS_"))}
     ours = {
@@ -70,7 +70,7 @@ def desk_at(folder: Path, template: Template) -> Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Desk]:
-    """A set-up store where nothing runs and nobody has logged in; what runs on it ends with the test."""
+    """A store that is set up, without a running service or a session. Everything started on it ends with the test."""
     made = desk_at(tmp_path, templates["set up"])
     yield made
     made.stop()

@@ -1,4 +1,4 @@
-"""The tray as a person has it, from a start on an empty folder to Quit; `scripts/prove-tray` says what it proves."""
+"""The tray as a user has it, from a start with an empty folder to Quit; run by `scripts/prove-tray`."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ PROGRAM = (sys.executable, "-m", "mailbox_appliance")
 
 
 class Proof:
-    """A desktop with the tray on it, and what one does there."""
+    """A desktop with the tray, and the user's actions there."""
 
     def __init__(self, folder: Path, pictures: Path) -> None:
         self._pictures, self._begun = pictures, time.monotonic()
@@ -36,7 +36,7 @@ class Proof:
 
     @contextmanager
     def desktop(self) -> Iterator["Proof"]:
-        """Start the desktop, with a browser that only notes where it was sent, and end it all."""
+        """Start the desktop, with a browser that only records the addresses it opens, and end both."""
         browser = self._folder / "browser"
         browser.write_text(f'#!/bin/sh\numask 077\nprintf "%s\\n" "$1" >>{self.opened}\n')
         browser.chmod(0o755)
@@ -64,7 +64,7 @@ class Proof:
 
     @contextmanager
     def tray(self) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run the tray; where the proof fails, keep a picture of that, and end it."""
+        """Run the tray and end it; if the proof fails, keep a picture."""
         process = subprocess.Popen((*PROGRAM, "tray"), env=self.environment)
         try:
             yield process
@@ -76,7 +76,7 @@ class Proof:
             process.wait(PATIENCE)
 
     def tell(self, what: str, picture: str | None = None) -> None:
-        """Say what is true now, and keep a picture of it."""
+        """Print what has been shown, and keep a picture of it."""
         print(f"{time.monotonic() - self._begun:6.1f} s  {what}", flush=True)
         if picture:
             self.panel.picture().save(self._pictures / f"{picture}.png")
@@ -90,19 +90,19 @@ class Proof:
         return done.stdout
 
     def running(self) -> local.RunningAppliance:
-        """The appliance that answers."""
+        """Return the appliance that answers."""
         found = local.find_running(self.data_dir)
         assert found is not None, "no appliance answers"
         return found
 
     def open_menu(self, colour: Colour) -> list[tuple[str, Box]]:
-        """Open the menu with the mouse; returns its labels, each with the line where it is to be read."""
+        """Open the menu with the mouse; return its labels, each with its place on the screen."""
         self.panel.click(self.panel.wait_for(colour).middle, button=3)
         self.host.adopt()
         found: list[tuple[str, Box]] = []
 
         def is_open() -> bool:
-            # Read anew each time: the tray looks when its menu opens, and may have other rows then.
+            # Read again each time: opening the menu makes the tray poll, which may change rows.
             labels = [row.label for row in self.host.rows() if not row.is_separator]
             lines = self.panel.lines()
             found[:] = zip(labels, lines, strict=False)
@@ -112,7 +112,7 @@ class Proof:
         return found
 
     def click(self, label: str, colour: Colour, picture: str | None = None) -> None:
-        """Open the menu and click a row in it."""
+        """Open the menu and click a row."""
         self.host.adopt()
         self.host.wait_for(label, enabled=True, patience=PATIENCE)
         lines = dict(self.open_menu(colour))
@@ -124,17 +124,17 @@ class Proof:
 
 
 def prove(proof: Proof, mail: MailServer) -> None:
-    """From the first start to Quit."""
+    """Run the proof from the first start to Quit."""
     with proof.tray() as tray:
         proof.panel.wait_for(AMBER)
         first = proof.running()
-        proof.tell(f"the tray has started the appliance (pid {first.pid}); its icon asks for the set-up", "1-new")
+        proof.tell(f"the tray has started the appliance (pid {first.pid}); its icon asks for setup", "1-new")
         proof.click("Set up…", AMBER, "2-set-up")
         _wait_until_opened(proof, 1)
         _set_up(proof, mail)
         _wait_for_mail(proof)
         proof.panel.wait_until_gone(AMBER)
-        proof.tell("set up, logged in, a mailbox is connected", "3-well")
+        proof.tell("set up, signed in, a mailbox is connected", "3-well")
         _back_up(proof)
         proof.panel.click(proof.panel.wait_for(BLUE).middle)
         _wait_until_opened(proof, 2)
@@ -146,7 +146,7 @@ def prove(proof: Proof, mail: MailServer) -> None:
         proof.click("Quit", BLUE)
         assert tray.wait(PATIENCE) == 0
         wait_until(lambda: proof.panel.find(BLUE) is None, lambda: "the icon is still there", PATIENCE)
-        assert not local.is_owned(proof.data_dir), "the appliance goes on"
+        assert not local.is_owned(proof.data_dir), "the appliance still runs"
         assert not Path(f"/proc/{last.pid}").exists()
         proof.tell("Quit has stopped the appliance; the icon is gone", "7-gone")
 
@@ -176,7 +176,7 @@ def _back_up(proof: Proof) -> None:
     made = set((proof.data_dir / "backups").glob("*")) - before
     assert len(made) == 1, made
     proof.run("backup", "verify", str(made.pop()))
-    proof.tell(f"“Back up now” has made a backup, which holds; the desktop was told “{notice.title}: {notice.text}”")
+    proof.tell(f"“Back up now” has made a valid backup; the desktop showed “{notice.title}: {notice.text}”")
 
 
 def _restart_panel(proof: Proof) -> None:
@@ -189,7 +189,7 @@ def _stop_and_start(proof: Proof) -> None:
     before = proof.running().pid
     proof.click("Stop the appliance", BLUE)
     proof.panel.wait_for(GREY)
-    wait_until(lambda: not local.is_owned(proof.data_dir), lambda: "the appliance goes on", PATIENCE)
+    wait_until(lambda: not local.is_owned(proof.data_dir), lambda: "the appliance still runs", PATIENCE)
     proof.tell("stopped from the menu", "5-stopped")
     proof.click("Start the appliance", GREY, "6-start")
     proof.panel.wait_for(BLUE)
@@ -205,7 +205,7 @@ def _wait_until_opened(proof: Proof, times: int) -> None:
 
 
 def main() -> None:
-    """Prove it, and say where the pictures are."""
+    """Run the proof, and print where the pictures are."""
     parser = argparse.ArgumentParser(prog="prove-tray")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="where to leave pictures of the screen")
     pictures = parser.parse_args().pictures or Path(tempfile.mkdtemp(prefix="tray-"))

@@ -1,4 +1,4 @@
-"""Start at login, whichever system keeps it: on, off, moved, refused."""
+"""Start at login on all systems: enabled, disabled, moved, refused."""
 
 import plistlib
 import sys
@@ -25,7 +25,7 @@ def autostart_in(folder: Path, data_dir: Path | None = None, platform: str = "li
 
 @pytest.fixture
 def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This runs from a bundle, in a folder with a space."""
+    """Make the tests run as a bundle in a folder with a space."""
     program = tmp_path / "a folder" / "mailbox-appliance"
     program.parent.mkdir()
     program.touch()
@@ -155,7 +155,7 @@ def test_what_is_refused_is_told_with_the_place_and_the_cause(tmp_path: Path) ->
 COMMAND = ["/Applications/Mailbox Appliance.app/Contents/MacOS/mailbox-appliance", "--data-dir", "/a <&> b", "tray"]
 
 # fmt: off
-#: What somebody changed in the file, and whether it starts then.
+#: A change in the file, and whether the tray starts then.
 CHANGES: list[tuple[dict[str, Any], bool]] = [
     ({},                   True),
     ({"Disabled": True},   False),
@@ -167,7 +167,7 @@ CHANGES: list[tuple[dict[str, Any], bool]] = [
 
 @pytest.fixture
 def agent(tmp_path: Path) -> LaunchAgent:
-    """The agent of a user who has none."""
+    """The launch agent of a user who has none."""
     return LaunchAgent(tmp_path)
 
 
@@ -183,7 +183,7 @@ def test_the_property_list_says_what_launchd_needs(agent: LaunchAgent, tmp_path:
         "ProcessType": "Interactive",
         "LimitLoadToSessionType": "Aqua",
     }
-    for _ in range(2):  # what is gone is gone
+    for _ in range(2):  # deleting it again has no effect
         agent.remove()
         assert agent.find() is None
 

@@ -1,4 +1,4 @@
-"""Start at login on a Linux desktop: what is written is what GLib launches, and what a settings app changed is seen."""
+"""Start at login on Linux: GLib launches the written command, and changes by settings apps are read."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ LINES: list[tuple[tuple[str, ...], str]] = [
     (("/x", "", "\u00e9"),                   '"/x" "" "\u00e9"'),
     (("/50%/run", "tray"),                   '"/usr/bin/env" "/50%%/run" "tray"'),
 ]
-#: What others write, and the command that it stands for.
+#: A foreign `Exec` value, and its command.
 OF_OTHERS: list[tuple[str, tuple[str, ...]]] = [
     ("mailbox-appliance tray",               ("mailbox-appliance", "tray")),
     ('  "/opt/a b/run"   tray ',             ("/opt/a b/run", "tray")),
     (r'run --data-dir "/a\\$b"',             ("run", "--data-dir", "/a$b")),
     ("",                                     ()),
 ]
-#: What a settings app leaves in the file, and whether it is on then.
+#: The content left by a settings app, and whether it is enabled then.
 SWITCHED: list[tuple[str, bool]] = [
     ("",                                     True),
     ("Hidden=true",                          False),
@@ -41,7 +41,7 @@ SWITCHED: list[tuple[str, bool]] = [
     ("# Hidden=true",                        True),
     ("[Desktop Action quit]\nHidden=true",   True),
 ]
-#: XDG_CONFIG_HOME, and where the entry lies.
+#: XDG_CONFIG_HOME, and the path of the entry.
 FOLDERS: list[tuple[str | None, str | None, str | None]] = [
     (None,        "/home/ada", "/home/ada/.config"),
     ("",          "/home/ada", "/home/ada/.config"),
@@ -74,7 +74,7 @@ def test_it_lies_where_the_desktop_looks(named: str | None, home: str | None, fo
 
 @pytest.fixture
 def entry(tmp_path: Path) -> DesktopEntry:
-    """The entry of a user who has none."""
+    """The autostart entry of a user who has none."""
     return DesktopEntry(tmp_path / "config")
 
 
@@ -117,7 +117,7 @@ def test_it_is_replaced_whole_and_others_may_read_it(entry: DesktopEntry) -> Non
     entry.write(["/x"])
     before = file.stat()
     assert before.st_mode & 0o777 == 0o644
-    file.chmod(0o400)  # a file that may not be written is replaced all the same
+    file.chmod(0o400)  # a read-only file is replaced nevertheless
     entry.write(["/y"])
     assert file.stat().st_ino != before.st_ino
     assert [one.name for one in file.parent.iterdir()] == [file.name]
@@ -143,12 +143,12 @@ def test_where_nothing_can_be_read_nothing_starts(entry: DesktopEntry) -> None:
     file.unlink()
     os.mkfifo(file)  # is not waited for
     assert entry.find() is None
-    for _ in range(2):  # what is gone is gone
+    for _ in range(2):  # deleting it again has no effect
         entry.remove()
 
 
 def test_systemd_makes_a_unit_of_it(entry: DesktopEntry, tmp_path: Path) -> None:
-    """Plasma and GNOME have systemd start what is in the folder."""
+    """In Plasma and GNOME, systemd starts the entries in the folder."""
     program = tmp_path / "a folder" / "50%" / "run"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")

@@ -1,4 +1,4 @@
-"""What is shown on the icon, and when it is found out."""
+"""The state that the icon shows, and the time of polls."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from mailbox_appliance.tray.watcher import ApplianceWatcher
 
 
 def test_the_home_is_read_by_a_look_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it lies on a network that is silent, the menu goes on."""
+    """The menu works even if the home directory is on a network drive that does not answer."""
     reads: list[Autostart] = []
 
     def read(autostart: Autostart) -> bool:

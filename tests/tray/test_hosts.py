@@ -1,4 +1,4 @@
-"""What shows an icon is found, waited for, or said in words to be missing."""
+"""Programs that show icons are found or waited for; a missing one is reported."""
 
 import sys
 import threading
@@ -20,12 +20,12 @@ PATIENCE = 10.0
 
 
 def find(environment: dict[str, str], patience: float = 0.0, platform: str = "linux") -> Icon:
-    """The icon, of which nobody hears."""
+    """Return the icon without handlers for clicks."""
     return display.find_icon(lambda _: None, lambda: None, environment, patience=patience, platform=platform)
 
 
 def let_go(icon: Icon) -> None:
-    """Leave the bus."""
+    """Disconnect the icon from the bus."""
     icon.stop()
     icon.run()
 
@@ -122,14 +122,14 @@ def test_the_environment_of_children_is_left_alone(monkeypatch: pytest.MonkeyPat
     assert os.environ["PYSTRAY_BACKEND"] == "gtk"
 
 
-# --- Windows, macOS, others: by pystray, whose backend here is one that only remembers ---
+# --- Windows, macOS, others: by pystray, with a backend that only records ---
 
 
 _base: Any = pystray.load_pystray_base()
 
 
 class Remembered(_base.Icon):
-    """A backend without a screen."""
+    """A pystray backend without a screen."""
 
     made: "list[Remembered]" = []  # noqa: RUF012
     can_notify = True

@@ -1,4 +1,4 @@
-"""What a click asks of the appliance and of the desktop, and what is told of it. The appliance only answers here."""
+"""Requests, programs and notifications that a click leads to, with a fake appliance."""
 
 import os
 import shlex
@@ -29,7 +29,7 @@ LINKS, BACKUPS, HTTPS = "/auth/console-links", "/admin/backups", "/admin/https"
 
 
 class Desktop:
-    """Programs on a PATH of the test's own, each of which writes down its arguments and its input."""
+    """Fake programs on a PATH of the test, each of which records its arguments and input."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,40 +37,40 @@ class Desktop:
         self.environment = {"PATH": f"{folder}:/usr/bin:/bin"}
 
     def has(self, name: str, then: str = "exit 0") -> None:
-        """Let there be this program."""
+        """Create this program."""
         file = self._folder / name
         file.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" > {file}.said\n{then}\n')
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
     def said(self, name: str) -> str | None:
-        """What the program was told, if it was started."""
+        """Return what the program recorded, if it was started."""
         file = self._folder / f"{name}.said"
         return file.read_text().removesuffix("\n") if file.exists() else None
 
 
 @dataclass
 class Around:
-    """Stands for the tray around the actions."""
+    """A fake of the tray around the actions."""
 
     state: TrayState
     told: list[Notice] = field(default_factory=list)
     has_ended: bool = False
 
     def show_notice(self, notice: Notice) -> None:
-        """Remember it."""
+        """Record the notification."""
         self.told.append(notice)
 
     def refresh(self) -> None:
-        """Nobody looks."""
+        """Do nothing."""
 
     def end(self) -> None:
-        """Remember it."""
+        """Record the end."""
         self.has_ended = True
 
 
 @dataclass
 class Bench:
-    """Actions, and everything that they may reach."""
+    """Actions, with everything that they use."""
 
     server: RecordingServer
     desktop: Desktop
@@ -79,20 +79,20 @@ class Bench:
     actions: Actions
 
     def does(self, action: Action) -> list[Notice]:
-        """Click and wait until it is done; what it told."""
+        """Click and wait until the action is done; return its notifications."""
         self.around.told.clear()
         self.actions.start(action)
         wait_until(lambda: action not in self.actions.running, lambda: f"{action} goes on", 10)
         return list(self.around.told)
 
     def asked(self, method: str, path: str) -> list[Asked]:
-        """The requests of one kind."""
+        """Return the requests with this method and path."""
         return [one for one in self.server.asked if (one.method, one.target) == (method, f"/api/v1{path}")]
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """Somebody is logged in to an appliance that answers what the test puts there."""
+    """A signed-in user of an appliance with canned responses."""
     data_dir, desktop = tmp_path / "data", Desktop(tmp_path / "bin")
     data_dir.mkdir()
     tokens = TokenStore(tmp_path / "config", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
@@ -223,7 +223,7 @@ def test_a_browser_is_the_one_that_is_named_and_none_is_waited_for(
     desktop.has("xdg-open")
     opening = DesktopLauncher(desktop.environment | {"BROWSER": 'gone:picky --new "%s":broken "quote:slow'})
     before = time.monotonic()
-    links = (f"http://127.0.0.1:1/#{number}" for number in range(9))  # each is good once
+    links = (f"http://127.0.0.1:1/#{number}" for number in range(9))  # each is single-use
     assert opening.open_browser(lambda: next(links))
     assert time.monotonic() - before < 10
     assert desktop.said("picky") == "--new http://127.0.0.1:1/#0"
@@ -241,7 +241,7 @@ def test_programs_of_others_get_their_own_libraries(tmp_path: Path, monkeypatch:
 
 
 def test_a_terminal_of_windows_is_given_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not run: how it would be, for a program and folders with blanks and an & in their names."""
+    """Checks the command line only, for a program and folders with spaces and an & in their names."""
     lines: list[str] = []
     monkeypatch.setattr(DesktopLauncher, "_start_and_check", lambda _, command, *__: lines.append(command))
     DesktopLauncher({}, "win32").open_terminal([r"C:\Program Files\x.exe", r"C:\R&D\mail", "D:\\"])

@@ -1,4 +1,4 @@
-"""By which log-in the watcher asks, what it does where that has ended, and that no keychain holds it up."""
+"""The session that the watcher uses, its end, and slow keychains."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.tray.watched import FILE, KNOWN, REFUSED, Scene, scene
 __all__ = ["scene"]  # a fixture
 
 
-# --- the log-in ---
+# --- The session ---
 
 
 def test_a_log_in_that_has_ended_is_not_tried_again(scene: Scene) -> None:
@@ -82,13 +82,13 @@ def test_where_nothing_runs_nobody_can_ask(scene: Scene) -> None:
         scene.watcher.client()
 
 
-# --- a keychain ---
+# --- A keychain ---
 
 
 @pytest.fixture
 def with_keychain(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, str]]:
-    """An environment in which this is the keychain; the log-in lies in one."""
-    monkeypatch.setattr(login, "PATIENCE", 30.0)  # beside others its process may take seconds to begin
+    """Return an environment with a fake keychain that contains the session."""
+    monkeypatch.setattr(login, "PATIENCE", 30.0)  # its process may take seconds to start on a busy machine
     (scene.folder / "made_up_keychains.py").write_text(BACKENDS + CONTRARY)
     (scene.folder / "config").mkdir()
     (scene.folder / "config" / "tokens.json").write_text(f'{{"keychain": ["{local_key(scene.data_dir)}"]}}')
@@ -126,7 +126,7 @@ def test_a_keychain_that_is_locked(scene: Scene, with_keychain: Callable[[str], 
         with pytest.raises(Failure, match="it is locked"):
             watcher.client()
         locked.unlink()
-        assert watcher.poll().access is AccessLevel.LOCKED  # it is not asked at each look
+        assert watcher.poll().access is AccessLevel.LOCKED  # not every poll asks it
         scene.clock.advance(60)
         assert watcher.poll().access is AccessLevel.ADMINISTRATOR
     assert scene.server.asked[-1].headers["Authorization"] == "Bearer mbxs_kept"
@@ -153,7 +153,7 @@ def test_nobody_waits_for_a_keychain_that_waits(
         with pytest.raises(Failure, match="has not answered yet"):
             watcher.client()
         wait_until((scene.folder / "asks").exists, lambda: "the keychain is not asked", 20)
-        watcher.retry_keychain()  # it is being asked: there is no second prompt
+        watcher.retry_keychain()  # the first prompt is still open: there is no second one
         assert watcher.poll().access is AccessLevel.LOCKED
         assert len([thread for thread in threading.enumerate() if thread.name == "log-in"]) == 1
         locked.unlink()

@@ -1,4 +1,4 @@
-"""What the menu shows of each state, how the icon looks, and what pointing at it tells."""
+"""Menu rows, icon look and tooltip for each state."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,7 @@ def mailbox(
 
 
 def drawn(state: TrayState) -> list[str]:
-    """The menu as one sees it: `(…)` cannot be clicked."""
+    """Return the menu as text; `(…)` marks a disabled row."""
     return ["---" if row.is_separator else _drawn(row) for row in menu.menu_rows(state)]
 
 
@@ -111,7 +111,7 @@ MAILBOXES: list[tuple[TrayState, str]] = [
     (mailbox("paused"),                                             "paused"),
 ]
 
-#: state, what stands in its menu, what does not
+#: state, rows in its menu, rows that are not
 ROWS: list[tuple[TrayState, tuple[str, ...], tuple[str, ...]]] = [
     (STOPPED,                                 ("Start the appliance", "Quit"),             ("Stop the appliance",)),
     (STOPPED,                                 (),                                          ("Sign in…",)),
@@ -243,7 +243,7 @@ def test_why_it_did_not_start_stands_there_until_it_runs() -> None:
 
 
 # fmt: off
-#: a time as the API writes it, as a row shows it in New York
+#: a time as in the API, and as a row shows it in New York
 TIMES: list[tuple[str, str]] = [
     ("2026-11-22T05:46:01.000Z", "22 Nov 2026, 00:46"),
     ("2026-07-02T02:05:59.999Z", "1 Jul 2026, 22:05"),

@@ -1,4 +1,4 @@
-"""What is told when something has changed, and that nothing is told twice, or of whom."""
+"""Notifications about changes: each is shown once and contains no addresses."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ FAILED = replace(ADMIN, warnings=("The disk is full.",), has_failed_daily_backup
 FAILED_AGAIN = replace(FAILED, warnings=("The disk is gone.",))
 
 # fmt: off
-#: before, after, the titles of what is told
+#: before, after, titles of the notifications
 CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     # at first
     (None,                       ADMIN,                                 ()),
@@ -54,7 +54,7 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (None,                       LOCKED,                                ()),
     (None,                       FAILED,                                ()),
     (None,                       restored(ADMIN, 1, well=False),        ()),
-    # crashes, which are told whoever has logged in
+    # crashes, which are reported no matter who is signed in
     (None,                       crashed(NOBODY, 1),                    ("The appliance crashed",)),
     (None,                       crashed(STOPPED, 1),                   ("The appliance crashed",)),
     (NOBODY,                     crashed(NOBODY, 1),                    ("The appliance crashed",)),
@@ -98,7 +98,7 @@ CHANGES: list[tuple[TrayState | None, TrayState, tuple[str, ...]]] = [
     (RESTS,                      restored(UNCERTAIN, 1, well=True),
                                                ("1 message may not have been sent", "Restore complete")),
     (RESTS,                      NOBODY,                                ("You are signed out",)),
-    # the log-in
+    # the session
     (ADMIN,                      NOBODY,                                ("You are signed out",)),
     (NOBODY,                     NOBODY,                                ()),
     (NOBODY,                     LOCKED,                                ()),

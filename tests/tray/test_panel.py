@@ -1,6 +1,6 @@
-"""The icon in a real panel (XFCE's), on a screen in memory: it is seen, its menu opens, rows are clicked by the mouse.
+"""The icon in a real panel (XFCE's), on a virtual screen: it is visible, its menu opens, and rows react to the mouse.
 
-Where TRAY_PICTURES names a folder, what was on the screen is kept there.
+If TRAY_PICTURES names a folder, pictures of the screen are kept there.
 """
 
 import os
@@ -51,13 +51,13 @@ def panel(tmp_path: Path) -> Iterator[Panel]:
 
 
 def keep(panel: Panel, name: str) -> None:
-    """Keep what is on the screen, if somebody wants to look at it."""
+    """Keep a picture of the screen, if requested."""
     if folder := os.environ.get("TRAY_PICTURES"):
         panel.picture().save(Path(folder, f"panel-{name}.png"))
 
 
 def texts(rows: tuple[MenuRow, ...]) -> int:
-    """How many of these rows have a text."""
+    """Return how many of these rows have a text."""
     return sum(not row.is_separator for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The icon: the figure of the console's own icon, in every size, and told apart in every look."""
+"""The icon: the figure of the console's icon in every size, distinguishable in every look."""
 
 import re
 from collections import Counter
@@ -14,13 +14,13 @@ SIZES = (16, 22, 24, 32, 48, 64)
 
 
 def pixel(drawn: bytes, size: int, x: float, y: float) -> tuple[int, ...]:
-    """The pixel at a place told in 32nds of the side."""
+    """Return the pixel at a place in 32nds of the side."""
     at = (int(y * size / 32) * size + int(x * size / 32)) * 4
     return tuple(drawn[at : at + 4])
 
 
 def opaque(drawn: bytes) -> Counter[tuple[int, ...]]:
-    """How often each colour is there, of pixels that one cannot see through."""
+    """Count the colors of opaque pixels."""
     return Counter(tuple(drawn[at : at + 3]) for at in range(0, len(drawn), 4) if drawn[at + 3] == 255)
 
 

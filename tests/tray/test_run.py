@@ -1,4 +1,4 @@
-"""The tray as somebody at a desktop has it: the real process, a real bus, a real appliance, clicks by label."""
+"""The tray from a user's view: the real process, a real bus, a real appliance, clicks by label."""
 
 import errno
 import json
@@ -44,7 +44,7 @@ class _WithoutTray(TrayHost):
 
 
 class Seat:
-    """A desk with a bus, a tray host, and programs that write down what they are given to open."""
+    """A desk with a bus, a tray host, and programs that record what they open."""
 
     def __init__(self, folder: Path, template: Template) -> None:
         self.bus = SessionBus(folder / "session").start()
@@ -63,7 +63,7 @@ class Seat:
         self._processes: list[subprocess.Popen[str]] = []
 
     def tray(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        """Start one."""
+        """Start a tray."""
         self._processes.append(
             subprocess.Popen(
                 (sys.executable, "-m", "mailbox_appliance", "tray", *arguments),
@@ -76,7 +76,7 @@ class Seat:
         return self._processes[-1]
 
     def opened(self) -> str:
-        """What is opened next, or was already."""
+        """Return the address or path that is opened next, or was opened already."""
         file = self._programs / "opened"
         wait_until(lambda: file.exists() and bool(file.read_text()), lambda: "nothing was opened", 10)
         text = file.read_text().strip()
@@ -84,7 +84,7 @@ class Seat:
         return text
 
     def looks_until_told(self, title: str) -> None:
-        """Open the menu again and again until a notice comes, which would come a few seconds later without that."""
+        """Open the menu repeatedly until a notification arrives, which makes the tray poll sooner."""
 
         def is_told() -> bool:
             self.host.open_menu()
@@ -93,7 +93,7 @@ class Seat:
         wait_until(is_told, lambda: f"no notice {title!r} among {self.host.notices}", 10)
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         for process in self._processes:
             process.kill()
             process.communicate()
@@ -104,14 +104,14 @@ class Seat:
 
 @pytest.fixture
 def seat(tmp_path: Path, templates: dict[str, Template]) -> Iterator[Seat]:
-    """A seat at which nothing runs yet."""
+    """A seat without running processes."""
     made = Seat(tmp_path, templates["set up"])
     yield made
     made.close()
 
 
 def _ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    """How it ended, and what it said."""
+    """Return the exit code and output of a process."""
     out, err = process.communicate(timeout=60)
     return process.returncode, out, err
 
@@ -176,7 +176,7 @@ def test_every_click_of_a_day(seat: Seat) -> None:
     assert not [notice for notice in host.notices if "stopped" in notice.title or "start" in notice.title]
 
     running = desk.running()
-    os.kill(running.pid, signal.SIGSTOP)  # it takes its time to end
+    os.kill(running.pid, signal.SIGSTOP)  # it takes some time to end
     host.click("Quit")
     host.wait_for("The appliance is stopping…")
     os.kill(running.pid, signal.SIGCONT)
@@ -261,7 +261,7 @@ def test_a_service_that_crashes_comes_back_and_one_that_was_stopped_does_not(sea
 
 
 def _serving(desk: Desk) -> list[int]:
-    """The processes of the appliance, also before they own anything."""
+    """Return the processes of the appliance, also those that own nothing yet."""
     wanted = f"\0--data-dir\0{desk.data_dir}\0serve\0".encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -294,7 +294,7 @@ def test_a_signal_ends_it_whatever_the_main_thread_does(is_taken: bool) -> None:
 
 
 def test_a_signal_that_is_not_heeded_ends_nothing() -> None:
-    """As nohup leaves it."""
+    """`nohup` sets a signal to be ignored."""
     told, before = threading.Event(), signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with EndSignals(told.set):
@@ -397,10 +397,10 @@ def test_a_keychain_that_is_silent_keeps_nothing_waiting(seat: Seat, tmp_path: P
     assert service.find_owner_pid(desk.data_dir) is None
 
 
-# --- The lock of a tray says which process has it, and what follows where it cannot ---
+# --- The process ID in the lock of a tray, and what follows if it is missing ---
 
 
-#: Linux gives no number that is as high.
+#: Linux assigns no process ID as high.
 NO_PROCESS = 4_194_305
 
 

@@ -1,4 +1,4 @@
-"""Start at login on Windows, against a registry that is made up: the value, and the switch of Task Manager."""
+"""Start at login on Windows, with a fake registry: the value, and the switch of Task Manager."""
 
 import contextlib
 import subprocess
@@ -22,7 +22,7 @@ LINES: list[tuple[str, tuple[str, ...]]] = [
     (r'run a\"b "c d"e ""',                 ("run", 'a"b', "c de", "")),
     (r'run a\\\"b',                         ("run", r'a\"b')),
 ]
-#: What Windows notes in the value below StartupApproved, and whether it starts then.
+#: The value below StartupApproved, and whether the tray starts then.
 SWITCHES: list[tuple[bytes | None, bool]] = [
     (None,                                  True),
     (b"\x02" + bytes(11),                   True),
@@ -35,7 +35,7 @@ SWITCHES: list[tuple[bytes | None, bool]] = [
 
 
 class Registry:
-    """What is used of `winreg`, on dictionaries."""
+    """The part of `winreg` that is used, on dictionaries."""
 
     HKEY_CURRENT_USER, KEY_READ, KEY_SET_VALUE, REG_SZ = 1, 0x20019, 0x0002, 1
 
@@ -45,7 +45,7 @@ class Registry:
 
     @contextlib.contextmanager
     def OpenKey(self, key: int, sub_key: str, reserved: int, access: int) -> Iterator[dict[str, Any]]:  # noqa: N802
-        """A key that is there."""
+        """Open an existing key."""
         assert (key, reserved) == (self.HKEY_CURRENT_USER, 0)
         if self.is_locked and access == self.KEY_SET_VALUE:
             raise PermissionError(13, "Access is denied")
@@ -55,14 +55,14 @@ class Registry:
 
     @contextlib.contextmanager
     def CreateKey(self, key: int, sub_key: str) -> Iterator[dict[str, Any]]:  # noqa: N802
-        """A key, made where it was missing."""
+        """Open a key, and create it if it is missing."""
         assert key == self.HKEY_CURRENT_USER
         if self.is_locked:
             raise PermissionError(13, "Access is denied")
         yield self.keys.setdefault(sub_key, {})
 
     def QueryValueEx(self, key: dict[str, Any], name: str) -> tuple[Any, int]:  # noqa: N802
-        """A value and its type."""
+        """Return a value and its type."""
         if name not in key:
             raise FileNotFoundError(2, "The system cannot find the file specified")
         return key[name], self.REG_SZ
@@ -103,7 +103,7 @@ def test_the_value_comes_and_goes() -> None:
     assert found is not None
     assert (list(found.command), found.is_on) == (COMMAND, True)
     assert key.location == rf"HKEY_CURRENT_USER\{RUN}\{NAME}"
-    for _ in range(2):  # what is gone is gone
+    for _ in range(2):  # deleting it again has no effect
         key.remove()
         assert key.find() is None
 

@@ -1,4 +1,4 @@
-"""The service is started, found and stopped, and there are never two of them: with real processes."""
+"""The service is started, found and stopped, and never runs twice: with real processes."""
 
 import json
 import os
@@ -33,7 +33,7 @@ from tests.servers.mailboxes import wait_until
 from tests.servers.running import RunningAppliance
 from tests.tray.conftest import Desk
 
-#: A tray that starts the service, says so, and is killed.
+#: A tray that starts the service, reports that, and is killed.
 _TRAY = """
 import os, sys; from pathlib import Path; from mailbox_appliance.tray.service import ServiceProcess
 print(ServiceProcess(Path(sys.argv[1]), os.environ).start().pid, flush=True); sys.stdin.read()
@@ -45,7 +45,7 @@ def _children() -> set[int]:
 
 
 def test_starts_at_once_are_one_and_nothing_is_left_of_it_when_it_was_stopped(desk: Desk) -> None:
-    """Two starts of one tray, and one of another at the same moment, which loses the race or finds who has won it."""
+    """Two starts by one tray and one by another at the same moment: one wins, and the others find its service."""
     before, made, other = _children(), *(ServiceProcess(desk.data_dir, desk.environment) for _ in range(2))
     with ThreadPoolExecutor() as threads:
         starts = [threads.submit(each.start) for each in (made, made, other)]
@@ -59,7 +59,7 @@ def test_starts_at_once_are_one_and_nothing_is_left_of_it_when_it_was_stopped(de
 
 
 def test_a_tray_that_is_killed_leaves_the_service_to_the_next_one(desk: Desk) -> None:
-    """It was told nothing of the log-in that the tray has from its environment."""
+    """The service does not inherit the session token in the tray's environment."""
     command = (sys.executable, "-c", _TRAY, str(desk.data_dir))
     given = desk.environment | {"MAILBOX_APPLIANCE_TOKEN": desk.token}
     tray = subprocess.Popen(
@@ -146,7 +146,7 @@ def test_beside_a_port_that_is_taken_it_takes_a_free_one_where_none_is_set(desk:
     unset = {name: value for name, value in desk.environment.items() if not name.endswith("_SERVER_PORT")}
     made = ServiceProcess(desk.data_dir, unset)
     with socket.socket() as other:
-        with suppress(OSError):  # or somebody else has it, who does as well
+        with suppress(OSError):  # or another process holds it, which is as good
             other.bind(("127.0.0.1", 8025))
             other.listen()
         (desk.data_dir / "config.toml").write_text("[server]\nport = 8025\n")
@@ -179,7 +179,7 @@ def test_what_it_says_on_its_output_as_its_set_up_code_is_written_nowhere(
 
 
 def test_one_of_a_bundle_unpacks_what_it_needs_for_itself(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this process uses is removed when it ends, and the service goes on."""
+    """The files of this process are removed when it ends, while the service continues."""
     monkeypatch.setattr("sys.frozen", True, raising=False)
     monkeypatch.setattr(processes, "own_command", lambda *_: ["sh", "-c", "env >&2; exit 1"])
     with pytest.raises(Failure):
@@ -239,11 +239,11 @@ def test_what_systemd_keeps_is_not_stopped(desk: Desk, monkeypatch: pytest.Monke
 
 
 def test_a_number_that_is_another_process_is_not_told_to_end(desk: Desk) -> None:
-    """As where the service runs in a container, whose numbers are others, or the number was given anew."""
+    """The service may run in a container with other process IDs, or its ID may be reused."""
     with subprocess.Popen(("sleep", "60")) as bystander:
         lock = DirectoryLock(desk.data_dir)
         (desk.data_dir / "lock").write_text(f"{bystander.pid}\n")
-        with pytest.raises(Failure, match="is not visible from here"):  # looked at, and left alone
+        with pytest.raises(Failure, match="is not visible from here"):  # checked, and not signaled
             ServiceProcess(desk.data_dir, desk.environment).stop()
         assert bystander.poll() is None
         lock.release()
@@ -270,7 +270,7 @@ def test_one_that_ends_while_it_is_looked_at_has_ended(
 
 
 def test_one_that_runs_where_it_is_not_seen_is_found_and_not_told_to_end(desk: Desk) -> None:
-    """As in a container that has the directory too."""
+    """The service may run in a container that shares the directory."""
     unseen, lock = 4_194_305, DirectoryLock(desk.data_dir)
     (desk.data_dir / "lock").write_text(f"{unseen}\n")
     (desk.data_dir / "run.json").write_text(json.dumps({"pid": unseen, "url": "http://127.0.0.1:1", "secret": ""}))
@@ -284,7 +284,7 @@ def test_one_that_runs_where_it_is_not_seen_is_found_and_not_told_to_end(desk: D
 def test_a_store_that_is_in_use_without_an_owner_is_tried_twice_and_told(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one of an older release that a program for databases has open."""
+    """For example, a store of an older release that a database program has open."""
     said = json.dumps({"error": {"code": "store_in_use", "message": "Another process has it open."}})
     tries = desk.folder / "tries"
     line = f"import sys; open({str(tries)!r}, 'a').write('x'); sys.exit({said!r})"
@@ -309,7 +309,7 @@ def test_what_it_says_stays_small(tmp_path: Path) -> None:
     assert (words.read_last_error().code, words.read_last_error().text) == ("cannot_listen", "Taken.")
 
 
-# --- What counts as a crash of the service, and when it is started again ---
+# --- Crashes of the service, and restarts ---
 
 
 # fmt: off

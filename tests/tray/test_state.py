@@ -1,4 +1,4 @@
-"""When the tray looks, and what the menu asks for when it opens."""
+"""The polling schedule, also when the menu opens."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ QUIET = TrayState(ServiceState.ANSWERS, access=AccessLevel.MEMBER, mailboxes=(RE
 
 
 def looks_within(seconds: int, state: TrayState, pace: PollSchedule, clock: FakeClock) -> int:
-    """How often one looks who asks as often as the tray does."""
+    """Return how many polls happen within so many seconds."""
     count = 0
     for _ in range(0, seconds, int(EVERY)):
         if pace.is_due(state):
@@ -46,7 +46,7 @@ def test_while_somebody_is_there_and_afterwards(clock: FakeClock) -> None:
 
 
 # fmt: off
-#: how it is, and whether that is looked at again soon
+#: a state, and whether it is polled often
 GOES_ON: list[tuple[Mapping[str, object], bool]] = [
     ({"service": ServiceState.STARTING},                                   True),
     ({"service": ServiceState.RESTS},                                      True),

@@ -1,4 +1,4 @@
-"""What the watcher finds out: of a real appliance, and of one that answers as a test tells it."""
+"""The state that the watcher reads, from a real appliance and from canned responses."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.tray.watched import CHEAP, CREATED, DEAR, FILE, KNOWN, PID, RESTARTIN
 __all__ = ["scene"]  # a fixture
 
 
-# --- a real one ---
+# --- A real appliance ---
 
 
 def test_the_life_of_an_appliance(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_life_of_an_appliance(tmp_path: Path) -> None:
         running.stop()
 
 
-# --- from outside ---
+# --- Files only ---
 
 
 def test_one_that_starts(scene: Scene) -> None:
@@ -69,7 +69,7 @@ def test_one_that_starts(scene: Scene) -> None:
 def test_one_that_starts_after_one_that_was_killed(scene: Scene) -> None:
     scene.answers()
     scene.log_in()
-    with scene.owned(pid=PID + 1):  # what it left behind is that of another
+    with scene.owned(pid=PID + 1):  # its files belong to another process
         assert scene.watcher.poll() == TrayState(ServiceState.STARTING)
     assert scene.asked() == []
 
@@ -122,7 +122,7 @@ def test_one_that_rests_while_it_is_restored(scene: Scene) -> None:
         scene.answers()
         scene.asked()
         assert scene.watcher.poll() == known
-        assert scene.asked() == CHEAP + DEAR  # how it ended is seen at once
+        assert scene.asked() == CHEAP + DEAR  # the outcome is visible at once
 
 
 def test_one_that_rests_says_so_to_everybody(scene: Scene) -> None:
@@ -141,7 +141,7 @@ def test_one_that_has_trouble_with_a_question_answers(scene: Scene) -> None:
             assert scene.watcher.poll() == known
 
 
-# --- what is asked, and how often ---
+# --- Requests, and how often ---
 
 
 def test_what_costs_more_is_asked_less_often(scene: Scene) -> None:
@@ -162,7 +162,7 @@ def test_what_costs_more_is_asked_less_often(scene: Scene) -> None:
 
 
 def test_an_appliance_that_is_another_one_is_asked_everything(scene: Scene) -> None:
-    """As after a restore, in the same process: it rests for less than the time between two looks."""
+    """After a restore in the same process, which takes less time than passes between two polls."""
     scene.answers()
     scene.log_in()
     with scene.owned():
@@ -233,7 +233,7 @@ def test_an_administrator_who_is_none_any_more(scene: Scene) -> None:
     [("backup", True), ("daily_backup", True), ("backup_verification", False), ("store_check", False), (None, False)],
 )
 def test_whether_a_backup_is_being_made(kind: str | None, is_backup: bool, scene: Scene) -> None:
-    """By the kind of the work; its name may be worded in any way."""
+    """The kind of the job decides; its name may be worded in any way."""
     scene.answers(role="member")
     progress = {"work": "A backup", "step": "copying", "done": 1, "total": 2} | ({"kind": kind} if kind else {})
     scene.server.data("GET", "/status", {**STATUS, "store": {"format": 5, "progress": progress}})

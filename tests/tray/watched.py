@@ -1,4 +1,4 @@
-"""A data directory that is watched, and an appliance that answers as a test tells it."""
+"""A watched data directory, and an appliance with canned responses."""
 
 import os
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ KNOWN = TrayState(
 
 @dataclass
 class Scene:
-    """A data directory and who watches it. `server` answers where `owned` says that it does."""
+    """A data directory and its watcher. `server` answers while `owned` is entered."""
 
     folder: Path
     server: RecordingServer
@@ -61,24 +61,24 @@ class Scene:
 
     @property
     def data_dir(self) -> Path:
-        """What is watched."""
+        """The watched directory."""
         return self.folder / "data"
 
     def tokens(self, environment: dict[str, str]) -> TokenStore:
-        """The log-ins, as somebody with this environment has them."""
+        """Return the stored sessions of a user with this environment."""
         return TokenStore(self.folder / "config", environment)
 
     def watching(self, environment: dict[str, str]) -> ApplianceWatcher:
-        """A watcher."""
+        """Return a watcher."""
         return ApplianceWatcher(self.data_dir, self.tokens(environment), environment, self.clock)
 
     def log_in(self, token: str = "mbxs_one", environment: dict[str, str] = FILE) -> None:
-        """Remember a log-in, as `login` does."""
+        """Store a session, as `login` does."""
         self.tokens(environment).put(local_key(self.data_dir), token)
 
     @contextmanager
     def owned(self, *, pid: int = PID, run: int | None = PID, url: str | None = None) -> Iterator[None]:
-        """A process holds the lock and has written which it is; `run`: who wrote `run.json`, if it is there."""
+        """Hold the lock with this process ID; `run`: the process ID in `run.json`, if there is one."""
         lock = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             assert files.lock_file(lock)
@@ -91,7 +91,7 @@ class Scene:
             os.close(lock)
 
     def answers(self, *, role: str = "admin", setup_required: bool = False) -> None:
-        """Let the server answer everything well."""
+        """Let the server answer every request successfully."""
         self.server.data("GET", "", {"setupRequired": setup_required})
         self.server.data("GET", "/status", STATUS)
         self.server.data("GET", "/accounts", [ACCOUNT])
@@ -102,17 +102,17 @@ class Scene:
         self.server.data("GET", RESTORED, {"items": [{"id": "aud_2", "outcome": "failure"}]})
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass, in which the appliance goes on."""
+        """Advance the clock and the uptime of the appliance."""
         self.clock.advance(seconds)
         self.has_run_for(self._uptime + int(seconds))
 
     def has_run_for(self, seconds: int) -> None:
-        """Since when the appliance has been there."""
+        """Set the uptime of the appliance."""
         self._uptime = seconds
         self.server.data("GET", "/status", {**STATUS, "uptimeSeconds": seconds})
 
     def asked(self) -> list[str]:
-        """What the server was asked since this was last asked."""
+        """Return the requests since the last call."""
         paths = [asked.target.removeprefix("/api/v1") for asked in self.server.asked]
         self.server.asked.clear()
         return paths
@@ -120,6 +120,6 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, clock: FakeClock) -> Iterator[Scene]:
-    """A data directory that nobody owns yet."""
+    """A data directory without an owner."""
     with RecordingServer() as server:
         yield Scene(tmp_path, server, clock)

@@ -1,4 +1,4 @@
-"""The icon over D-Bus: seen, opened and clicked by a desktop's tray on a bus of its own."""
+"""The icon over D-Bus: a tray host on a bus of its own shows it, opens its menu and clicks rows."""
 
 import threading
 import time
@@ -49,7 +49,7 @@ class Tray:
         self.thread = threading.Thread(target=self.icon.run)
 
     def start(self, rows: Sequence[MenuRow] = ROWS, look: IconLook = IconLook.WELL) -> "Tray":
-        """Show it, and wait until the desktop does."""
+        """Show the icon, and wait until the desktop does."""
         self.icon.show(look, "Everything is up to date", rows)
         self.thread.start()
         self.host.wait_for_icon()
@@ -58,18 +58,18 @@ class Tray:
     def show(
         self, rows: Sequence[MenuRow] = ROWS, look: IconLook = IconLook.WELL, title: str = "Everything is up to date"
     ) -> None:
-        """Show something else."""
+        """Change what the icon shows."""
         self.icon.show(look, title, rows)
 
     def told(self) -> list[str]:
-        """Every signal that has been sent until now."""
+        """Return all signals sent so far."""
         self.host.settle()
         return [signal.name for signal in self.host.signals]
 
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SessionBus]:
-    """One bus for all that do not end it."""
+    """One bus for all tests that do not end it."""
     bus = SessionBus(tmp_path_factory.mktemp("session")).start()
     yield bus
     bus.stop()
@@ -94,7 +94,7 @@ def tray(bus: SessionBus, host: TrayHost) -> Iterator[Tray]:
     assert not tray.thread.is_alive(), "run has not returned"
 
 
-# --- what is seen ---
+# --- The visible icon ---
 
 
 def test_a_desktop_sees_icon_title_and_menu(tray: Tray) -> None:
@@ -174,7 +174,7 @@ def test_without_anything_to_open_the_icon_is_its_menu(tray: Tray) -> None:
     assert tray.clicks.empty()
 
 
-# --- what changes ---
+# --- Changes ---
 
 
 def test_what_only_looks_otherwise_is_told_row_by_row_and_keeps_its_number(tray: Tray) -> None:
@@ -285,7 +285,7 @@ def test_what_is_shown_last_is_seen_whichever_threads_show(tray: Tray) -> None:
     tray.host.wait_for("the last")
 
 
-# --- notifications ---
+# --- Notifications ---
 
 
 def test_a_notification_is_shown_as_it_was_written(tray: Tray) -> None:
@@ -305,7 +305,7 @@ def test_where_nobody_shows_notifications_nothing_happens(bus: SessionBus) -> No
     host.stop()
 
 
-# --- comes and goes ---
+# --- Programs that come and go ---
 
 
 def test_it_registers_again_when_what_shows_icons_comes_back(tray: Tray) -> None:
@@ -351,7 +351,7 @@ def test_it_does_nothing_while_nothing_happens(tray: Tray) -> None:
     assert time.process_time() - before < 0.2  # a loop would take all of it
 
 
-# --- what peers write ---
+# --- Messages of other programs ---
 
 
 @pytest.mark.parametrize(
