@@ -17,6 +17,7 @@ from msgspec import Meta
 from mailbox_appliance.errors import Detail, Invalid, Problem
 from mailbox_appliance.mcp_server import tool
 from mailbox_appliance.mcp_server.tool import CallContext
+from mailbox_appliance.model.base import DESCRIBED_FIELD
 from mailbox_appliance.model.decoding import convert
 from mailbox_appliance.model.deliveries import OperationResult
 from mailbox_appliance.model.messages import BodyPart, Message
@@ -238,8 +239,6 @@ def _argument_pointer(name: str) -> str:
 _REFERENCE = "#/$defs/"
 _TEMPLATE = _REFERENCE + "{name}"
 _STRING_SCHEMA = {"type": "string"}
-#: A field in the docstring of a struct, with the lines that continue it.
-_FIELD = re.compile(r"^(\w+): (.*(?:\n .*)*)", re.MULTILINE)
 _OMITTED_KEYS = ("$ref", "title", "pattern")
 _OMITTED_OUTPUT_KEYS = ("title", "description")
 
@@ -347,18 +346,20 @@ def _resolve_references(schema: Any, components: Mapping[str, Any]) -> Any:
 
 
 def _describe_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    """Move the descriptions of fields, each `name: text` in the docstring of the struct, to the fields."""
+    """Move the descriptions of fields, each `- name: text` in the docstring of the struct, to the fields."""
     if "properties" not in schema:
         return schema
     whole = inspect.cleandoc(schema.get("description", ""))
-    texts = {re.sub("_([a-z])", lambda one: one[1].upper(), name): text for name, text in _FIELD.findall(whole)}
+    texts = {
+        re.sub("_([a-z])", lambda one: one[1].upper(), name): text for name, text in DESCRIBED_FIELD.findall(whole)
+    }
     fields = {
         name: {"description": " ".join(text.split())} | field
         if (text := texts.get(name, tool.FIELD_HELP.get(name))) is not None
         else field
         for name, field in schema["properties"].items()
     }
-    return schema | {"description": " ".join(_FIELD.sub("", whole).split()), "properties": fields}
+    return schema | {"description": " ".join(DESCRIBED_FIELD.sub("", whole).split()), "properties": fields}
 
 
 def _resolve_properties(properties: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:

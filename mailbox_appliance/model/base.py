@@ -1,5 +1,6 @@
 """The base of all that clients see and send: camelCase, optional fields left out while UNSET; marked warnings."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -7,6 +8,8 @@ import msgspec
 from msgspec import Meta
 
 T = TypeVar("T")
+#: A field in the docstring of a struct: its name and its description, with the lines that continue it.
+DESCRIBED_FIELD = re.compile(r"^- (\w+): (.*(?:\n .*)*)", re.MULTILINE)
 Count = Annotated[int, Meta(ge=0)]
 Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mailbox_appliance.model.base import Input, Wire
+from mailbox_appliance.model.base import DESCRIBED_FIELD, Input, Wire
 from mailbox_appliance.model.deliveries import LegacySendResult
 from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import HEADERS, body_types
@@ -22,8 +22,6 @@ _REFERENCE = "#/components/schemas/{name}"
 _IN_PATH = re.compile(r"{(\w+)}")
 #: msgspec names `Page[Message]` so; clients get `MessagePage`.
 _GENERIC_PAGE = re.compile(r"Page_([A-Za-z]+)_")
-#: A field in the docstring of a struct, with the lines that continue it.
-_FIELD = re.compile(r"^- (\w+): (.*(?:\n .*)*)", re.MULTILINE)
 _CALLBACK_NAME = "handleOAuthCallback"
 _REQUEST_ID = {
     "X-Request-Id": {"schema": {"type": "string"}, "required": True, "description": "ID of the request, for support."}
@@ -109,7 +107,7 @@ def _subclasses(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
 
 def _introduction(kind: type[msgspec.Struct]) -> str:
     """The docstring of a struct, without its fields."""
-    return _plain(_FIELD.sub("", inspect.cleandoc(kind.__doc__ or "")))
+    return _plain(DESCRIBED_FIELD.sub("", inspect.cleandoc(kind.__doc__ or "")))
 
 
 def _field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
@@ -117,7 +115,7 @@ def _field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
     texts = {
         name: _plain(text)
         for each in reversed(kind.__mro__)
-        for name, text in _FIELD.findall(inspect.cleandoc(each.__doc__ or ""))
+        for name, text in DESCRIBED_FIELD.findall(inspect.cleandoc(each.__doc__ or ""))
     }
     named = {one.encode_name: texts[one.name] for one in msgspec.structs.fields(kind) if one.name in texts}
     tag = kind.__struct_config__.tag_field

@@ -11,7 +11,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from mailbox_appliance.model.base import Input, Wire
+from mailbox_appliance.model.base import DESCRIBED_FIELD, Input, Wire
 from mailbox_appliance.model.messages import Download
 from mailbox_appliance.operations.decoding import convert_body
 from mailbox_appliance.operations.operation import Access
@@ -109,7 +109,7 @@ def test_a_field_is_described_in_one_place() -> None:
     """A description in the type of a field would hide the one in the docstring of its struct."""
     for kind in (kind for base in (Wire, Input) for kind in openapi._subclasses(base)):
         names = {field.name for field in msgspec.structs.fields(kind)}
-        assert {name for name, _ in openapi._FIELD.findall(inspect.cleandoc(kind.__doc__ or ""))} <= names, kind
+        assert {name for name, _ in DESCRIBED_FIELD.findall(inspect.cleandoc(kind.__doc__ or ""))} <= names, kind
         schema = description()["components"]["schemas"].get(kind.__name__, {"properties": {}})
         for name, text in openapi._field_texts(kind).items():
             assert schema["properties"].get(name, {}).get("description", text) == text, (kind, name)
