@@ -166,7 +166,7 @@ class Accounts:
             raise NotFound(what="mailbox")
         servers, secret = json.loads(row[1]), json.loads(row[2])
         if "imap" not in servers:
-            raise Unsupported(reason="it is reached by its provider's sign-in, and has no password.")
+            raise Unsupported(reason="it is connected by its provider's sign-in and has no password.")
         imap, smtp = servers["imap"], servers["smtp"]
         return Connection(
             row[0], _to_endpoint(imap, secret["imapPassword"]), _to_endpoint(smtp, secret["smtpPassword"])

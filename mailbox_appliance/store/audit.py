@@ -270,7 +270,7 @@ class Audit:
         """
         with self.exclusive_check():
             if self._database.row("SELECT 1 FROM sqlite_schema WHERE name = 'audit_events'") is None:
-                return AuditCheck(0, AuditBreak(1, None, "it is missing, as is the whole table of the log"))
+                return AuditCheck(0, AuditBreak(1, None, "it is missing, and so is the whole table of the log"))
             return self._check_rows(*self._read_end())
 
     @contextmanager
@@ -307,7 +307,7 @@ class Audit:
             if row[0] != number or number > count:
                 return AuditCheck(count, AuditBreak(row[0], row[1], "it was added"))
             if not hmac.compare_digest(bytes(row[-1]), self._seal(head, row[:-1])):
-                reason = "it was changed, or the rows before it are not those that it was written after"
+                reason = "it was changed, or the rows before it were"
                 return AuditCheck(count, AuditBreak(number, row[1], reason))
             head = self._head(number, bytes(row[-1]))
             if also is not None:
@@ -349,7 +349,7 @@ class Audit:
 
 def _check_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
     if number < count:
-        return AuditBreak(number + 1, None, "it is missing, as are all after it")
+        return AuditBreak(number + 1, None, "it is missing, and so are all later rows")
     return None if is_head else AuditBreak(number + 1, None, "it is missing: the log ended with another row")
 
 

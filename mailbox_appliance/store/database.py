@@ -305,7 +305,7 @@ UNIQUE_VIOLATIONS = (apsw.ConstraintError, peewee.IntegrityError)
 
 
 #: For whoever asked for something meanwhile: they may not be able to log in and see the status.
-DISK_FULL_MESSAGE = "The disk of the appliance is full. Its operator has to make room; then repeat the request."
+DISK_FULL_MESSAGE = "The disk of the appliance is full. Ask its operator to free some space, then repeat the request."
 _DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
 # The index of a log is made of 32 KiB at once, and a page is to go into the log.
 _LEAST_FREE = 64 * 1024
@@ -322,14 +322,16 @@ def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
         name = str(folder).encode("utf-8", "backslashreplace").decode()
         if name == str(folder):
             raise
-        raise StoreUnusable(reason=f"its name, {name}, is not UTF-8, which SQLite needs. Give it another.") from error
+        raise StoreUnusable(
+            reason=f"its name, {name}, is not valid UTF-8, which SQLite requires. Rename it."
+        ) from error
 
 
 def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusable:
     """What is to be told of an error of the disk or of SQLite."""
     if is_disk_full(error, folder):
         reason = (
-            f"the disk that holds {folder} is full{_free_room_note(folder)}. Make room on it, and repeat the command."
+            f"the disk that holds {folder} is full{_free_room_note(folder)}. Free some space, then repeat the command."
         )
     elif isinstance(error, OSError):
         reason = f"{error.filename or folder}: {(error.strerror or str(error)).removesuffix('.')}."
@@ -353,5 +355,5 @@ def is_disk_full(error: Exception, folder: Path) -> bool:
 
 def _free_room_note(folder: Path) -> str:
     with suppress(OSError):
-        return f" ({format_size(free_bytes(folder))} are left)"
+        return f" ({format_size(free_bytes(folder))} free)"
     return ""

@@ -60,7 +60,7 @@ from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 FIRST_EVIDENCE_DELAY = 5_000  # milliseconds after which evidence is looked for
 #: What is told where a message is given to nobody. A saved draft that it was made from stays where it lies.
 DRAFT_NOT_KEPT = own_text(
-    "The message was not put among the drafts, since whoever scheduled it does not reach this mailbox any more."
+    "The message was not saved as a draft, because the member who scheduled it no longer has access to this mailbox."
 )
 
 _END_DELIVERY = """

@@ -116,12 +116,12 @@ def low_room_warning(database: Path, low_mib: int) -> str | None:
     free = free_bytes(database.parent)
     needed = room_for_backup(database)
     left = OwnText(format_size(free))
-    no_backup = OwnText(f"the next backup takes {format_size(needed)} and will not fit" if free < needed else "")
+    no_backup = OwnText(f"the next backup needs {format_size(needed)} and will not fit" if free < needed else "")
     if free < low_mib * MIB:
         tail = OwnText(f", and {no_backup}" if no_backup else "")
-        text = "The disk of the store is almost full: {left} are left{tail}. Make room on it."
+        text = "The disk of the store is almost full: {left} free{tail}. Free some space."
         return own_text(text, left=left, tail=tail)
-    text = "The disk of the store has {left} left: {no_backup}. Make room on it."
+    text = "The disk of the store has {left} free: {no_backup}. Free some space."
     return own_text(text, left=left, no_backup=no_backup) if no_backup else None
 
 

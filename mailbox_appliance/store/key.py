@@ -94,7 +94,7 @@ class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
     def __post_init__(self) -> None:
         if self.m < 8 * self.p:
-            raise ValueError("Argon2id takes at least 8 KiB a lane (RFC 9106, 3.1)")
+            raise ValueError("Argon2id requires at least 8 KiB per lane (RFC 9106, 3.1)")
 
 
 class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="keyring"):
@@ -112,7 +112,7 @@ Slot = FileSlot | PassphraseSlot | KeyringSlot
 def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
     """Raise ValueError unless there are slots, and of each kind one at most."""
     if not slots or len({type(slot) for slot in slots}) < len(slots):
-        raise ValueError("no slot, or two of a kind")
+        raise ValueError("no key slot, or two of the same kind")
 
 
 # --- Locking the key into slots ---
@@ -175,9 +175,11 @@ def slots_for_backup(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 def require_passphrase(passphrase: str) -> None:
     """Raise Invalid for what is too short, or too long, to be a passphrase, or could not be given as a line."""
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
-        raise Invalid.at("/passphrase", f"A passphrase has {MIN_PASSPHRASE} to {MAX_PASSPHRASE} characters.")
+        raise Invalid.at("/passphrase", f"The passphrase must have {MIN_PASSPHRASE} to {MAX_PASSPHRASE} characters.")
     if any(unicodedata.category(one) == "Cc" for one in passphrase):
-        raise Invalid.at("/passphrase", "A passphrase has no control characters, such as a line break or a tab.")
+        raise Invalid.at(
+            "/passphrase", "The passphrase must not contain control characters, such as a line break or a tab."
+        )
 
 
 def new_recovery_passphrase() -> str:
@@ -220,7 +222,7 @@ def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
             kdf = Argon2id(salt=slot.salt, length=32, iterations=slot.t, lanes=slot.p, memory_cost=slot.m)
             return kdf.derive(text)
         except MemoryError as error:
-            reason = f"its passphrase takes {slot.m // 1024} MiB of memory, which are not free."
+            reason = f"checking its passphrase needs {slot.m // 1024} MiB of free memory."
             raise KeyUnusable(reason=reason) from error
 
 
@@ -255,12 +257,12 @@ def _unlock_with_keychain(slot: KeyringSlot, store_id: str, file: Path | str) ->
     except keyring.KeyringUnavailable as error:
         raise KeychainLocked(file=file, reason=str(error)) from error
     if found is None:
-        raise KeychainLocked(file=file, reason=f"it holds no {slot.user} of {slot.service}")
+        raise KeychainLocked(file=file, reason=f"it has no entry {slot.user} for {slot.service}")
     try:
         return _unseal(_decode_kek(found, file), slot, store_id)
     except InvalidTag as error:
         raise KeychainLocked(
-            file=file, reason=f"its {slot.user} of {slot.service} belongs to another key file"
+            file=file, reason=f"its entry {slot.user} for {slot.service} belongs to another key file"
         ) from error
 
 
@@ -270,7 +272,7 @@ def _decode_kek(found: str, file: Path | str) -> bytes:
     except (binascii.Error, ValueError):
         kek = b""
     if len(kek) != 32:
-        raise KeychainLocked(file=file, reason="what it holds under the name of this store is no key")
+        raise KeychainLocked(file=file, reason="its entry for this store is not a valid key")
     return kek
 
 
@@ -362,9 +364,9 @@ def require_no_credential(key_file: Path, environment: Mapping[str, str]) -> Non
     """Raise KeyUnusable for a key file that came as a credential, where it would have to change."""
     if is_credential(key_file, environment):
         reason = (
-            f"{key_file} came as a credential of systemd, and what is written there is gone at the next start. Copy the"
-            " key to a file that stays, name that in MAILBOX_APPLIANCE_KEY_FILE and repeat the command; then make the"
-            " credential anew from it. Nothing was changed."
+            f"{key_file} is a systemd credential, so changes to it are lost at the next start. Copy the key to a"
+            " permanent file, set MAILBOX_APPLIANCE_KEY_FILE to its path and repeat the command. Then create the"
+            " credential from that file again. Nothing was changed."
         )
         raise KeyUnusable(reason=reason)
 
@@ -461,7 +463,7 @@ def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
     content = _decode_key_file(raw, file)
     key = content.find_key(unlock_slots(content.slots, content.store_id, passphrase, file=file))
     if key is None:
-        raise KeyDamaged(file=file, reason="its check value does not agree with the key in it")
+        raise KeyDamaged(file=file, reason="its check value does not match its key")
     return key
 
 
@@ -519,7 +521,7 @@ def replace_key_file(file: Path, content: bytes) -> None:
     Raises OSError (EROFS) for one that came as a credential of systemd, whoever may write there.
     """
     if is_credential(file, os.environ):
-        raise OSError(errno.EROFS, "it came as a credential", str(file))
+        raise OSError(errno.EROFS, "it is a systemd credential", str(file))
     write_private(_real_path(file), content)
 
 
@@ -547,7 +549,7 @@ def _read_bytes(file: Path) -> bytes:
     else:
         raw = files.read_own(file, _MAX_KEY_FILE_SIZE + 1, is_read_only=True)
     if len(raw) > _MAX_KEY_FILE_SIZE:
-        raise KeyDamaged(file=file, reason="it is larger than any key file")
+        raise KeyDamaged(file=file, reason="it is too large for a key file")
     return raw
 
 
@@ -560,22 +562,22 @@ def _decode_key_file(raw: bytes, file: Path) -> KeyFile:
         content = json.loads(raw.decode("ascii"))
         agrees = hmac.compare_digest(content["checksum"].encode(), _checksum(content).encode())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise KeyDamaged(file=file, reason="it cannot be read as a key file") from error
+        raise KeyDamaged(file=file, reason="it is not a valid key file") from error
     if not agrees:
-        raise KeyDamaged(file=file, reason="its checksum does not agree with the rest of it")
+        raise KeyDamaged(file=file, reason="its checksum does not match its content")
     if content.get("format") != KEY_FILE_FORMAT or content.get("cipher") not in CIPHERS:
-        raise KeyDamaged(file=file, reason="it names a form or cipher that is unknown here")
+        raise KeyDamaged(file=file, reason="its format or cipher is not supported by this release")
     try:
         return convert(content, KeyFile)
     except ValueError as error:  # msgspec's ValidationError among them
-        raise KeyDamaged(file=file, reason="what it says is not what a key file of this release says") from error
+        raise KeyDamaged(file=file, reason="its fields are not those of a key file of this release") from error
 
 
 def _decode_bare_key(raw: bytes, file: Path) -> bytes:
     try:
         master = base64.b64decode(raw.strip(), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise KeyDamaged(file=file, reason="it holds no base64") from error
+        raise KeyDamaged(file=file, reason="it is not valid base64") from error
     if len(master) != 32:
         raise KeyDamaged(file=file, reason="the key in it is not 32 bytes long")
     return master

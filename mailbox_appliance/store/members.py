@@ -135,7 +135,9 @@ class Members:
         owned = self._database.value("SELECT count(*) FROM accounts WHERE owner_member_id = ?", (member_id,))
         if owned:
             what = "a mailbox" if owned == 1 else f"{owned} mailboxes"
-            raise Conflict(reason=f"This member owns {what}. The owner removes them first, or suspend the member.")
+            raise Conflict(
+                reason=f"This member owns {what}. Ask the owner to remove them first, or suspend the member."
+            )
         self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
 
     def find_awaited_admin(self, but_for: str = "") -> tuple[str, str] | None:

@@ -76,7 +76,7 @@ def require_plain_format(file: Path, number: int) -> None:
         raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
     if number not in _PLAIN_FORMATS:
         raise StoreUnusable(
-            reason=f"{file} is plain and says format {number}, which no release has. Nothing was changed."
+            reason=f"{file} is unencrypted and says format {number}, which no release wrote. Nothing was changed."
         )
 
 
@@ -93,7 +93,7 @@ def require_complete(file: Path) -> None:
     # The count of pages is good where the two counters of changes agree (sqlite.org/fileformat2.html 1.3.7).
     pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
     if size % page or (size < pages * page and not _has_wal(file)):
-        raise StoreDamaged(file=file, reason="it is cut off: its last page is not complete, or gone")
+        raise StoreDamaged(file=file, reason="it is truncated: its last page is incomplete or missing")
 
 
 def check_openable(file: Path, key_file: Path, passphrase: str | None = None) -> None:
@@ -131,7 +131,7 @@ def _check_with_wal(file: Path, database: Database) -> None:
     """See that the log belongs to the file: SQLite takes any log that lies there, and would fold it in at the end."""
     if file.stat().st_size + wal_path(file).stat().st_size > CHECKED_UP_TO:
         return
-    reason = f"a page of it, or of the log {wal_path(file).name} beside it, cannot be read"
+    reason = f"a page of it or of its log {wal_path(file).name} cannot be read"
     try:
         if database.value("PRAGMA quick_check(1)") != "ok":
             raise StoreDamaged(file=file, reason=reason)
@@ -185,7 +185,7 @@ def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
         except apsw.NotADBError:
             continue
         except apsw.CorruptError as error:
-            raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
+            raise StoreDamaged(file=file, reason="one of its pages cannot be read") from error
         return tried
     with file.open("rb") as handle:
         same = handle.read(16).hex() == key.salt

@@ -44,9 +44,9 @@ def find_schema_differences(database: Database) -> Iterator[str]:
         if (kind, name) not in there:
             yield f"The {kind} {name} is missing."
         elif there[kind, name] != sql:
-            yield f"The {kind} {name} is not what it should be."
+            yield f"The {kind} {name} differs from the schema."
     for kind, name in there.keys() - expected.keys():
-        yield f"There is a {kind} {name}, which is none of this format."
+        yield f"The {kind} {name} does not belong to this format."
 
 
 @lru_cache(1)

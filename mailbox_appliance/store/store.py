@@ -209,7 +209,7 @@ def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | No
     """Make a new store: complete under another name, then renamed. An old key is kept, never replaced."""
     if wal_path(file).exists():
         # A new file under this name would have the old one's log written into it.
-        raise StoreDamaged(file=file, reason="it is gone, and only its log is left")
+        raise StoreDamaged(file=file, reason="it is missing, and only its log is left")
     key = load_store_key(key_file, file, passphrase) if os.path.lexists(key_file) else new_key()
     key = replace(new_key(), master=key.master) if key.is_bare else key
     file.parent.chmod(0o700)

@@ -77,7 +77,7 @@ def test_a_full_disk_is_told_as_one(cli: CommandLine, full: Path, line: str, giv
     before = (full / "mailbox.db").read_bytes(), (full / "encryption.key").read_bytes()
     refused = cli("--data-dir", str(full), *words, stdin=given)
     assert (refused.code, refused.error["code"]) == (code, "store_unusable"), refused.err
-    assert f"the disk that holds {full} is full (0 bytes are left). Make room on it" in refused.error["message"]
+    assert f"the disk that holds {full} is full (0 bytes free). Free some space" in refused.error["message"]
     assert ((full / "mailbox.db").read_bytes(), (full / "encryption.key").read_bytes()) == before
 
 

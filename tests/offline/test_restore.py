@@ -131,7 +131,7 @@ def test_a_damaged_page_that_is_found_on_the_way_only(folder: Path, people: Peop
         file.seek((root - 1) * 4096 + 100)
         file.write(b"damage")
     answer = restore.restore(folder, people.more["backup"])
-    assert "a page of it cannot be read" in answer["warnings"][0]
+    assert "one of its pages cannot be read" in answer["warnings"][0]
     store = Store.open(folder)
     assert store.deliveries.get_work(people.more["now"]).status == "uncertain"
     store.close()
@@ -262,7 +262,10 @@ def test_a_migration_backup_in_place_sends_nothing_again(old: Path) -> None:
     assert "queued" not in dict(before).values()
     answer = restore.restore(old, migration.id)
     assert (answer["data"]["format"], scheduled(old)) == (3, before)
-    assert any("The member mem_4 has the same email as mem_3" in warning for warning in answer["warnings"])
+    assert any(
+        "The email addresses of the members mem_4 and mem_3 differ only in spelling" in warning
+        for warning in answer["warnings"]
+    )
     store = Store.open(old)
     newest = [event.action for event in store.audit.list(None, 2)[0]]
     assert newest == ["backup.restore", "store.upgrade"]
@@ -341,7 +344,9 @@ def test_a_present_store_of_an_old_format_is_upgraded_first(folder: Path, people
     assert "has format 3" in told["warnings"][0]
     assert contents(tmp_path / "old") == before
     done = restore.restore(tmp_path / "old", file)
-    assert done["warnings"][0].startswith("The store was upgraded from format 3 to 5; the old one lies in backups/")
+    assert done["warnings"][0].startswith(
+        "The store was upgraded from format 3 to 5. The previous store is kept in backups/"
+    )
     assert sorted(one.reason for one in list_backups(tmp_path / "old")) == ["migration", "pre-restore"]
 
 

@@ -70,7 +70,7 @@ def test_two_slots_of_one_passphrase_have_nothing_in_common(key: StoreKey, seale
 def test_memory_that_is_not_to_be_had_is_said_so(sealed: PassphraseSlot) -> None:
     # More than any machine has; a file that asks for it is refused before it comes to this.
     asking = msgspec.structs.replace(sealed, m=(1 << 32) - 1, p=1)
-    with pytest.raises(KeyUnusable, match="MiB of memory"):
+    with pytest.raises(KeyUnusable, match="MiB of free memory"):
         derive_passphrase_kek(asking, PASSPHRASE)
 
 

@@ -151,7 +151,7 @@ def test_a_check_notices_what_is_cut_off(spoil: Spoil, tmp_path: Path) -> None:
     spoil(folder)
     found = check_closed_store(folder, folder / KEY_FILE, full=False)
     assert (found.ok, found.problems[0].code) == (False, "store_damaged")
-    assert "it is cut off" in found.problems[0].message
+    assert "it is truncated" in found.problems[0].message
 
 
 def test_who_has_it_open_is_noticed(tmp_path: Path, clock: FakeClock) -> None:

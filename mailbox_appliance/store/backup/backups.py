@@ -378,7 +378,7 @@ class Backups:
             return self._key, (wrap_in_file(self._key.master),)
         key = there.find_key(self._key.master)
         if key is None:
-            raise BackupNotMade(reason=f"the key in {self._key_file} is not the one that the store was opened with.")
+            raise BackupNotMade(reason=f"the key file {self._key_file} does not contain the key that opened the store.")
         return replace(key, cipher=self._key.cipher), there.slots
 
     def _stop_when_closing(self, progress: Progress | None) -> Progress:
@@ -386,7 +386,7 @@ class Backups:
 
         def tell(what: str, done: int, total: int) -> None:
             if self._stopping.is_set():
-                raise BackupNotMade(reason="the appliance is being stopped.")
+                raise BackupNotMade(reason="the appliance is stopping.")
             if progress is not None:
                 progress(what, done, total)
 

@@ -86,7 +86,7 @@ class BrokenStream(Exception):
     """A chunk is not the one that was written there; `number` says which."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"chunk {number} is not the one that was written")
+        super().__init__(f"chunk {number} was changed or moved")
         self.number = number
 
 
@@ -126,7 +126,7 @@ class Stream:
             begins = numbers.start * CHUNK_SIZE
             some = buffer[: min(self.size, numbers.stop * CHUNK_SIZE) - begins]
             if read_into(some) != len(some):
-                raise OSError(errno.EIO, "a file became shorter while it was read")
+                raise OSError(errno.EIO, "a file was truncated while it was read")
             parts = ((n, some[n * CHUNK_SIZE - begins : (n + 1) * CHUNK_SIZE - begins]) for n in numbers)
             target.write(b"".join([cipher.encrypt(self._nonce(n), part, self.about) for n, part in parts]))
             yield begins + len(some)
@@ -306,14 +306,14 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
         raise NotABackup(file=file.name)
     length = int.from_bytes(start[len(MAGIC) :][:4], "big")
     if len(start) == _PREFIX_SIZE and length > _MAX_MANIFEST_SIZE:
-        raise BackupAltered(file=file.name, reason="its manifest cannot be that long")
+        raise BackupAltered(file=file.name, reason="its manifest has an impossible length")
     if size < _PREFIX_SIZE + length + DIGEST_SIZE:
         raise BackupTruncated(file=file.name, size=size, expected=f"more than {_PREFIX_SIZE + length + DIGEST_SIZE}")
     text, seal = stream.read(length), stream.read(DIGEST_SIZE)
     if hashlib.sha256(text).digest() != start[-DIGEST_SIZE:]:
         with suppress(ValueError, RecursionError):
             _require_known(file, text)  # a release to come may sum up another way
-        raise BackupAltered(file=file.name, reason="its manifest has changed")
+        raise BackupAltered(file=file.name, reason="its manifest was changed")
     manifest = _decode_manifest(file, text)
     _check_sizes(file, manifest, len(text), size)
     return manifest, text, seal
@@ -334,9 +334,9 @@ def _require_known(file: Path, text: bytes) -> None:
     """Raise BackupNewer for a manifest that says so; what msgspec raises where that cannot be read."""
     version = decode_json(text, _ManifestVersion)
     if version.backup > MANIFEST_VERSION:
-        raise BackupNewer(file=file.name, what=f"form {version.backup} of backups")
+        raise BackupNewer(file=file.name, what=f"backup version {version.backup}")
     if version.format > NEWEST_FORMAT:
-        raise BackupNewer(file=file.name, what=f"format {version.format} of stores")
+        raise BackupNewer(file=file.name, what=f"store format {version.format}")
 
 
 def _decode_manifest(file: Path, text: bytes) -> Manifest:
@@ -355,15 +355,15 @@ def _check_sizes(file: Path, manifest: Manifest, length: int, size: int) -> None
     if size < should_be:
         raise BackupTruncated(file=file.name, size=size, expected=should_be)
     if size > should_be:
-        raise BackupAltered(file=file.name, reason="something was added at its end")
+        raise BackupAltered(file=file.name, reason="data was appended to it")
 
 
 # --- The key of the sections, found from the slots in the backup or with its passphrase ---
 
 
-_NOTHING_GIVEN = "it needs its passphrase (--passphrase-stdin), and none was given."
-_WRONG_ONE = "the passphrase is wrong; it is the one of the time when the backup was made."
-_KEY_IN_OTHER_KEYCHAIN = "its key lies in the keychain of the computer that it was made on."
+_NOTHING_GIVEN = "it needs its passphrase. Provide it with --passphrase-stdin."
+_WRONG_ONE = "the passphrase is wrong. Use the passphrase that was set when the backup was made."
+_KEY_IN_OTHER_KEYCHAIN = "its key is in the keychain of the computer that made it."
 
 
 def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
@@ -494,7 +494,7 @@ def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey |
         return Container(file, manifest, key.master)
     master, kek = unlock_backup(file, manifest, passphrase)
     if not fits(master, kek):
-        raise BackupAltered(file=file.name, reason="its manifest is not the one that was written with its key")
+        raise BackupAltered(file=file.name, reason="its manifest does not match its key")
     return Container(file, manifest, master, kek)
 
 
@@ -537,7 +537,7 @@ class Container:
     def read(self, name: SectionName) -> bytes:
         """A small section (a key file, a configuration) as a whole. Raises KeyError where there is none."""
         if self._section(name)[1].size > _MAX_SMALL_SECTION:
-            raise BackupAltered(file=self.file.name, reason=f"its {name} is larger than such a file can be")
+            raise BackupAltered(file=self.file.name, reason=f"its {name} is too large")
         return b"".join(self.pieces(name))
 
     def pieces(self, name: SectionName) -> Iterator[bytes]:
@@ -590,7 +590,7 @@ class _SectionReader:
 
 
 def _section_changed(file: Path, name: SectionName) -> BackupAltered:
-    return BackupAltered(file=file.name, reason=f"{name} in it has changed")
+    return BackupAltered(file=file.name, reason=f"its {name} was changed")
 
 
 def _open_source(source: SectionSource, opened: ExitStack) -> tuple[BinaryIO, int]:

@@ -211,7 +211,7 @@ class OnlineCopier:
                 _copy_file(self._open_source(), target, progress)
                 _copy_file(log, wal_path(target))
                 if read_at(log, _LOG_HEADER_SIZE, 0) != began_with:
-                    raise BackupNotMade(reason="the log of the store began anew while it was copied: try again.")
+                    raise BackupNotMade(reason="the write-ahead log of the store was reset during the copy. Try again.")
             finally:
                 os.close(log)
         checkpoint_copy(target, self._key)
@@ -259,7 +259,7 @@ def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> A
                 progress(CHECKING, done, len(tables))
                 connection.set_progress_handler(_progress_handler(progress, done, len(tables)), _STEPS_BETWEEN_REPORTS)
             if (found := connection.pragma("quick_check", table)) != "ok":
-                raise BackupNotMade(reason=f"the store is damaged ({found}): run `mailbox-appliance store check`.")
+                raise BackupNotMade(reason=f"the store is damaged ({found}). Run `mailbox-appliance store check`.")
         return read_audit_end(connection)
 
 

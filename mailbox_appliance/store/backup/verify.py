@@ -66,7 +66,7 @@ class _BackupVfs(apsw.VFS):
     def xOpen(self, name: object, flags: list[int]) -> "_SectionFile":  # type: ignore[override]
         section = _DATABASE_SECTIONS.get(name.filename() if isinstance(name, apsw.URIFilename) else str(name))
         if section is None:
-            raise apsw.CantOpenError("there is no such file in a backup")
+            raise apsw.CantOpenError("a backup has no such file")
         flags[1] = apsw.SQLITE_OPEN_READONLY
         place = self._container.manifest.find_section(section)
         return _SectionFile(self, section, 0 if place is None else place[1].size)  # a log that is not there is empty
@@ -79,7 +79,7 @@ class _BackupVfs(apsw.VFS):
         return name
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
-        raise apsw.ReadOnlyError("a backup is not written to")
+        raise apsw.ReadOnlyError("a backup is read-only")
 
     def read_chunk(self, section: SectionName, number: int) -> bytes:
         """So much of a section, from the chunks that are kept or the file."""
@@ -130,10 +130,10 @@ class _SectionFile:
     def xClose(self) -> None: ...
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        raise apsw.ReadOnlyError("a backup is not written to")
+        raise apsw.ReadOnlyError("a backup is read-only")
 
     def xTruncate(self, size: int) -> None:
-        raise apsw.ReadOnlyError("a backup is not written to")
+        raise apsw.ReadOnlyError("a backup is read-only")
 
 
 # --- Checking and counting ---
@@ -218,7 +218,7 @@ def _count_unpacked(container: Container, database: Path, progress: Progress | N
             raise _damage_problem(container, f"its table {missing} is missing")
         end = container.manifest.audit
         if end is not None and read_audit_end(connection) != end:
-            raise _damage_problem(container, "its audit log ends elsewhere than it did")
+            raise _damage_problem(container, "its audit log does not end where the backup says")
         return next(connection.execute(_COUNTS))
 
 
@@ -235,12 +235,12 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
     )
     number, application = connection.pragma("user_version"), connection.pragma("application_id")
     if (number, application) != (container.manifest.format, format_5.APPLICATION_ID):
-        raise _damage_problem(container, "it is of another format than the backup says")
+        raise _damage_problem(container, "its format is not the one that the backup says")
     # Of virtual tables too: the search index is compared with itself (sqlite.org/pragma.html#pragma_integrity_check).
     if (found := connection.pragma("integrity_check", 1)) != "ok":
         raise _damage_problem(container, str(found))
     if broken := next(connection.execute("PRAGMA foreign_key_check"), None):
-        raise _damage_problem(container, f"rows of its table {broken[0]} belong to rows that are not there")
+        raise _damage_problem(container, f"rows of its table {broken[0]} refer to missing rows")
 
 
 def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], bool]:

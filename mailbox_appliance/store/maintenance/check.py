@@ -100,7 +100,7 @@ def _quick_steps(subject: CheckedStore, *, full: bool) -> tuple[_CheckStep, ...]
         _CheckStep(
             "pages", "reading every page", lambda: _check_pages(database, f"PRAGMA {pragma}({MAX_FAULTS_OF_A_KIND})")
         ),
-        _CheckStep("references", "looking for rows without their owner", lambda: find_broken_references(database)),
+        _CheckStep("references", "looking for references to missing rows", lambda: find_broken_references(database)),
         _CheckStep("schema", "comparing the schema", lambda: _check_schema(database)),
         _CheckStep("key", "comparing the key file", lambda: _check_key_file(subject)),
     )
@@ -109,8 +109,8 @@ def _quick_steps(subject: CheckedStore, *, full: bool) -> tuple[_CheckStep, ...]
 def _full_steps(subject: CheckedStore) -> tuple[_CheckStep, ...]:
     database = subject.database
     return (
-        _CheckStep("counts", "counting what belongs together", lambda: find_inconsistent_rows(database)),
-        _CheckStep("search", "asking the search index", lambda: find_index_gaps(database)),
+        _CheckStep("counts", "comparing related tables", lambda: find_inconsistent_rows(database)),
+        _CheckStep("search", "checking the search index", lambda: find_index_gaps(database)),
         _CheckStep("audit", "checking the audit log", lambda: _check_audit_log(subject.audit)),
     )
 
@@ -146,7 +146,7 @@ def _run_step(subject: CheckedStore, step: _CheckStep, pace: _CheckPace, *, full
             found += step.find_faults()
         database.release_memory()
     except apsw.InterruptError as error:
-        raise StoreUnusable(reason="it was closed while it was checked.") from error
+        raise StoreUnusable(reason="it was closed during the check.") from error
     except DATABASE_ERRORS as error:
         if subject.folder is not None and is_disk_full(error, subject.folder):
             raise to_unusable(error, subject.folder) from error
@@ -172,13 +172,15 @@ def _check_key_file(subject: CheckedStore) -> _Faults:
         there = read_key_file(file)
         is_it = there.find_key(subject.key.master) is not None if there else read_key(file).master == subject.key.master
     except FileNotFoundError:
-        yield _fault("key_missing", f"The key file {file} is gone. Put it back: the next start needs it.")
+        yield _fault("key_missing", f"The key file {file} is missing. Put it back: the next start needs it.")
     except (KeyDamaged, OSError) as error:
         text = error.message if isinstance(error, KeyDamaged) else f"{file} cannot be read: {error.strerror}."
         yield _fault("key_damaged", text)
     else:
         if not is_it:
-            yield _fault("key_differs", f"The key file {file} holds another key. Put the right one back.")
+            yield _fault(
+                "key_differs", f"The key file {file} contains another key. Put back the key file of this store."
+            )
         elif there and subject.key.salt not in (None, there.salt) and os.access(file, os.W_OK):
             yield _fault("key_differs", f"The key file {file} was written for another state of the store.")
 
@@ -187,7 +189,7 @@ def _check_audit_log(audit: Audit) -> _Faults:
     broken = audit.verify().broken
     if broken is not None:
         row = f"row {broken.number}" + (f" ({broken.id})" if broken.id else "")
-        yield _fault("audit_broken", f"The audit log is not as it was written, at {row}: {broken.reason}.")
+        yield _fault("audit_broken", f"The audit log was altered at {row}: {broken.reason}.")
 
 
 def _fault(code: str, message: str) -> StoreFault:
@@ -209,26 +211,26 @@ _LABEL_DIFFERENCES = """(
 _CONSISTENCY_RULES: tuple[tuple[str, str, str], ...] = (
     (
         "index_incomplete",
-        "{} messages are not in the search index, so that no search finds them",
+        "{} messages are not in the search index, so no search finds them",
         "messages m LEFT JOIN message_index_docsize d ON d.id = m.number WHERE d.id IS NULL",
     ),
     (
         "index_outdated",
-        "the search index holds {} messages that are not there",
+        "the search index contains {} messages that do not exist",
         "message_index_docsize d LEFT JOIN messages m ON m.number = d.id WHERE m.number IS NULL",
     ),
     (
         "bodies_missing",
-        "{} messages have no row for their content",
+        "{} messages have no content row",
         "messages m LEFT JOIN bodies b ON b.number = m.number WHERE b.number IS NULL",
     ),
-    ("mailbox_differs", "{} messages lie in a folder or thread of another mailbox", _OF_OTHER_MAILBOX),
+    ("mailbox_differs", "{} messages are in a folder or thread of another mailbox", _OF_OTHER_MAILBOX),
     (
         "labels_differ",
-        "{} times a folder shows a message by its label, or does not, where it should not",
+        "{} entries of messages in label folders are missing or wrong",
         _LABEL_DIFFERENCES,
     ),
-    ("parts_incomplete", "{} attachments that were kept are not complete", _INCOMPLETE_PARTS),
+    ("parts_incomplete", "{} cached attachments are incomplete", _INCOMPLETE_PARTS),
 )
 # In one statement, so that both counts are of one moment.
 _INDEX_COUNTS = """
@@ -242,7 +244,7 @@ def find_broken_references(database: Database) -> Iterator[StoreFault]:
     for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
         counts[table, parent] = counts.get((table, parent), 0) + 1
     for (table, parent), count in list(counts.items())[:_MAX_TABLES]:
-        text = f"{count} rows of the table {table} belong to rows of {parent} that are not there."
+        text = f"{count} rows of the table {table} refer to missing rows of {parent}."
         yield StoreFault(code="reference_broken", message=text)
 
 
@@ -338,7 +340,7 @@ def _find_page_faults(
                 if text != "ok":
                     yield StoreFault(code="page_damaged", message=f"SQLite: {text}.")
             if broken := len(list(connection.execute("PRAGMA foreign_key_check"))):
-                yield StoreFault(code="reference_broken", message=f"{broken} rows belong to rows that are not there.")
+                yield StoreFault(code="reference_broken", message=f"{broken} rows refer to missing rows.")
     except DATABASE_ERRORS as error:
         yield StoreFault(code="unreadable", message=f"The store cannot be read any further: {error}.")
 

@@ -91,8 +91,8 @@ def require_writable(key_file: Path) -> None:
         probe.unlink()
     except OSError as error:
         reason = (
-            f"{key_file} has to be written anew, and cannot be ({error.strerror}). Keep it where it can be written"
-            " (MAILBOX_APPLIANCE_KEY_FILE) for this; nothing was changed."
+            f"{key_file} must be rewritten, but cannot be ({error.strerror}). Move it to a writable place and set"
+            " MAILBOX_APPLIANCE_KEY_FILE to its path. Nothing was changed."
         )
         raise KeyUnusable(reason=reason) from error
 
@@ -107,7 +107,7 @@ def _put_in_place(folder: Path, key_file: Path) -> None:
             raise
         reason = (
             f"its new files are complete but could not be put in place ({error.filename or folder}: {error.strerror})."
-            " Once that is mended, the next start does it."
+            " Fix the cause; the next start then completes the change."
         )
         raise StoreUnusable(reason=reason) from error
 
@@ -159,7 +159,7 @@ def _write_compacted(rewrite: StoreRewrite, tell: Progress) -> None:
     def look() -> None:
         nonlocal done
         done += _COMPACT_STEPS_BETWEEN_REPORTS
-        tell("writing the database anew", min(done, expected), expected)
+        tell("writing the compacted database", min(done, expected), expected)
 
     os.close(open_private(rewrite.database))  # SQLite writes into an empty file, and would make it as the umask says
     with database.progress_handler(_COMPACT_STEPS_BETWEEN_REPORTS, look):
@@ -167,7 +167,7 @@ def _write_compacted(rewrite: StoreRewrite, tell: Progress) -> None:
             # A plain path: the copy gets this connection's key, which is written out nowhere.
             database.rows("VACUUM INTO ?", (str(rewrite.database),))
         except apsw.CorruptError as error:
-            raise StoreDamaged(file=rewrite.old_database, reason="a page of it cannot be read") from error
+            raise StoreDamaged(file=rewrite.old_database, reason="one of its pages cannot be read") from error
 
 
 def _require_same_counts(rewrite: StoreRewrite) -> None:
@@ -177,7 +177,7 @@ def _require_same_counts(rewrite: StoreRewrite) -> None:
         for table in _COUNTED_TABLES:
             sql = f"SELECT count(*) FROM {table}"
             if copy.value(sql) != rewrite.store.database.value(sql):
-                raise StoreDamaged(file=rewrite.old_database, reason=f"not every row of its table {table} is copied")
+                raise StoreDamaged(file=rewrite.old_database, reason=f"not every row of its table {table} was copied")
     finally:
         copy.close()
 
@@ -297,9 +297,9 @@ def _copy_encrypted(source: Path, old: StoreKey, target: Path, new: StoreKey, te
             with written.backup("main", read, "main") as backup:
                 while not backup.done:
                     backup.step(_PAGES_AT_ONCE)
-                    tell("encrypting the store anew", backup.page_count - backup.remaining, backup.page_count)
+                    tell("re-encrypting the store", backup.page_count - backup.remaining, backup.page_count)
         except apsw.CorruptError as error:
-            raise StoreDamaged(file=source, reason="a page of it cannot be read") from error
+            raise StoreDamaged(file=source, reason="one of its pages cannot be read") from error
         read.execute("ROLLBACK")
 
 
@@ -309,7 +309,7 @@ def _rechain_log(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> 
         with database.transaction():
             database.change(f"DROP TRIGGER IF EXISTS {_LOG_TRIGGER}")
         check = Audit(database, old.derive("audit"), SystemClock()).rechain(
-            new.derive("audit"), lambda done, count: tell("sealing the audit log anew", done, count)
+            new.derive("audit"), lambda done, count: tell("resealing the audit log", done, count)
         )
         with database.transaction():
             database.change(TRIGGERS[_LOG_TRIGGER])

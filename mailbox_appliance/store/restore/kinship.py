@@ -24,13 +24,13 @@ Relation = Literal["continues", "undone", "forked", "stranger"]
 RELATION_TEXTS: Mapping[Relation, str] = {
     "continues": "",
     "undone": (
-        "This backup is what a restore replaced. That restore is taken back: what it ended, revoked or left out is as"
-        " it was before; what people have done since stays done."
+        "This backup holds the store that a restore replaced, so restoring it undoes that restore. What that restore"
+        " ended, revoked or left out is as it was before. What people have done since then is kept."
     ),
     "forked": (
-        "The store that is there is no later state of the one in the backup: it is an earlier one, or each of the two"
-        " went its own way. What either of them knows to be sent, canceled, revoked or changed stays so; what neither"
-        " knows nobody does. So scheduled sends wait; look through them, through members and API keys."
+        "The present store is not a later state of the store in the backup: it is earlier, or the two have diverged."
+        " Whatever either of them records as sent, canceled, revoked or changed stays so. Events that neither records"
+        " are unknown. So scheduled messages are on hold: review them, the members and the API keys."
     ),
     "stranger": "",
 }

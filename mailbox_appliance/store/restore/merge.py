@@ -51,8 +51,8 @@ HOLD_SETTING = "sending.hold_scheduled"
 _SENDS_AT_ONCE = 2000
 #: The warning of a send that a restore cannot know the end of.
 OUTCOME_UNKNOWN = own_text(
-    "The appliance was restored from a backup that was made before this was sent, or while it was: nobody knows whether"
-    " it has been sent. Look into the Sent folder, or ask a recipient, then decide it."
+    "The appliance was restored from a backup that was made before or while this message was sent, so it is unknown"
+    " whether it was sent. Check the Sent folder or ask a recipient, then resolve the delivery."
 )
 #: The `last_cause` of such a send, by which a later restore finds it.
 _BY_RESTORE = "restore"

@@ -206,7 +206,7 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
         return merge_present(database, present, prepared.key, clock.now(), made=prepared.origin, leave_log=leave_log)
     except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
         log.exception("restore_without_merge")
-        return merge_nothing(database, clock.now(), "a page of it cannot be read")
+        return merge_nothing(database, clock.now(), "one of its pages cannot be read")
 
 
 def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
@@ -409,7 +409,7 @@ def _require_empty(target: Path) -> None:
     """Raise Conflict for what is there and is not an empty directory, StoreUnusable for another user's directory."""
     ownership.require_own(target)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
-        raise Conflict(reason=f"{target} is not an empty directory. Name one that is, or that is not there yet.")
+        raise Conflict(reason=f"{target} is not an empty directory. Name an empty or a new one.")
 
 
 def _remove_unpacked(target: Path, *, is_new: bool) -> None:

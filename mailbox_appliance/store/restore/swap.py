@@ -152,9 +152,9 @@ def _require_place(folder: Path, key_file: Path, planned: str | None) -> None:
         return
     if (folder / planned).resolve() != key_file.resolve():
         raise StoreUnusable(
-            reason=f"what was restored or renewed waits in {folder / _READY}, and its key is to go to"
-            f" {folder / planned}, but the key file is {key_file} now. Name the former in MAILBOX_APPLIANCE_KEY_FILE,"
-            " or nothing where it is the data directory's own. Nothing was changed."
+            reason=f"the new files of an interrupted restore or key change are in {folder / _READY}. Their key belongs"
+            f" at {folder / planned}, but the key file is now {key_file}. Set MAILBOX_APPLIANCE_KEY_FILE to the former"
+            " path, or unset it if that path is in the data directory. Nothing was changed."
         )
 
 

@@ -161,7 +161,7 @@ def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place:
     if can_write(place):
         write_private(target, render_key_file(key, slots))
     elif not is_known and find_same_slots(place, key) is None:
-        raise KeyUnusable(reason=f"{place} cannot be written, and does not hold the key of the backup.")
+        raise KeyUnusable(reason=f"{place} cannot be written and does not contain the key of the backup.")
 
 
 def _move_other_files(scratch: Path, making: Path) -> None:

@@ -90,9 +90,11 @@ def preview_upgrade(
     warnings: list[str] = []
     problems = list(_find_problems(file, key_file, passphrase, progress or ignore_progress, rows, warnings))
     if free < needed:
-        problems.append(f"It needs {files.format_size(needed)} of room, and {files.format_size(free)} are free.")
+        problems.append(
+            f"The upgrade needs {files.format_size(needed)} of disk space, but only {files.format_size(free)} are free."
+        )
     if not os.access(file.parent, os.W_OK) or not os.access(folder, os.W_OK):
-        problems.append(f"Nothing can be written to {folder}.")
+        problems.append(f"{folder} is not writable.")
     return UpgradePreview(number, format_5.NUMBER, rows, needed, free, tuple(problems), tuple(warnings))
 
 

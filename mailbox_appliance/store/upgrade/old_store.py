@@ -150,13 +150,13 @@ class OldStore:
         if locked and not opened:
             raise KeyWrong(file=key_file, store=self.file)
         if locked:
-            raise self._damage_error("the secret of {} {} cannot be unsealed", *locked[0])
+            raise self._damage_error("the secret of {} {} cannot be decrypted", *locked[0])
         self._require_passwords(opened)
         return opened
 
     def _require_structure(self) -> None:
         if (told := self.database.value(f"PRAGMA {OLD_SCHEMA}.quick_check(1)")) != "ok":
-            raise self._damage_error("SQLite says of it: {}", told)
+            raise self._damage_error("SQLite reports: {}", told)
         for table, columns in format_4.COLUMNS_BY_FORMAT[self.number].items():
             there = {row[1] for row in self.database.rows(f"PRAGMA {OLD_SCHEMA}.table_info({table})")}
             if not there:
@@ -164,7 +164,7 @@ class OldStore:
             if gone := next((column for column in columns if column not in there), None):
                 raise self._damage_error("column {} of its table {} is missing", gone, table)
         if found := self.database.row(f"PRAGMA {OLD_SCHEMA}.foreign_key_check"):
-            raise self._damage_error("row {1} of its table {0} belongs to a row of {2} that is not there", *found[:3])
+            raise self._damage_error("row {1} of its table {0} refers to a missing row of {2}", *found[:3])
 
     def _require_values(self, table: str, columns: Mapping[str, str]) -> None:
         conditions = ((column, condition.format(column)) for column, condition in columns.items())
@@ -180,13 +180,13 @@ class OldStore:
             after = batch[-1][0]
             for row in batch:
                 if row[2] is not None:
-                    raise self._damage_error("{} of {} in its table {} is not what it should be", row[2], row[1], table)
+                    raise self._damage_error("{} of {} in its table {} is not valid", row[2], row[1], table)
 
     def _read_rows(self, table: str, sql: str, values: tuple[int, ...]) -> list[Row]:
         try:
             return self.database.rows(sql, values)
         except UnicodeDecodeError as error:
-            raise self._damage_error("a text in its table {} is no UTF-8", table) from error
+            raise self._damage_error("a text in its table {} is not valid UTF-8", table) from error
 
     def _require_connections(self) -> None:
         sql = f"SELECT id, connection FROM {OLD_SCHEMA}.accounts WHERE provider = 'imap'"
@@ -202,18 +202,16 @@ class OldStore:
         try:
             decode_json(text, shape)
         except (msgspec.MsgspecError, UnicodeEncodeError) as error:
-            raise self._damage_error(
-                "the {} of {} in its table accounts is not what it should be", what, row
-            ) from error
+            raise self._damage_error("the {} of {} in its table accounts is not valid", what, row) from error
 
     @contextmanager
     def _failures_as_damage(self) -> Iterator[None]:
         try:
             yield
         except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise StoreDamaged(file=self.file, reason="a page of it cannot be read") from error
+            raise StoreDamaged(file=self.file, reason="one of its pages cannot be read") from error
         except (apsw.SQLError, UnicodeDecodeError) as error:  # a schema that cannot be asked
-            raise StoreDamaged(file=self.file, reason="its tables are not those of its format") from error
+            raise StoreDamaged(file=self.file, reason="its tables do not match its format") from error
 
     def _damage_error(self, reason: str, *named: object) -> StoreDamaged:
         return StoreDamaged(file=self.file, reason=reason.format(*named))
@@ -237,7 +235,7 @@ def attach_old_store(database: OldStoreConnection, file: Path, place: str | None
 
 def _attach_old(database: OldStoreConnection, file: Path, place: str) -> OldStore:
     if (left := file.with_name(file.name + "-journal")).exists():
-        raise StoreDamaged(file=file, reason=f"{left.name} lies beside it, which no release leaves there")
+        raise StoreDamaged(file=file, reason=f"{left.name} is beside it, and no release leaves such a file")
     require_complete(file)
     # Said without the name of a database it holds for those that are attached from now on: their log is read without
     # an index of it in a file, and nobody else may have them open.

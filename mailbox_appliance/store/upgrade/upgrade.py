@@ -50,10 +50,10 @@ from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 Secrets = Mapping[tuple[str, str], str]
 _MAX_NAMED = 20
 _SAME_EMAIL = (
-    "The member {} has the same email as {}, but for its spelling: they log in with exactly their own spelling of it."
-    " An administrator can give them another email."
+    "The email addresses of the members {} and {} differ only in spelling. Each of them must sign in with exactly their"
+    " own spelling. An administrator can change either address."
 )
-_REJECTED_SEND = "The scheduled send {} has no message or no recipients: it is kept as failed (message_rejected)."
+_REJECTED_SEND = "The scheduled message {} has no content or no recipients, so it is kept as failed (message_rejected)."
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def failures_as_damage(file: Path) -> Iterator[None]:
     except apsw.ConstraintError as error:
         raise StoreDamaged(file=file, reason=f"its rows contradict each other ({error})") from error
     except apsw.CorruptError as error:
-        raise StoreDamaged(file=file, reason="a page of it cannot be read") from error
+        raise StoreDamaged(file=file, reason="one of its pages cannot be read") from error
 
 
 def _schema_statements(*, are_triggers: bool) -> list[str]:
@@ -170,7 +170,7 @@ def _format_warnings(sentence: str, found: Sequence[tuple[str, ...]]) -> Iterato
     """A sentence for each, and a last one for those that are too many."""
     yield from (sentence.format(*names) for names in found[:_MAX_NAMED])
     if len(found) > _MAX_NAMED:
-        yield f"The same is so of {len(found) - _MAX_NAMED:,} more."
+        yield f"The same is true of {len(found) - _MAX_NAMED:,} more."
 
 
 def _copy_audit_log(database: Database, key: StoreKey, clock: Clock, tell: Progress) -> None:
@@ -190,8 +190,8 @@ def _require_same(database: Database, table: str, counts: tuple[str, str], diffe
 
 
 def _difference_error(table: str, what: object) -> StoreUnusable:
-    reason = f"after the upgrade its table {table} was not what it had been ({what}), so nothing was changed."
-    return StoreUnusable(reason=f"{reason} This is a fault of this release; use the one before, and report it.")
+    reason = f"the upgrade would have changed its table {table} ({what}), so nothing was changed."
+    return StoreUnusable(reason=f"{reason} This is a bug in this release: use the previous release, and report it.")
 
 
 # --- The upgrade of a data directory ---
@@ -215,7 +215,7 @@ class UpgradeResult:
     @property
     def sentences(self) -> tuple[str, ...]:
         """All of it in sentences, for who did not ask for an upgrade."""
-        done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}; the old one lies in"
+        done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}. The previous store is kept in"
         return (f"{done} {BACKUPS_FOLDER}/{self.backup}.", *self.warnings)
 
 
@@ -292,7 +292,9 @@ def _make_new_store(
         with failures_as_damage(file):
             compare_stores(database, older.number, secrets, built.since, tell)
         if database.value("PRAGMA main.quick_check(1)") != "ok":
-            raise StoreUnusable(reason=f"{made} is not as it was written. Is the disk in order?")
+            raise StoreUnusable(
+                reason=f"{made} could not be read back as it was written. Check the disk. Nothing was changed."
+            )
         _checkpoint_old(database, file)
     check_opens_with(made, key)
     sync_file(made)

@@ -69,7 +69,7 @@ def test_the_old_key_opens_nothing_and_the_new_one_everything(folder: Path, befo
         check_opens_with(folder / DATABASE_FILE, old)
     assert opened_facts(folder) == before
     assert names(folder) == there
-    assert "encrypting the store anew" in told
+    assert "re-encrypting the store" in told
     store = Store.open(folder)
     assert store.database.value("SELECT action FROM audit_events ORDER BY number DESC") == "key.replace"
     store.close()
