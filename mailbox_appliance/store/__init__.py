@@ -1,32 +1,33 @@
 """The encrypted database: tables, transactions, the key, and the life of the file from opening to backup.
 
-Only here: peewee and apsw. No network, no rules of mail, no permissions. Rows do not leave; records of `model` do.
+Only this package uses peewee and apsw. It knows no network, no mail protocol and no permissions. Rows do not leave it;
+records of `model` do.
 
-store              a data directory opened, with one part for each kind of thing in it; the stored settings
-open_file          the lock of the directory, the format of the file, whether its key fits
-key                the key file, its slots, where it lies
+store              an open data directory with one part per kind of data, and the stored settings
+open_file          the lock of the directory, the format of the file, and whether the key fits
+key                the key file, its slots, and its location
 database           connections and transactions under peewee and APSW; errors of disk and SQLite
-schema             which tables and triggers there must be; triggers are put back
-tables             the tables as peewee knows them
-files              crash-safe writing, free disk space, where the certificate of HTTPS lies
+schema             the required tables and triggers; missing triggers are restored
+tables             the table definitions for peewee
+files              crash-safe writing, free disk space, and the location of the HTTPS certificate
 exclusive_job      long work, one job at a time
-accounts           mailboxes, sender addresses, OAuth applications and log-ins
-members            members and the hash of their password
-credentials        sessions, API keys, single-use tokens, failed log-ins
+accounts           mailboxes, sender addresses, OAuth applications and OAuth sign-ins
+members            members and their password hashes
+credentials        sessions, API keys, single-use tokens, failed sign-ins
 audit              the audit log, chained by HMAC
-folders            the folders of a mailbox, their roles and positions
+folders            the folders of a mailbox, their roles and sync positions
 messages           reading messages; threads
-mailbox_writer     writing mirrored messages, and the full-text index
-moves              messages that move, are gone or are deleted; row numbers
-search             from a filter to the numbers of messages
-attachment_cache   what was fetched on demand
-deliveries         the journal of sending: writing it
-delivery_queries   the journal of sending: reading it
-schedule           what is due in sending
+mailbox_writer     writing mirrored messages and the full-text index
+moves              messages that were moved, are missing or are deleted; row numbers
+search             turns a filter into the numbers of messages
+attachment_cache   attachments and raw messages that were fetched on demand
+deliveries         writing the journal of sending
+delivery_queries   reading the journal of sending
+schedule           sending tasks that are due
 stats              counts for `/metrics`
-backup/            making, listing and verifying backups
-restore/           restoring a backup, and merging what happened since
-upgrade/           from a store of format 3 or 4
+backup/            makes, lists and verifies backups
+restore/           restores a backup, and merges what happened since it was made
+upgrade/           upgrades a store of format 3 or 4
 maintenance/       check, compact, rekey, cleanup
 formats/           the schema of each format
 """

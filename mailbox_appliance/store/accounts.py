@@ -1,6 +1,6 @@
-"""Connected mailboxes: owners, sharing, log-ins, state, sender addresses, and OAuth applications.
+"""Connected mailboxes: owners, sharing, sign-ins, state, sender addresses, and OAuth applications.
 
-Secrets leave only through `Accounts.get_connection` and `OAuthLogins`.
+Secrets are returned only by `Accounts.get_connection` and `OAuthLogins`.
 """
 
 import json
@@ -32,8 +32,8 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database
 from mailbox_appliance.store.tables import ACCOUNTS, OAUTH_APPS
 
-# An account, with the members it is granted to and the folders that play a role, in one row. Until its server has been
-# reached for the first time, as after an upgrade, these are the ones that a person named.
+# A mailbox with the members who have a grant and the folders that have a role, in one row. Until its server was reached
+# for the first time, as after an upgrade, these are the folders that a person named.
 _SELECT_ACCOUNTS = """
 SELECT a.id, a.email, a.display_name, a.provider, a.owner_member_id, a.shared_with_all,
   (SELECT json_group_array(g.member_id) FROM account_grants g WHERE g.account_id = a.id),
@@ -46,7 +46,7 @@ FROM accounts a"""
 _REACHED = """
 (a.owner_member_id = :member OR a.shared_with_all OR EXISTS
   (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = :member))"""
-# The same, begun at the member: however many mailboxes others have, theirs alone are looked at.
+# The same, starting from the member: only the mailboxes of this member are read, however many others have.
 _LIST_REACHED = f"""{_SELECT_ACCOUNTS} WHERE a.number IN (
   SELECT number FROM accounts WHERE owner_member_id = :member
   UNION ALL SELECT number FROM accounts WHERE shared_with_all = 1
@@ -54,7 +54,7 @@ _LIST_REACHED = f"""{_SELECT_ACCOUNTS} WHERE a.number IN (
 ORDER BY a.number"""
 
 _ENDPOINT_FIELDS = ("host", "port", "security", "username")
-#: The columns of what is wrong with a mailbox.
+#: The columns of a mailbox's error.
 ERROR_COLUMNS = ("error_code", "error_message", "error_fault")
 _SET_STATUS = "UPDATE accounts SET status = ?, error_code = ?, error_message = ?, error_fault = ?"
 _CLEAR_REMOVED = """
@@ -65,57 +65,59 @@ UPDATE accounts SET status = 'removed', id = ?, owner_member_id = NULL, email = 
 
 
 class Accounts:
-    """Reads and writes mailboxes. Secrets leave only through `get_connection`."""
+    """Reads and writes mailboxes. Only `get_connection` returns secrets."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def get(self, account_id: str) -> Account:
-        """The mailbox with this id. Raises NotFound."""
+        """Return the mailbox with this ID. Raises NotFound."""
         row = self._database.row(f"{_SELECT_ACCOUNTS} WHERE a.id = ?", (account_id,))
         if row is None:
             raise NotFound(what="mailbox")
         return _to_account(row)
 
     def find_reachable(self, account_id: str, member_id: str) -> Account | None:
-        """The mailbox if this member may reach it: as owner, by a grant, or since it is shared with all."""
+        """Return the mailbox if this member has access to it, as owner, by a grant, or because it is shared with all;
+        otherwise None.
+        """
         row = self._database.row(
             f"{_SELECT_ACCOUNTS} WHERE a.id = :id AND {_REACHED}", {"id": account_id, "member": member_id}
         )
         return None if row is None else _to_account(row)
 
     def list_reachable(self, member_id: str) -> tuple[Account, ...]:
-        """The mailboxes that this member may reach, the oldest first."""
+        """Return the mailboxes that this member has access to, oldest first."""
         return tuple(map(_to_account, self._database.rows(_LIST_REACHED, {"member": member_id})))
 
     def list_all(self) -> tuple[Account, ...]:
-        """Every mailbox, whoever reaches it, the oldest first."""
+        """Return all mailboxes, oldest first."""
         rows = self._database.rows(f"{_SELECT_ACCOUNTS} WHERE a.status <> 'removed' ORDER BY a.number")
         return tuple(map(_to_account, rows))
 
     def count(self) -> int:
-        """How many mailboxes there are."""
+        """Return the number of mailboxes."""
         return int(self._database.value("SELECT count(*) FROM accounts WHERE status <> 'removed'"))
 
     def list_ids(self) -> tuple[str, ...]:
-        """The ids of all mailboxes, the oldest first."""
+        """Return the IDs of all mailboxes, oldest first."""
         sql = "SELECT id FROM accounts WHERE status <> 'removed' ORDER BY number"
         return tuple(row[0] for row in self._database.rows(sql))
 
     def exists(self, email: str, owner_member_id: str) -> bool:
-        """Whether this member has connected a mailbox with this email already."""
+        """Whether this member has already connected a mailbox with this email address."""
         sql = "SELECT 1 FROM accounts WHERE email = ? AND owner_member_id = ?"
         return self._database.value(sql, (email, owner_member_id)) is not None
 
     def find_own(self, email: str, owner_member_id: str) -> Account | None:
-        """The mailbox with this email that this member has connected."""
+        """Return the mailbox with this email address that this member has connected, or None."""
         row = self._database.row(
             f"{_SELECT_ACCOUNTS} WHERE a.email = ? AND a.owner_member_id = ?", (email, owner_member_id)
         )
         return None if row is None else _to_account(row)
 
     def add(self, owner_member_id: str, display_name: str | None, connection: Connection) -> str:
-        """A new mailbox, with its secrets; answers its id. Inside a transaction."""
+        """Add a mailbox with its secrets, and return its ID. Inside a transaction."""
         account_id = new_id("acc")
         query = ACCOUNTS.insert(
             id=account_id,
@@ -130,25 +132,26 @@ class Accounts:
         return account_id
 
     def rename(self, account_id: str, display_name: str | None) -> None:
-        """What the mailbox is called from now on. Inside a transaction."""
+        """Change the display name of a mailbox. Inside a transaction."""
         self._database.run(ACCOUNTS.update(display_name=display_name).where(ACCOUNTS.id == account_id))
 
     def set_access(self, account_id: str, *, shared_with_all: bool, member_ids: Collection[str]) -> None:
-        """Who besides its owner may reach the mailbox from now on. Inside a transaction."""
+        """Set who has access to the mailbox in addition to its owner. Inside a transaction."""
         self._database.run(ACCOUNTS.update(shared_with_all=int(shared_with_all)).where(ACCOUNTS.id == account_id))
         self._database.change("DELETE FROM account_grants WHERE account_id = ?", (account_id,))
         rows = [(account_id, member_id) for member_id in member_ids]
         self._database.change_many("INSERT INTO account_grants VALUES (?, ?)", rows)
 
     def set_connection(self, account_id: str, connection: Connection) -> None:
-        """How the mailbox's servers are reached from now on; its trouble is forgotten. Inside a transaction."""
+        """Replace the servers and passwords of a mailbox, and clear its error. Inside a transaction."""
         change = {**_connection_columns(connection), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def remove(self, account_id: str) -> None:
-        """Forget a mailbox: its secrets at once, what is mirrored of it bit by bit. Raises NotFound.
+        """Remove a mailbox: its secrets at once, its mirrored mail bit by bit. Raises NotFound.
 
-        Inside a transaction. Nobody finds it any more: what is left has another id until `StoreCleaner` deletes it.
+        Inside a transaction. The mailbox cannot be found afterwards: its remains have another ID until `StoreCleaner`
+        deletes them.
         """
         number = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         if number is None:
@@ -157,9 +160,9 @@ class Accounts:
         self._database.change(_CLEAR_REMOVED, (new_id("acc"), number))
 
     def get_connection(self, account_id: str) -> Connection:
-        """How the mailbox's servers are reached, with the passwords.
+        """Return the servers of a mailbox, with the passwords.
 
-        Raises NotFound, and Unsupported for one that is reached by its provider's sign-in (`oauth_logins`).
+        Raises NotFound, and Unsupported for a mailbox that is connected by its provider's sign-in (`oauth_logins`).
         """
         row = self._database.row("SELECT email, connection, secret, provider FROM accounts WHERE id = ?", (account_id,))
         if row is None:
@@ -173,16 +176,17 @@ class Accounts:
         )
 
     def set_status(self, account_id: str, status: AccountStatus, error: AccountError | None = None) -> None:
-        """How the mailbox is from now on, and why. One transaction of its own; a removed mailbox is passed over."""
+        """Set the status of a mailbox and its error. One transaction of its own; a removed mailbox is ignored."""
         with self._database.transaction():
             self._database.change(
                 f"{_SET_STATUS}, met_sending = 0 WHERE id = ?", (status, *_error_values(error), account_id)
             )
 
     def note_refused_token(self, account_id: str, refresh_token: str, error: AccountError) -> bool:
-        """Somebody must sign in to the mailbox anew, since its provider refuses this token. In one transaction.
+        """Record that the provider refused this token, so that somebody must sign in to the mailbox again. In one
+        transaction.
 
-        False where another one has taken its place meanwhile, or the mailbox is gone: then nothing is changed.
+        Returns False and changes nothing if the token was replaced or the mailbox was removed in the meantime.
         """
         where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
         with self._database.transaction():
@@ -190,7 +194,8 @@ class Accounts:
             return self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values) == 1
 
     def note_refused_sending(self, account_id: str, error: AccountError) -> None:
-        """Somebody must log in to the mailbox anew before it sends; what was said of reading it before stands.
+        """Record that somebody must sign in to the mailbox again before it can send. An earlier error of reading is
+        kept.
 
         One transaction of its own.
         """
@@ -200,7 +205,9 @@ class Accounts:
             self._database.change(f"{_SET_STATUS}, met_sending = 1 WHERE {where}", values)
 
     def clear_refused_sending(self, account_id: str) -> None:
-        """Make a mailbox `ready` again whose only trouble was that. One transaction of its own, where there is need."""
+        """Make a mailbox `ready` again if its only error was a refused sign-in for sending. One transaction of its own,
+        if needed.
+        """
         where = "id = ? AND met_sending = 1 AND status = 'reauth_required'"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id,)):
             with self._database.transaction():
@@ -208,13 +215,13 @@ class Accounts:
                 self._database.change(f"{_SET_STATUS}, met_sending = 0 WHERE {where}", values)
 
     def set_capabilities(self, account_id: str, capabilities: AccountCapabilities) -> None:
-        """What the mailbox's server can do. One transaction of its own."""
+        """Set the capabilities of the mailbox's server. One transaction of its own."""
         text = msgspec.json.encode(capabilities).decode()
         with self._database.transaction():
             self._database.change("UPDATE accounts SET capabilities = ? WHERE id = ?", (text, account_id))
 
     def mark_synced(self, account_id: str) -> None:
-        """Note that the mirror is complete at this moment. One transaction of its own."""
+        """Record that the mirror is complete now. One transaction of its own."""
         with self._database.transaction():
             at = to_timestamp(self._clock.now())
             self._database.change("UPDATE accounts SET last_sync_at = ? WHERE id = ?", (at, account_id))
@@ -227,7 +234,7 @@ def _connection_columns(connection: Connection) -> dict[str, str]:
 
 
 def _error_values(error: AccountError | None) -> tuple[str | None, str | None, str | None]:
-    """In the order of ERROR_COLUMNS."""
+    """Return the values of an error in the order of ERROR_COLUMNS."""
     if error is None:
         return None, None, None
     return error.code, error.message, None if error.fault is UNSET else error.fault
@@ -238,7 +245,7 @@ def _endpoint_fields(endpoint: Endpoint) -> dict[str, object]:
 
 
 def _to_endpoint(server: dict[str, Any], password: str) -> Endpoint:
-    """What is stored of a server; an upgraded store may say more of it than we know."""
+    """Return the endpoint of a stored server. Unknown fields, as an upgraded store may have, are ignored."""
     return Endpoint(**{name: server[name] for name in _ENDPOINT_FIELDS}, password=password)
 
 
@@ -269,20 +276,22 @@ _StoredAddresses = tuple[SenderAddress, ...]
 
 
 class SenderAddresses:
-    """Reads and writes these addresses."""
+    """Reads and writes the sender addresses of mailboxes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def list_of(self, account: Account) -> tuple[SenderAddress, ...]:
-        """All of a mailbox, its own first. Raises NotFound."""
+        """Return all sender addresses of a mailbox, its own first. Raises NotFound."""
         told = self._get_from_provider(account.id)
         named = next((each.name for each in told if same_mailbox(each.email, account.email)), UNSET)
         own = SenderAddress(email=account.email, name=account.display_name or named, is_default=True)
         return (own, *(each for each in told if not same_mailbox(each.email, account.email)))
 
     def set_from_provider(self, account_id: str, told: Sequence[SenderAddress]) -> bool:
-        """What a provider tells from now on; False where nothing is new, or the mailbox is gone. One transaction."""
+        """Replace the addresses that the provider reports. Returns False if nothing changed or the mailbox is gone. One
+        transaction.
+        """
         text = msgspec.json.encode(tuple(told)).decode()
         where = "id = ? AND sender_addresses <> ?"
         if self._database.value(f"SELECT 1 FROM accounts WHERE {where}", (account_id, text)) is None:
@@ -292,7 +301,7 @@ class SenderAddresses:
             return self._database.change(sql, (text, account_id, text)) == 1
 
     def list_accounts(self) -> tuple[str, ...]:
-        """The mailboxes whose provider can be asked."""
+        """Return the IDs of the mailboxes whose provider can report sender addresses."""
         sql = "SELECT id FROM accounts WHERE provider IN ('google', 'outlook') AND status <> 'removed' ORDER BY number"
         return tuple(row[0] for row in self._database.rows(sql))
 
@@ -314,42 +323,42 @@ VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (provider) DO UPDATE SET client_id = exclu
 
 
 class OAuthApps:
-    """Reads and writes OAuth applications, with their secrets."""
+    """Reads and writes OAuth applications with their secrets."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def find(self, provider: OAuthProvider) -> OAuthApp | None:
-        """The application saved for a provider, or None."""
+        """Return the application saved for a provider, or None."""
         sql = "SELECT client_id, client_secret, tenant_id, public_client FROM oauth_apps WHERE provider = ?"
         row = self._database.row(sql, (provider,))
         return None if row is None else OAuthApp(provider, row[0], row[1], row[2], bool(row[3]))
 
     def put(self, app: OAuthApp) -> None:
-        """Save an application in place of the one before. Inside a transaction."""
+        """Save an application, replacing the previous one. Inside a transaction."""
         at = to_timestamp(self._clock.now())
         facts = (app.provider, app.client_id, app.client_secret, app.tenant_id, int(app.public_client), at)
         self._database.change(_SAVE_APP, facts)
 
     def remove(self, provider: OAuthProvider) -> None:
-        """Forget a saved application. Inside a transaction. Raises NothingToRemove."""
+        """Delete a saved application. Inside a transaction. Raises NothingToRemove."""
         if not self._database.run(OAUTH_APPS.delete().where(OAUTH_APPS.provider == provider)):
             raise NothingToRemove(what="saved OAuth application")
 
 
-# --- OAuth log-ins of Google and Outlook mailboxes; their refresh tokens leave only here ---
+# --- OAuth sign-ins of Google and Outlook mailboxes; only this part returns their refresh tokens ---
 
 
 class OAuthLogins:
-    """Reads and writes these logins."""
+    """Reads and writes the OAuth sign-ins of mailboxes."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def find(self, account_id: str) -> OAuthLogin | None:
-        """How a mailbox is logged in to; None for one that has passwords. Raises NotFound.
+        """Return the OAuth sign-in of a mailbox; None for a mailbox with passwords. Raises NotFound.
 
-        One of an upgraded store may have no more than the token.
+        The sign-in of an upgraded store may consist of the token only.
         """
         sql = "SELECT provider, email, connection, secret FROM accounts WHERE id = ?"
         row = self._database.row(sql, (account_id,))
@@ -362,7 +371,7 @@ class OAuthLogins:
         return OAuthLogin(row[0], row[1], username, token, via, known.get("byDevice", False))
 
     def add(self, owner_member_id: str, display_name: str | None, login: OAuthLogin) -> str:
-        """A new mailbox; answers its id. Inside a transaction."""
+        """Add a mailbox with this sign-in, and return its ID. Inside a transaction."""
         account_id = new_id("acc")
         query = ACCOUNTS.insert(
             id=account_id,
@@ -377,30 +386,30 @@ class OAuthLogins:
         return account_id
 
     def set(self, account_id: str, login: OAuthLogin) -> None:
-        """How a mailbox is logged in to from now on; its trouble is forgotten. Inside a transaction."""
+        """Replace the sign-in of a mailbox, and clear its error. Inside a transaction."""
         change = {**_login_columns(login), "status": "connecting"} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
 
     def confirm(self, account_id: str, via: SendsVia) -> None:
-        """The login that is there is good: its trouble is forgotten, and by what it sends is noted. In a transaction.
+        """Record that the stored sign-in works: clear the error, and set how the mailbox sends. Inside a transaction.
 
-        Its refresh token is left alone: another one may have taken its place while the login was tried.
+        The refresh token is not written: another one may have replaced it while the sign-in was tested.
         """
         change = {"status": "connecting", "met_sending": 0} | dict.fromkeys(ERROR_COLUMNS)
         self._database.run(ACCOUNTS.update(**change).where(ACCOUNTS.id == account_id))
         self.set_sends_via(account_id, via)
 
     def set_sends_via(self, account_id: str, via: SendsVia) -> None:
-        """By what a mailbox sends from now on. One transaction of its own; a removed mailbox is passed over."""
+        """Set how a mailbox sends. One transaction of its own; a removed mailbox is ignored."""
         with self._database.transaction():
             sql = "UPDATE accounts SET connection = json_set(connection, '$.sendsVia', ?) WHERE id = ?"
             self._database.change(f"{sql} AND provider = 'outlook'", (via, account_id))
 
     def replace_token(self, account_id: str, before: str, after: str) -> bool:
-        """Put a refresh token in the place of the one that brought it, on the disk when this returns.
+        """Replace a refresh token by the one that was obtained with it. It is on the disk when this returns.
 
-        False where another one has taken that place meanwhile, or the mailbox is gone: then nothing is changed. A token
-        that brought itself is only looked for.
+        Returns False and changes nothing if another token has taken its place or the mailbox is gone. If `before`
+        equals `after`, nothing is written.
         """
         where = "id = ? AND json_extract(secret, '$.refreshToken') = ?"
         if before == after:

@@ -1,8 +1,9 @@
-"""Cache of what was fetched on demand: decoded attachments, and raw messages (part ''). The least used go first.
+"""Cache of what was fetched on demand: decoded attachments, and raw messages (part ''). The least recently used are
+evicted first.
 
-A part lies in chunks of at most CHUNK bytes. It is written in one transaction a chunk and can be read when it is
-complete; until then its `size` is -1. Reading holds no transaction open, however slow the reader is: the part stays
-while it is read, even over the bound.
+A part is stored in chunks of at most CHUNK bytes. Each chunk is written in a transaction of its own, and the part can
+be read once it is complete; until then its `size` is -1. Reading holds no transaction open, however slow the reader is.
+A part stays while it is read, even if the cache is over its limit.
 """
 
 import secrets
@@ -16,20 +17,20 @@ from mailbox_appliance.store.database import Database, Row
 
 CHUNK = 128 << 10
 _UNFINISHED = -1
-_USE_NOTED_AFTER = 60_000  # milliseconds: not every reading needs to write
+_USE_NOTED_AFTER = 60_000  # Milliseconds: not every read needs to update the time of use.
 
 
 class PartCache:
-    """Keeps parts of messages, by the message's number and the part's. May be used from any thread."""
+    """Keeps parts of messages by the numbers of message and part. Any thread may use it."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._lock = threading.Lock()
-        self._read: Counter[int] = Counter()  # parts that are being read, and by how many
+        self._read: Counter[int] = Counter()  # number of readers of each part that is being read
         self._written: set[int] = set()
 
     def open(self, message: int, part: str) -> "CachedPartReader | None":
-        """The part, to be read and closed; None where it is not here."""
+        """Return a reader of the part, to be closed after use; None if the part is not cached."""
         with self._lock:
             row = self._database.row(
                 "SELECT number, size, used_at FROM cached_parts WHERE message = ? AND part = ? AND size >= 0",
@@ -47,10 +48,10 @@ class PartCache:
         return reading
 
     def put(self, message: int, part: str, chunks: Iterable[bytes], *, limit: int) -> "CachedPartReader":
-        """Keep a part, in place of what is here under its name, and forget others until all are within `limit` bytes.
+        """Store a part, replacing an older copy, and evict others until all are within `limit` bytes.
 
-        Answers it, to be read and closed. Where `chunks` raises, nothing is kept. One at a time may write the same
-        part. Raises NotFound where the message is gone.
+        Returns a reader of it, to be closed after use. If `chunks` raises, nothing is stored. Only one thread at a time
+        may write the same part. Raises NotFound if the message is gone.
         """
         number = self._insert_unfinished(message, part)
         reading = CachedPartReader(self, number, self._write(number, chunks))
@@ -58,7 +59,7 @@ class PartCache:
         return reading
 
     def _write(self, number: int, chunks: Iterable[bytes]) -> int:
-        """Write the chunks of a part, which has a reader from then on; answers its size."""
+        """Write the chunks of a part, counting one reader from then on, and return its size."""
         try:
             size = 0
             for position, chunk in enumerate(_rechunk(chunks)):
@@ -69,7 +70,7 @@ class PartCache:
                 self._database.release_memory()
                 size += len(chunk)
             with self._lock:
-                self._read[number] += 1  # before anybody may see it and forget it
+                self._read[number] += 1  # Before another thread can see the part and evict it.
             with self._database.transaction():
                 if not self._database.change("UPDATE cached_parts SET size = ? WHERE number = ?", (size, number)):
                     raise NotFound(what="message")
@@ -85,14 +86,14 @@ class PartCache:
         return size
 
     def read_chunk(self, number: int, position: int) -> bytes | None:
-        """One chunk of a part that is being read."""
+        """Return one chunk of a part that is being read."""
         sql = "SELECT content FROM cached_chunks WHERE part = ? AND position = ?"
         found: bytes | None = self._database.value(sql, (number, position))
-        self._database.release_memory()  # else each connection keeps pages that nobody reads again
+        self._database.release_memory()  # Otherwise each connection keeps pages that are not read again.
         return found
 
     def release(self, number: int) -> None:
-        """One of those who read a part has ended."""
+        """Note that one reader of a part has finished."""
         with self._lock:
             self._read[number] -= 1
             if not self._read[number]:
@@ -102,13 +103,13 @@ class PartCache:
         with self._database.transaction(), self._lock:
             if self._database.value("SELECT 1 FROM messages WHERE number = ?", (message,)) is None:
                 raise NotFound(what="message")
-            # Also what was left unfinished when the process was ended, which nobody else would ever look at.
+            # This includes parts left incomplete when the process was killed, which nothing else would find.
             left = self._database.rows("SELECT number FROM cached_parts WHERE size = ?", (_UNFINISHED,))
             for (number,) in left:
                 if number not in self._written:
                     self._database.change("DELETE FROM cached_parts WHERE number = ?", (number,))
             self._database.change("DELETE FROM cached_parts WHERE message = ? AND part = ?", (message, part))
-            # Never a number that was used before: whoever still reads what is gone must not get another part's chunks.
+            # A number is never reused: a reader of an evicted part must not get another part's chunks.
             number = secrets.randbits(62)
             self._database.change(
                 "INSERT INTO cached_parts (number, message, part, size, used_at) VALUES (?, ?, ?, ?, ?)",
@@ -121,9 +122,10 @@ class PartCache:
         return self._database.value("SELECT 1 FROM cached_parts WHERE number = ?", (number,)) is not None
 
     def evict_one(self, limit: int) -> bool:
-        """Forget the least used part, where all together are over `limit` bytes; False where there is nothing to do.
+        """Evict the least recently used part if all together exceed `limit` bytes. Returns False if nothing was
+        evicted.
 
-        Those being read stay.
+        Parts that are being read stay.
         """
         with self._database.transaction(), self._lock:
             if self._total_size() <= limit:
@@ -135,7 +137,7 @@ class PartCache:
         return False
 
     def _evict(self, limit: int) -> None:
-        """Forget the least used, but for those being read."""
+        """Evict the least recently used parts, except those that are being read."""
         with self._database.transaction(), self._lock:
             total = self._total_size()
             if total <= limit:
@@ -155,7 +157,7 @@ class PartCache:
 
 
 class CachedPartReader:
-    """A part that is being read, chunk by chunk. Close it, read or not: until then it stays."""
+    """Reads a part chunk by chunk. Close it, even if nothing was read: the part stays until then."""
 
     def __init__(self, cache: PartCache, number: int, size: int) -> None:
         self._cache, self._number, self.size = cache, number, size
@@ -163,11 +165,11 @@ class CachedPartReader:
         self._is_closed = False
 
     def __iter__(self) -> Iterator[bytes]:
-        """Itself: what is read is read once."""
+        """Return the reader itself: a part can be iterated only once."""
         return self
 
     def __next__(self) -> bytes:
-        """The next chunk. Raises NotFound where the message was removed meanwhile."""
+        """Return the next chunk. Raises NotFound if the message was removed in the meantime."""
         if self._is_closed or self._given >= self.size:
             self.close()
             raise StopIteration
@@ -179,14 +181,14 @@ class CachedPartReader:
         return chunk
 
     def close(self) -> None:
-        """Let the part go."""
+        """Release the part."""
         if not self._is_closed:
             self._is_closed = True
             self._cache.release(self._number)
 
 
 def _rechunk(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in chunks of CHUNK, but for the last."""
+    """Yield the same bytes in chunks of CHUNK bytes; the last may be shorter."""
     held = bytearray()
     for chunk in chunks:
         held += chunk

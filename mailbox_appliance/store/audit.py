@@ -1,9 +1,9 @@
-"""The audit log: append-only rows, each sealed by an HMAC over itself and the head that the row before left.
+"""The audit log: append-only rows, each sealed by an HMAC over itself and the head of the previous row.
 
-    row n, sealed with head n-1  ->  head n = HMAC of (n, seal n), kept apart in `meta` with the count n
+    row n, sealed with head n-1  ->  head n = HMAC of (n, seal n), stored in `meta` with the count n
 
-An empty log has a head as well, and none can be made from what stands in the rows. So rows cut off at the end are
-missed, also where all are, and after others followed: these were chained to the head of a row that is gone.
+An empty log has a head as well, and a head cannot be computed from the rows alone. So rows that were cut off at the end
+are noticed, even if all were, and even if others were appended since: these are chained to the head of a missing row.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ from mailbox_appliance.store.database import Database
 # --- HMAC-SHA-256 for many short texts under one key (RFC 2104) ---
 #
 # `hmac.digest` processes the key for every text, which is most of its work for texts as short as rows of the log. Here
-# that is done once.
+# the key is processed once.
 
 
-_HMAC_BLOCK = 64  # bytes that SHA-256 takes at a time
+_HMAC_BLOCK = 64  # block size of SHA-256 in bytes
 
 
 class Mac:
-    """Makes authentication codes under a key of at most 64 bytes."""
+    """Computes authentication codes with a key of at most 64 bytes."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) > _HMAC_BLOCK:
@@ -43,14 +43,14 @@ class Mac:
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
 
     def digest(self, text: bytes) -> bytes:
-        """The code of a text, 32 bytes."""
+        """Return the code of a text, 32 bytes."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(text)
         outer.update(inner.digest())
         return outer.digest()
 
 
-# --- Sealing a log again for another key, row after row ---
+# --- Sealing a log again with another key, row by row ---
 
 
 _RECHAINED_AT_ONCE = 1000
@@ -58,12 +58,12 @@ _PUT_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET val
 
 
 def write_log_end(database: Database, count: int, head: str) -> None:
-    """Keep how many rows the log has, and what the next one is chained to."""
+    """Store the number of rows in the log, and the head that the next row is chained to."""
     database.change_many(_PUT_META, (("audit_head", head), ("audit_count", str(count))))
 
 
 class LogRechainer:
-    """Gives the rows of a log new seals, from the first one on. `head` and `seal` are those of the new key."""
+    """Gives the rows of a log new seals, starting with the first. `head` and `seal` compute with the new key."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LogRechainer:
         self._sealed: list[tuple[bytes, int]] = []
 
     def add_row(self, row: Sequence[Any], count: int) -> None:
-        """Seal the next row, given with its old seal at the end; `count`: how many there are."""
+        """Seal the next row, given with its old seal at the end. `count` is the total number of rows."""
         self._last = self._seal(self._head(self._number, self._last), row[:-1])
         self._number = row[0]
         self._sealed.append((self._last, self._number))
@@ -86,7 +86,7 @@ class LogRechainer:
             self._each(self._number, count)
 
     def finish(self, *, is_right: bool) -> None:
-        """Write the rest, and the end of the log: one that fits no row where the log is not right."""
+        """Write the remaining rows and the end of the log. If the log is not intact, that end matches no row."""
         self._write_seals()
         with self._database.transaction():
             if is_right:
@@ -103,31 +103,32 @@ class LogRechainer:
 # --- The log ---
 
 
-# Rows that are looked at together: some milliseconds, in which no other thread gets on. Then those that wait have a
-# turn: without a pause, who has just let go of the interpreter is mostly the one who gets it again.
+# Rows that are checked together, which takes some milliseconds without a turn for other threads. Then the check pauses:
+# without a pause, the thread that has just released the interpreter lock mostly gets it again.
 _CHECKED_AT_ONCE, _CHECK_PAUSE = 100, 0.001
 _APPENDED_AT_ONCE = 1000
 _RETRY_CHECK_AFTER = 3
-#: What a row tells, beside its number and its seal.
+#: The facts in a row, without its number and its seal.
 FACT_COLUMNS = (
     "id, at, actor_kind, actor_id, actor_member_id, action, target_kind, target_id, outcome, client_address,"
     " about_member_id"
 )
 _COLUMNS = f"number, {FACT_COLUMNS}"
 _INSERT = f"INSERT INTO audit_events ({_COLUMNS}, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# An action, or all of its kind: `session` is `session.create` as well.
+# An action, or all actions of a kind: `session` includes `session.create`.
 _NEWEST = f"""
 SELECT {_COLUMNS} FROM audit_events WHERE {{}} < :before AND (:outcome IS NULL OR outcome = :outcome)
   AND (:action IS NULL OR action = :action OR substr(action, 1, length(:action) + 1) = :action || '.')
   ORDER BY number DESC LIMIT :limit"""
-# What concerns a member: their own acts, what was done to them, and to their keys, sessions and mailboxes. Each of the
-# two goes by an index of its own, in its order.
+# The rows that concern a member: their own actions, and actions on them, their keys, sessions and mailboxes. Each of
+# the two sets is read in order by an index of its own.
 _NEWEST_ABOUT = f"""
 SELECT * FROM ({_NEWEST.format("actor_member_id = :member AND number")}) UNION
 SELECT * FROM ({_NEWEST.format("about_member_id = :member AND number")}) ORDER BY number DESC LIMIT :limit"""
 _AFTER_ALL = 1 << 62
-# What others did to a member, a line for each kind of act and day; restores, which concern everybody; and what was done
-# by API keys of theirs that somebody else made and was shown. Always one row, so that it can be kept between commits.
+# What others did to a member, one line for each kind of action and day. It includes restores, which concern everybody,
+# and what was done with API keys of the member that somebody else created and was shown. Always one row, so that it can
+# be cached between commits.
 _DONE_BY_OTHERS = """
 SELECT group_concat(DISTINCT substr(at, 1, 10) || ' ' || actor_kind || ' ' || action) FROM (
   SELECT at, actor_kind, action FROM audit_events WHERE about_member_id = ? AND outcome = 'success' AND at > ?
@@ -141,7 +142,7 @@ SELECT group_concat(DISTINCT substr(at, 1, 10) || ' ' || actor_kind || ' ' || ac
 
 @dataclass(frozen=True)
 class Actor:
-    """Who did something: `kind`, the credential's id, the member's id, and from where."""
+    """The one who acted: `kind`, the credential's ID, the member's ID, and the client address."""
 
     kind: Literal["session", "api_key", "local", "system"]
     id: str | None = None
@@ -154,7 +155,7 @@ SYSTEM_ACTOR = Actor("system")
 
 @dataclass(frozen=True, order=True)
 class ActByOther:
-    """That somebody did something on a day (UTC, as `2026-01-31`): `by` is the kind of the actor."""
+    """A kind of action that somebody else took on a day (UTC, as `2026-01-31`). `by` is the kind of the actor."""
 
     day: str
     by: str
@@ -163,7 +164,7 @@ class ActByOther:
 
 @dataclass(frozen=True)
 class AuditBreak:
-    """The first place where the log is not what was written: its number, the id of the row there (if any), and why."""
+    """The first place where the log was altered: its number, the ID of the row there (if any), and the reason."""
 
     number: int
     id: str | None
@@ -172,21 +173,21 @@ class AuditBreak:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """What looking through the whole log found: how many rows there should be, and the first that is not right."""
+    """The result of verifying the whole log: the expected number of rows, and the first break, if any."""
 
     count: int
     broken: AuditBreak | None
 
 
 class Audit:
-    """Writes the log. Call `record` inside the transaction of what it tells of, so that both are there or neither."""
+    """Writes the log. Call `record` inside the transaction that it describes, so that both are stored or neither is."""
 
     def __init__(self, database: Database, key: bytes, clock: Clock) -> None:
         self._database, self._mac, self._clock = database, Mac(key), clock
         self._checking = threading.Lock()
 
     def start_log(self) -> None:
-        """Seal an empty log, in a store that is being made: one whose rows are all gone is told from it."""
+        """Seal the empty log of a new store, so that a log whose rows were all deleted can be told from it."""
         self._write_end(0, b"")
 
     def record(
@@ -198,9 +199,10 @@ class Audit:
         *,
         about: str | None = None,
     ) -> None:
-        """Append one row: an action such as `session.create`, the kind and id of what it was done to, how it ended.
+        """Append one row: an action such as `session.create`, the kind and ID of its target, and its outcome.
 
-        `about`: the member whom it concerns, besides the one who acted; of a target that is a member, that one.
+        `about` is the member concerned, in addition to the one who acted. For a target that is a member, it defaults to
+        that member.
         """
         kind, identity = target or (None, None)
         about = identity if about is None and kind == "member" else about
@@ -210,12 +212,12 @@ class Audit:
             self.append([(*row, actor.client_address, about)])
 
     def append(self, rows: Iterable[Sequence[object]]) -> None:
-        """Append rows that were written elsewhere, the oldest first; each in the order of FACT_COLUMNS.
+        """Append rows from another log, oldest first, each in the order of FACT_COLUMNS.
 
-        They follow the row that is the last here, and are sealed anew. Inside a transaction; a few are kept in memory.
+        They follow the last row of this log and are sealed again. Inside a transaction; only a few are kept in memory.
         """
         count, head, newest = self._read_end()
-        # What is broken stays so, but nothing must fail for it: a number is never taken twice.
+        # A broken log stays broken, but recording must not fail for it: a number is never used twice.
         number, waiting = max(count, newest), iter(rows)
         while batch := [*islice(waiting, _APPENDED_AT_ONCE)]:
             sealed = []
@@ -236,9 +238,9 @@ class Audit:
         action: str | None = None,
         outcome: str | None = None,
     ) -> tuple[tuple[AuditEvent, ...], int | None]:
-        """The newest rows, those below the number `before`; of those that concern a member where one is named.
+        """Return the newest rows with a number below `before`, filtered by member (`about`), action and outcome.
 
-        Answers them and the number to go on below, or None at the end.
+        Also returns the number to continue below, or None at the end.
         """
         values: dict[str, object] = {"member": about, "action": action, "outcome": outcome, "limit": limit + 1}
         values["before"] = _AFTER_ALL if before is None else before
@@ -247,15 +249,15 @@ class Audit:
         return tuple(map(_to_event, rows[:limit])), following
 
     def has_action(self, *actions: str) -> bool:
-        """Whether any of these was ever done. It looks through all of it."""
+        """Whether any of these actions was ever recorded. It reads the whole log."""
         asked = f"SELECT EXISTS (SELECT 1 FROM audit_events WHERE action IN ({', '.join('?' * len(actions))}))"
         return bool(self._database.value(asked, actions))
 
     def list_acts_by_others(self, member_id: str, since: str) -> tuple[ActByOther, ...]:
-        """What others did to a member after a moment, each kind of act once a day, oldest first.
+        """Return what others did to a member after a moment, each kind of action once a day, oldest first.
 
-        `api_key.use` stands for all that was done by a key of the member's whose token somebody else was shown.
-        `since` is a timestamp or the beginning of one: the same for many requests, so that the answer can be kept.
+        `api_key.use` stands for everything done with a key of the member's whose token somebody else was shown. `since`
+        is a timestamp or the beginning of one. Use the same value for many requests, so that the answer can be cached.
         """
         about, restored, used = (member_id, since, member_id), (since, member_id), (since, member_id)
         found = self._database.cached_row(_DONE_BY_OTHERS, (*about, *restored, *used))
@@ -263,10 +265,10 @@ class Audit:
         return tuple(sorted(ActByOther(*line.split(" ", 2)) for line in lines))
 
     def verify(self) -> AuditCheck:
-        """Look through the whole log for the first row that was changed, dropped, added or moved.
+        """Search the whole log for the first row that was changed, deleted, added or moved.
 
-        Rows that are written meanwhile are not looked at: those that were there at the beginning do not change. It is
-        done once at a time, with pauses for others. Raises LogBeingChecked.
+        Rows that are written during the check are not checked: the earlier ones do not change. Only one check runs at a
+        time, with pauses for other threads. Raises LogBeingChecked.
         """
         with self.exclusive_check():
             if self._database.row("SELECT 1 FROM sqlite_schema WHERE name = 'audit_events'") is None:
@@ -275,7 +277,7 @@ class Audit:
 
     @contextmanager
     def exclusive_check(self) -> Iterator[None]:
-        """Nobody else checks the log meanwhile. Raises LogBeingChecked where somebody does."""
+        """Let no other check of the log run inside this context. Raises LogBeingChecked if one is running."""
         if not self._checking.acquire(blocking=False):
             raise LogBeingChecked(retry_after=_RETRY_CHECK_AFTER)
         try:
@@ -284,10 +286,11 @@ class Audit:
             self._checking.release()
 
     def rechain(self, key: bytes, each: Callable[[int, int], None]) -> AuditCheck:
-        """Seal the log for another key, in a copy of the store whose rows may be changed: a thousand a transaction.
+        """Seal the log with another key, in a copy of the store whose rows may be changed: a thousand rows per
+        transaction.
 
-        A log that is not right is none afterwards either: from its first broken row on, all keep seals that the new key
-        does not know, and its end is nobody's. `each` is told after every some rows: how many are done, of how many.
+        A broken log stays broken: from its first broken row on, all rows keep seals that do not match the new key, and
+        the end matches no row. `each` is called now and then with the number of rows done and the total.
         """
         to = Audit(self._database, key, self._clock)
         sealer = LogRechainer(self._database, to._head, to._seal, each)
@@ -298,7 +301,9 @@ class Audit:
     def _check_rows(
         self, count: int, last_head: str, newest: int, also: Callable[[Sequence[Any], int], None] | None = None
     ) -> AuditCheck:
-        """`also` is given every row that is right, and how many there should be; nobody waits then, so no pauses."""
+        """Check all rows. `also` gets the intact rows and the expected count; no other thread waits then, so there are
+        no pauses.
+        """
         head, number = self._head(0, b""), 0
         for row in self._rows(newest, 0 if also else _CHECK_PAUSE):
             number += 1
@@ -315,8 +320,9 @@ class Audit:
         return AuditCheck(count, _check_end(number, count, hmac.compare_digest(head, last_head)))
 
     def _rows(self, last: int, pause: float) -> Iterator[Sequence[Any]]:
-        """A few at a time, with no transaction open between them: one that stays open keeps the log of the file from
-        being folded in."""
+        """Yield the rows a few at a time, with no transaction open between them: an open one would keep SQLite from
+        checkpointing its log.
+        """
         after = -_AFTER_ALL
         while batch := self._database.rows(
             f"SELECT {_COLUMNS}, mac FROM audit_events WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
@@ -328,13 +334,14 @@ class Audit:
                 time.sleep(pause)
 
     def _read_end(self) -> tuple[int, str, int]:
-        """The count and the head as they are kept, and the newest number, all of one moment."""
+        """Return the stored count and head and the newest row number, all of one moment."""
         row = self._database.row(
             "SELECT (SELECT value FROM meta WHERE name = 'audit_count'),"
             " (SELECT value FROM meta WHERE name = 'audit_head'), (SELECT max(number) FROM audit_events)"
         )
         count, head, newest = row or (None, None, None)
-        # A count that somebody made nonsense of is none: the log goes on, and is found broken.
+        # A count that was overwritten with an invalid value is ignored: recording goes on, and the check finds the
+        # break.
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 
     def _write_end(self, count: int, seal: bytes) -> None:
@@ -354,7 +361,7 @@ def _check_end(number: int, count: int, is_head: bool) -> AuditBreak | None:
 
 
 def _encode_facts(*facts: object) -> bytes:
-    """Facts with their lengths, so that no two rows read the same; one that is not there has no length."""
+    """Encode facts with their lengths, so that no two rows encode alike; a missing fact has no length."""
     framed = []
     for fact in facts:
         if fact is None:

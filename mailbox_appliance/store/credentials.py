@@ -1,4 +1,4 @@
-"""Sessions, API keys, one-time tokens and failed log-ins: tokens are stored by their hash only."""
+"""Sessions, API keys, single-use tokens and failed sign-ins. Of tokens only the hash is stored."""
 
 import hmac
 import json
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 SESSION_MAX_IDLE = timedelta(days=30)
 SESSION_MAX_AGE = timedelta(days=90)
-# `lastUsedAt` is this coarse, so that not every request has to write.
+# Resolution of `lastUsedAt`, so that not every request has to write.
 _USE_NOTED_EVERY = timedelta(minutes=1)
-#: Live sessions of a member; with one more, the one that was not used for longest ends. It bounds the store, and never
-#: ends one that is in use: that is known by the minute, and log-ins of a member are hashed one after another, 30 ms
-#: each, so that nobody comes to so many within a minute.
+#: The maximum of valid sessions of a member; one more ends the least recently used one. This bounds the store and never
+#: ends a session that is in use: use is recorded by the minute, and the sign-ins of a member are hashed one after
+#: another, 30 ms each, so that this many do not fit into a minute.
 MOST_SESSIONS = 5_000
-# Sessions that have died by age are swept out now and then, some at once, not with each log-in.
+# Expired sessions are deleted now and then, several at once, not at each sign-in.
 _SESSIONS_SWEPT_EVERY, _SESSIONS_SWEPT_AT_ONCE = timedelta(minutes=1), 1000
 
 _SELECT_SESSION = (
@@ -45,12 +45,12 @@ DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE last_used_at <= 
 _SELECT_KEY_CREDENTIAL = (
     "SELECT k.token_hash, k.id, k.capabilities, k.account_ids, m.id, m.name, m.email, m.role, m.status, m.created_at,"
     " m.updated_at, m.last_login_at, k.last_used_at FROM api_keys k JOIN members m ON m.id = k.member_id"
-    # Whoever made a key for somebody else was shown its token, and is to be one who may do that now.
+    # The creator of a key for somebody else was shown its token, and must currently be allowed to create such keys.
     " WHERE k.revoked_at IS NULL AND (coalesce(k.made_by_member_id, k.member_id) = k.member_id OR EXISTS (SELECT 1"
     " FROM members a WHERE a.id = k.made_by_member_id AND a.role = 'admin' AND a.status = 'active')) AND "
 )
 _KEY_BY_TOKEN, _KEY_BY_ID = f"{_SELECT_KEY_CREDENTIAL} k.token_hash = ?", f"{_SELECT_KEY_CREDENTIAL} k.id = ?"
-# The columns of a member stand where the others have them.
+# The columns of a member are where the other queries have them.
 _MEMBER_BY_ID = (
     "SELECT NULL, NULL, NULL, NULL, m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at,"
     " m.last_login_at FROM members m WHERE m.id = ?"
@@ -59,7 +59,7 @@ _MEMBER_BY_ID = (
 
 @dataclass(frozen=True)
 class FoundCredential:
-    """A live credential. `capabilities`: what a key stores, in its order; a session stores none."""
+    """A valid credential. `capabilities` are those stored with an API key, in that order; a session stores none."""
 
     kind: Literal["session", "api_key"]
     id: str
@@ -69,20 +69,21 @@ class FoundCredential:
 
 
 class Credentials:
-    """Reads and writes what a request may be made with."""
+    """Reads and writes the sessions and API keys that authenticate requests."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._swept_at: datetime | None = None
 
     def find(self, token_hash: str) -> FoundCredential | None:
-        """The live credential whose token has this hash, or None. Notes that it was used."""
+        """Return the valid credential whose token has this hash, or None. Records that it was used."""
         return self._find_session(token_hash) or self._find_key(token_hash)
 
     def find_by_id(self, credential_id: str, member_id: str) -> FoundCredential | None:
-        """What a request of earlier may do now: its key, if that is not revoked; of a session its member.
+        """Return the current rights behind an earlier request: its API key unless revoked, or the member of its
+        session.
 
-        A session need not live any more: what somebody planned while logged in holds after that.
+        The session may have ended: what somebody scheduled while signed in remains valid after that.
         """
         row = self._database.row(_KEY_BY_ID, (credential_id,))
         if row is not None:
@@ -93,11 +94,11 @@ class Credentials:
         return None if row is None else FoundCredential("session", credential_id, _to_member(row))
 
     def find_current(self, found: FoundCredential) -> FoundCredential | None:
-        """The same credential as it is now; None where it has ended since. Notes nothing."""
+        """Return the same credential in its current state; None if it has ended. Does not record a use."""
         return self.find_live(found.kind, found.id)
 
     def find_live(self, kind: Literal["session", "api_key"], credential_id: str) -> FoundCredential | None:
-        """The live credential with this id, or None. Notes nothing."""
+        """Return the valid credential with this ID, or None. Does not record a use."""
         if kind == "api_key":
             row = self._database.row(_KEY_BY_ID, (credential_id,))
             return None if row is None else _to_key_credential(row)
@@ -109,7 +110,7 @@ class Credentials:
     def add_session(
         self, member_id: str, token_hash: str, device_name: str, *, logged_in_at: str | None = None
     ) -> Session:
-        """A new session, of a log-in of this moment or of an earlier one. Inside a transaction."""
+        """Add a session for a sign-in at this moment, or at an earlier one. Inside a transaction."""
         self._delete_ended_sessions()
         at = to_timestamp(self._clock.now())
         session_id, began = new_id("ses"), logged_in_at or at
@@ -118,35 +119,38 @@ class Credentials:
         return _to_session((session_id, device_name, at, at, began), session_id)
 
     def find_login_time(self, session_id: str) -> str | None:
-        """When the log-in was that a live session came of; None where it has ended."""
+        """Return the time of the sign-in behind a valid session; None if the session has ended."""
         row = self._database.row(_SESSION_BY_ID, (session_id,))
         return None if row is None or not self._is_live(row[2], row[3]) else str(row[2])
 
     def remove_surplus_sessions(self, member_id: str, keep: str) -> tuple[str, ...]:
-        """End what this member has beyond the most, the longest unused first and one never; answers those that lived.
+        """End this member's sessions beyond the maximum, least recently used first, but never `keep`. Returns the IDs
+        of those that were valid.
 
         Inside a transaction.
         """
         count = self._database.value("SELECT count(*) FROM sessions WHERE member_id = ?", (member_id,))
-        if count <= MOST_SESSIONS:  # an index tells, and nothing has to be sorted
+        if count <= MOST_SESSIONS:  # An index answers this, without sorting.
             return ()
         rows = self._database.rows(_SURPLUS_SESSIONS, (member_id, keep, count - MOST_SESSIONS))
         return tuple(row[0] for row in rows if self._is_live(row[1], row[2]))
 
     def list_sessions(self, member_id: str, current_id: str | None) -> tuple[Session, ...]:
-        """The live sessions of a member, the last used first."""
+        """Return the valid sessions of a member, most recently used first."""
         rows = self._database.rows(f"{_LIST_SESSIONS} member_id = ? ORDER BY last_used_at DESC, id DESC", (member_id,))
         return tuple(_to_session(row, current_id) for row in rows if self._is_live(row[4], row[3]))
 
     def get_session(self, member_id: str, session_id: str, current_id: str | None) -> Session:
-        """A live session of this member. Raises NotFound."""
+        """Return a valid session of this member. Raises NotFound."""
         row = self._database.row(f"{_LIST_SESSIONS} id = ? AND member_id = ?", (session_id, member_id))
         if row is None or not self._is_live(row[4], row[3]):
             raise NotFound(what="session")
         return _to_session(row, current_id)
 
     def remove_sessions(self, member_id: str, keep: str | None = None) -> tuple[str, ...]:
-        """End every session of this member but one; answers the ids of those that ended. Inside a transaction."""
+        """End every session of this member except `keep`, and return the IDs of those that ended. Inside a
+        transaction.
+        """
         sql = "DELETE FROM sessions WHERE member_id = ? AND id IS NOT ? RETURNING id"
         return tuple(row[0] for row in self._database.rows(sql, (member_id, keep)))
 
@@ -181,7 +185,7 @@ class Credentials:
         return _to_key_credential(row)
 
     def _is_live(self, logged_in_at: str, last_used_at: str) -> bool:
-        # Timestamps are compared as text: this is asked with every request.
+        # Timestamps are compared as text, since this runs with every request.
         now = self._clock.now()
         return last_used_at > to_timestamp(now - SESSION_MAX_IDLE) and logged_in_at > to_timestamp(
             now - SESSION_MAX_AGE
@@ -197,7 +201,7 @@ class Credentials:
                     f"UPDATE {table} SET last_used_at = ? WHERE id = ?",
                     (to_timestamp(now), credential_id),
                 )
-        except DATABASE_ERRORS:  # on a full disk mail can still be read
+        except DATABASE_ERRORS:  # On a full disk mail can still be read.
             log.exception("credential_use_not_recorded", extra={"credential": credential_id})
 
 
@@ -237,7 +241,7 @@ def _to_member(row: Row) -> Member:
     )
 
 
-# --- API keys: what each may do, and in which mailboxes; a revoked key is never found again ---
+# --- API keys: the permissions and mailboxes of each; a revoked key is never found again ---
 
 
 _SELECT_KEYS = """
@@ -252,9 +256,9 @@ class ApiKeys:
         self._database, self._clock = database, clock
 
     def add(self, member_id: str, name: str, token_hash: str, permissions: KeyPermissions, *, made_by: str) -> ApiKey:
-        """A new key of a member; `made_by`: the member who is shown its token. Inside a transaction.
+        """Add an API key for a member. `made_by` is the member who is shown its token. Inside a transaction.
 
-        One that somebody else made is good only while that member is an active administrator.
+        A key that somebody else created works only while that member is an active administrator.
         """
         key_id = new_id("key")
         row = {"id": key_id, "name": name, "member_id": member_id, "token_hash": token_hash}
@@ -264,7 +268,7 @@ class ApiKeys:
         return self.get(key_id)
 
     def list(self, member_id: str | None = None) -> tuple[ApiKey, ...]:
-        """The keys of a member, or everybody's, the oldest first."""
+        """Return the keys of a member, or of all members, oldest first."""
         order = "ORDER BY created_at, id"
         if member_id is None:
             rows = self._database.rows(f"{_SELECT_KEYS} {order}")
@@ -273,14 +277,14 @@ class ApiKeys:
         return tuple(map(_to_api_key, rows))
 
     def get(self, key_id: str, member_id: str | None = None) -> ApiKey:
-        """The key with this id; of this member, where one is named. Raises NotFound."""
+        """Return the key with this ID, which must belong to `member_id` if that is given. Raises NotFound."""
         row = self._database.row(f"{_SELECT_KEYS} AND id = ?", (key_id,))
         if row is None or member_id not in (None, row[4]):
             raise NotFound(what="API key")
         return _to_api_key(row)
 
     def get_maker_id(self, key_id: str) -> str:
-        """The member who was shown the token of a key: its owner, or somebody else. Raises NotFound."""
+        """Return the member who was shown the token of a key: its owner or somebody else. Raises NotFound."""
         maker = self._database.value(
             "SELECT coalesce(made_by_member_id, member_id) FROM api_keys WHERE id = ?", (key_id,)
         )
@@ -289,17 +293,17 @@ class ApiKeys:
         return str(maker)
 
     def list_made_for_others(self, maker_id: str) -> tuple[ApiKey, ...]:
-        """The keys that a member made for others, the oldest first."""
+        """Return the keys that a member created for others, oldest first."""
         sql = f"{_SELECT_KEYS} AND made_by_member_id = ? AND member_id <> made_by_member_id ORDER BY created_at, id"
         return tuple(map(_to_api_key, self._database.rows(sql, (maker_id,))))
 
     def set_permissions(self, key_id: str, permissions: KeyPermissions) -> ApiKey:
-        """What the key may do from now on. Inside a transaction. Raises NotFound."""
+        """Replace the permissions of a key. Inside a transaction. Raises NotFound."""
         self._database.run(API_KEYS.update(**_permission_columns(permissions)).where(API_KEYS.id == key_id))
         return self.get(key_id)
 
     def revoke(self, key_id: str) -> None:
-        """Let the key never be good again. Inside a transaction. Raises NotFound."""
+        """Revoke a key permanently. Inside a transaction. Raises NotFound."""
         at = to_timestamp(self._clock.now())
         if not self._database.change(
             "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (at, key_id)
@@ -319,7 +323,7 @@ def _permission_columns(permissions: KeyPermissions) -> dict[str, str | None]:
 def _to_api_key(row: Sequence[Any]) -> ApiKey:
     held = tuple(map(Capability, json.loads(row[6])))
     supplemental = tuple(map(Capability, json.loads(row[7])))
-    if row[5] == "custom":  # a key of an older format has nothing in that column
+    if row[5] == "custom":  # a key of an older format has NULL in that column
         supplemental = tuple(one for one in held if one in ADMIN_CAPABILITIES)
     return ApiKey(
         id=row[0],
@@ -338,8 +342,8 @@ def _to_api_key(row: Sequence[Any]) -> ApiKey:
 
 
 TokenKind = Literal["invitation", "password_reset", "console_link"]
-#: `by_key` of a link that was open when its store was upgraded: a key may have been shown it, so it counts as one of
-#: those (1), and as no person's (0).
+#: `by_key` of a link that was pending when its store was upgraded: a key may have been shown it. So it counts as shown
+#: to a key (1), and not as created by a person (0).
 SHOWN_TO_UNKNOWN = 2
 
 _SELECT_LINK = """
@@ -351,7 +355,7 @@ ORDER BY used_at DESC, rowid DESC LIMIT 1"""
 
 
 class OneTimeTokens:
-    """Reads and writes one-time tokens."""
+    """Reads and writes single-use tokens."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -366,10 +370,10 @@ class OneTimeTokens:
         session_id: str | None = None,
         by_key: bool = False,
     ) -> str:
-        """Keep a new token; answers when it expires. Inside a transaction.
+        """Store a new token, and return when it expires. Inside a transaction.
 
-        With a session named, it ends with that. `by_key`: an API key asked for it, and is shown it. Earlier ones of
-        this kind stop working, but for links into the console: several devices may be on their way.
+        If a session is given, the token ends with it. `by_key`: an API key requested the token and is shown it. Earlier
+        tokens of this kind stop working, except console links: several devices may be signing in.
         """
         now = self._clock.now()
         expires_at = to_timestamp(now + lives_for)
@@ -383,12 +387,12 @@ class OneTimeTokens:
         return expires_at
 
     def find(self, kind: TokenKind, token_hash: str) -> str | None:
-        """The member whom a token is for, if it is good; it stays so."""
+        """Return the member of a token if it is valid, without using it up."""
         found = self._find(kind, token_hash)
         return None if found is None else str(found[2])
 
     def redeem(self, kind: TokenKind, token_hash: str) -> str | None:
-        """The member whom a token is for, if it is good; it never is again. Inside a transaction."""
+        """Use up a token, and return its member; None if it is not valid. Inside a transaction."""
         found = self._find(kind, token_hash)
         if found is None:
             return None
@@ -397,22 +401,24 @@ class OneTimeTokens:
         return str(found[2])
 
     def find_session_id(self, token_hash: str) -> str | None:
-        """The session that a token was made for."""
+        """Return the session that a token was created for."""
         found: str | None = self._database.value(
             "SELECT session_id FROM invitations WHERE token_hash = ?", (token_hash,)
         )
         return found
 
     def is_password_known_to_key(self, member_id: str) -> bool:
-        """Whether the password of a member was last set with a token that an API key was shown, or may have been."""
+        """Whether the password of a member was last set with a token that an API key was, or may have been, shown."""
         return bool(self._database.value(_LAST_USED_LINK, (member_id,)))
 
     def revoke_all(self, member_id: str) -> None:
-        """No token that this member has been given works any more. Inside a transaction."""
+        """Revoke all unused tokens of this member. Inside a transaction."""
         self._database.change("DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL", (member_id,))
 
     def revoke_shown_to_keys(self, member_id: str) -> None:
-        """No token for this member works any more that an API key was, or may have been, shown. In a transaction."""
+        """Revoke the unused tokens of this member that an API key was, or may have been, shown. Inside a
+        transaction.
+        """
         sql = "DELETE FROM invitations WHERE member_id = ? AND used_at IS NULL AND by_key <> 0"
         self._database.change(sql, (member_id,))
 
@@ -426,25 +432,25 @@ class OneTimeTokens:
         )
 
 
-# --- Failed log-ins, counted by bucket (an email, an address) ---
+# --- Failed sign-ins, counted by bucket (an email, an address) ---
 #
-# Failures are in the store, attempts under way in memory. Nobody learns how an attempt ended before its failure is
+# Failures are in the store, running attempts in memory. Nobody learns how an attempt ended before its failure is
 # stored, so a restart forgets nothing that anybody knows.
 
 
-#: How long a failure counts.
+#: The time for which a failure counts.
 FAILURE_WINDOW = timedelta(minutes=15)
 _FAILURE_WINDOW = FAILURE_WINDOW // timedelta(milliseconds=1)
-# Failures that count no more are swept out now and then, not with each attempt.
+# Expired failures are deleted now and then, not at each attempt.
 _FAILURES_SWEPT_EVERY = 60_000
-# Rows from before the clock was set back lie in the future: they do not lock anybody out for longer.
+# Rows from before the clock was set back lie in the future: they do not extend a lockout.
 _FAILURES_IN_WINDOW = "FROM attempts WHERE bucket = ? AND at > ? AND at <= ?"
-# Where others are under way that may fail, nobody can say how long it takes: their outcome is known in a moment.
+# While other attempts are running that may fail, the wait is unknown: their outcome is known shortly.
 _RETRY_SOON = 1
 
 
 class LoginAttempts:
-    """Counts failures and holds them against limits."""
+    """Counts failed sign-ins and enforces limits on them."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
@@ -453,15 +459,17 @@ class LoginAttempts:
         self._swept_at = 0
 
     def require_room(self, limits: Mapping[str, int]) -> None:
-        """Raises Throttled, with the seconds until every bucket has room again, where one has none. Only reads."""
+        """Raise Throttled if a bucket has reached its limit, with the seconds until every bucket allows an attempt.
+        Only reads.
+        """
         if wait := max(self._seconds_to_wait(bucket, limit) for bucket, limit in limits.items()):
             raise Throttled(retry_after=wait)
 
     @contextmanager
     def reserve(self, limits: Mapping[str, int]) -> Iterator[None]:
-        """An attempt whose outcome is not known yet; it has room in each bucket for its failure. Raises Throttled.
+        """Reserve a place in each bucket for an attempt whose outcome is not known yet. Raises Throttled.
 
-        So no burst passes a limit, and nothing has to be written before an outcome is known.
+        So no burst exceeds a limit, and nothing has to be written before an outcome is known.
         """
         with self._lock:
             self.require_room(limits)
@@ -475,7 +483,7 @@ class LoginAttempts:
                 self._under_way -= Counter(limits.keys())
 
     def record_failure(self, buckets: Collection[str]) -> None:
-        """Count a failure of this moment in each bucket. Inside a transaction."""
+        """Count a failure at this moment in each bucket. Inside a transaction."""
         now = to_millis(self._clock.now())
         if abs(now - self._swept_at) >= _FAILURES_SWEPT_EVERY:
             self._swept_at = now
@@ -483,7 +491,7 @@ class LoginAttempts:
         self._database.change_many("INSERT INTO attempts VALUES (?, ?)", [(bucket, now) for bucket in buckets])
 
     def clear(self, bucket: str) -> None:
-        """Forget the failures of a bucket. Inside a transaction."""
+        """Delete the failures of a bucket. Inside a transaction."""
         self._database.run(ATTEMPTS.delete().where(ATTEMPTS.bucket == bucket))
 
     def _seconds_to_wait(self, bucket: str, limit: int) -> int:

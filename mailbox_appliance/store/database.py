@@ -1,7 +1,7 @@
-"""The encrypted SQLite file under peewee and APSW: connections, transactions, and what a failure means.
+"""The encrypted SQLite file under peewee and APSW: connections, transactions, and the meaning of errors.
 
-Every thread has its own connection. Writers of this process take turns under one lock and begin IMMEDIATE: a
-transaction that reads first and writes later is refused at once by SQLite when another one wrote in between.
+Every thread has its own connection. Writers of this process take turns under one lock and begin IMMEDIATE. Otherwise
+SQLite would refuse a transaction that reads first and writes later if another one wrote in between.
 """
 
 import errno
@@ -23,14 +23,14 @@ from mailbox_appliance.store.files import format_size
 from mailbox_appliance.system.files import free_bytes as free_bytes
 
 log = logging.getLogger(__name__)
-# At level debug peewee writes out every statement with its values: addresses, hashes, passwords of mailboxes.
+# At level debug peewee logs every statement with its values: addresses, hashes, passwords of mailboxes.
 logging.getLogger("peewee").setLevel(logging.WARNING)
 
 CACHE_KIB = 4096
 BUSY_SECONDS = 5
 _MAX_CACHED_ROWS = 256
-# Characters or bytes of a parameter whose statement is not cached: a cached statement keeps what was bound to it until
-# it is used again, for each thread's connection.
+# Size of a parameter, in characters or bytes, above which its statement is not cached: a cached statement keeps its
+# parameters until its next use, for each thread's connection.
 _LARGE = 1 << 16
 _CLOSED = "it has been closed."
 
@@ -39,35 +39,36 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 
 def set_cipher_key(connection: Any, cipher: str, key: bytes) -> None:
-    """Tell a new connection what its file is encrypted with, before anything else is said on it."""
+    """Set the cipher and key of a new connection, before any other statement."""
     connection.pragma("cipher", cipher)
-    connection.pragma("key", "raw:" + key.hex())  # `raw:`, since a plain hexkey is a passphrase to be stretched
+    connection.pragma("key", "raw:" + key.hex())  # `raw:`, since a plain hexkey would be stretched as a passphrase.
 
 
-#: Connections that are being closed, for good.
+#: connections that are being closed permanently
 _closing: "weakref.WeakSet[Any]" = weakref.WeakSet()
-#: Held while a connection is added to those that are open, and while these are listed: a set must not grow meanwhile.
+#: Held while a connection is added to the open ones, and while these are listed: a set must not change during
+#: iteration.
 _opened_lock = threading.Lock()
 
 
 class _Cursor(apsw.Cursor):
-    """A cursor that is dropped and not closed.
+    """A cursor that is released without being closed.
 
-    In APSW 3.54 `Cursor.close` takes a reference to the cursor and never gives it back, so each closed cursor stayed in
+    In APSW 3.54 `Cursor.close` takes a reference to the cursor and never releases it, so each closed cursor stayed in
     memory: 5 MB for 10,000 requests. peewee closes every cursor that it has read to its end.
     """
 
     __slots__ = ()
 
     def close(self, force: bool = False) -> None:
-        """Do nothing, unless its connection is being closed: the statement ends with the last reference."""
+        """Do nothing unless the connection is being closed: the statement ends with the last reference."""
         with suppress(apsw.CursorClosedError, apsw.ConnectionClosedError):
             if self.connection in _closing:
                 super().close(force)
 
 
 class _EncryptedDatabase(APSWDatabase):
-    """peewee's APSW database that gives the key before anything else is said on a connection."""
+    """peewee's APSW database, with the encryption key set before any other statement of a connection."""
 
     def __init__(self, file: Path, cipher: str, key: bytes, opened: "weakref.WeakSet[Any]") -> None:
         self._cipher, self._key, self._opened = cipher, key, opened
@@ -84,7 +85,7 @@ class _EncryptedDatabase(APSWDatabase):
         with _opened_lock:
             self._opened.add(conn)
         conn.cursor_factory = _Cursor
-        # peewee closes a connection whose file cannot be read; the log must not be folded into such a file.
+        # peewee closes a connection whose file cannot be read; the log must not be checkpointed into such a file.
         conn.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         set_cipher_key(conn, self._cipher, self._key)
         super()._add_conn_hooks(conn)
@@ -92,36 +93,36 @@ class _EncryptedDatabase(APSWDatabase):
 
 
 class Database:
-    """An open store file. Raises peewee.DatabaseError on first use where the key does not fit or a page is damaged."""
+    """An open store file. Raises peewee.DatabaseError on first use if the key does not fit or a page is damaged."""
 
     def __init__(self, file: Path, cipher: str, key: bytes) -> None:
         self._opened: weakref.WeakSet[Any] = weakref.WeakSet()
         self._peewee = _EncryptedDatabase(file, cipher, key, self._opened)
         self._writing = threading.RLock()
-        self._connecting = threading.Lock()  # who makes a connection, and who closes them all
+        self._connecting = threading.Lock()  # held by a thread that opens a connection or closes them all
         self._is_durable = False
-        self._full: weakref.WeakSet[Any] = weakref.WeakSet()  # connections whose commits wait for the disk now
+        self._full: weakref.WeakSet[Any] = weakref.WeakSet()  # connections whose commits currently wait for the disk
         self._is_closed = False
         self._kept: dict[tuple[object, ...], Row] = {}
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return list(self._connection().execute(sql, parameters))
 
     def iterate(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
-        """The rows of a query that may have very many, one after the other."""
+        """Yield the rows of a query that may have very many, one at a time."""
         yield from self._connection().execute(sql, parameters)
 
     def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        """The first row of a query, or None."""
-        # To drop the cursor ends its statement.
+        """Return the first row of a query, or None."""
+        # Dropping the cursor ends its statement.
         first: Row | None = next(self._connection().execute(sql, parameters), None)
         return first
 
     def cached_row(self, sql: str, parameters: Sequence[object]) -> Row | None:
-        """As `row`, for what every request asks: the row found is kept until anything is committed.
+        """Return the first row of a query as `row` does, cached until the next commit. For queries of every request.
 
-        Only this process writes, since it holds the lock of the data directory; so what is kept is what is there.
+        Only this process writes, since it holds the lock of the data directory, so a cached row is current.
         """
         if self._connection().in_transaction:
             return self.row(sql, parameters)
@@ -129,18 +130,18 @@ class Database:
         found = kept.get(key)
         if found is None:
             found = self.row(sql, parameters)
-            # With a commit in between, this goes into a dict that nobody will look at again.
+            # If a commit intervenes, this goes into a dict that is not used again.
             if found is not None and len(kept) < _MAX_CACHED_ROWS:
                 kept[key] = found
         return found
 
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         found = self.row(sql, parameters)
         return None if found is None else found[0]
 
     def tokenize(self, text: str) -> list[str]:
-        """The words of a text as the full-text index has them: without case and diacritics."""
+        """Return the words of a text as the full-text index stores them: without case and diacritics."""
         tokenizer = self._connection().fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
         found: list[str] = tokenizer(
             text.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
@@ -148,25 +149,26 @@ class Database:
         return found
 
     def run(self, query: Any) -> Any:
-        """Carry out a peewee query: rows as dicts for a select, the number of rows for an update or a delete."""
+        """Execute a peewee query. Returns rows as dicts for a select, the number of rows for an update or a delete."""
         self._connection()
         return query.execute(self._peewee)
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
-        """Carry out one statement that writes, inside a transaction; the number of rows it touched."""
+        """Execute one statement that writes, inside a transaction, and return the number of rows it changed."""
         connection = self._connection()
         given = parameters.values() if isinstance(parameters, Mapping) else parameters
         connection.execute(sql, parameters, can_cache=not _has_large(given))
         return int(connection.changes())
 
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Carry out one statement for each row of parameters, inside a transaction."""
+        """Execute one statement for each row of parameters, inside a transaction."""
         self._connection().executemany(sql, rows, can_cache=not any(map(_has_large, rows)))
 
     @contextmanager
     def progress_handler(self, every: int, look: Callable[[], None]) -> Iterator[None]:
-        """Have `look` called after every so many steps of SQLite's on this thread's connection, and what it raises
-        raised there: a statement that takes long can tell how far it is, and let others have a turn.
+        """Call `look` after every `every` virtual machine steps of SQLite on this thread's connection.
+
+        Its exceptions are raised to the caller. So a long statement can report progress and give other threads a turn.
         """
 
         def has_to_end() -> bool:
@@ -181,15 +183,16 @@ class Database:
             connection.set_progress_handler(None)
 
     def release_memory(self) -> None:
-        """Give back what this thread's connection keeps of pages: something large went through it."""
+        """Release the pages that this thread's connection has cached, after it read or wrote something large."""
         self._connection().execute("PRAGMA shrink_memory")
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """All or nothing. A `durable` one is on the disk when this returns, also if the power fails right after.
+        """Execute all statements inside this context or none. A `durable` transaction survives a power failure once
+        this returns.
 
-        Others are on the disk a little later, and are never half there. Nesting joins the outer transaction, which must
-        be durable already for one that is.
+        Others reach the disk a little later, and are never half written. A nested transaction joins the outer one,
+        which must be durable if the inner one is.
         """
         with self._writing:
             connection = self._connection()
@@ -206,14 +209,16 @@ class Database:
 
     @contextmanager
     def block_writers(self) -> Iterator[None]:
-        """Nobody of this process begins to write, or commits, meanwhile: for moments."""
+        """Keep all threads of this process from beginning to write or committing inside this context. Only for
+        moments.
+        """
         with self._writing:
             yield
 
     @contextmanager
     def _durably(self, connection: Any, durable: bool) -> Iterator[None]:
         self._is_durable = durable
-        # Said only where it changes: a thread that sends commits durably over and over.
+        # Set only if it changes: a thread that sends commits durably again and again.
         if durable and connection not in self._full:
             connection.execute("PRAGMA synchronous=FULL")
             self._full.add(connection)
@@ -226,28 +231,29 @@ class Database:
             self._is_durable = False
 
     def close(self, within: float = 2.0) -> bool:
-        """Close every thread's connection; the last one folds the write-ahead log into the file.
+        """Close every thread's connection; the last one checkpoints the write-ahead log into the file.
 
-        Who is writing may finish, who is reading is interrupted; nothing can be asked afterwards. False where a
-        connection was still in use after so many seconds.
+        Running writes may finish, running reads are interrupted, and later queries fail. Returns False if a connection
+        was still in use after `within` seconds.
         """
         deadline = time.monotonic() + within
         has_turn = self._writing.acquire(timeout=within)
-        # Whoever is just connecting is waited for, and closed with the others; nobody connects after that.
+        # A thread that is connecting is waited for, and its connection is closed with the others; none can connect
+        # after that.
         is_alone = self._connecting.acquire(timeout=max(0.0, deadline - time.monotonic()))
         self._is_closed = True
         if is_alone:
             self._connecting.release()
         try:
-            # Each is closed, whatever became of those before it.
+            # Each is closed, even if an earlier one failed to close.
             return not [one for one in self._list_opened() if not _close(one, deadline)] and is_alone
         finally:
             if has_turn:
                 self._writing.release()
 
     def close_without_checkpoint(self) -> None:
-        """Close without folding the log into the file: what is there stays as it is."""
-        with self._connecting:  # nobody opens another one meanwhile
+        """Close without checkpointing the log: the files stay as they are."""
+        with self._connecting:  # No thread can open another one in the meantime.
             self._is_closed = True
         self.disable_checkpoints()
         self.close()
@@ -257,9 +263,9 @@ class Database:
             return list(self._opened)
 
     def disable_checkpoints(self) -> None:
-        """Let no connection that is open now fold a log into a file, its own or an attached one's."""
+        """Keep all open connections from checkpointing a log into a file, their own or an attached one."""
         for connection in self._list_opened():
-            with suppress(apsw.ConnectionClosedError):  # one that failed while it was made
+            with suppress(apsw.ConnectionClosedError):  # a connection that failed while it was opened
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def _connection(self) -> Any:
@@ -283,7 +289,7 @@ def _close(connection: Any, deadline: float) -> bool:
         try:
             connection.close()
             return True
-        except apsw.ThreadingViolationError:  # its thread is in the middle of something
+        except apsw.ThreadingViolationError:  # Its thread is executing a statement.
             if time.monotonic() > deadline:
                 log.warning("database_connection_in_use")
                 return False
@@ -291,29 +297,32 @@ def _close(connection: Any, deadline: float) -> bool:
             time.sleep(0.01)
 
 
-#: What SQLite says where a page cannot be trusted, or the key does not fit (peewee wraps the latter while connecting).
+#: The errors of SQLite for a page that cannot be trusted or a key that does not fit (peewee wraps the latter while
+#: connecting).
 UNREADABLE_ERRORS = (apsw.NotADBError, apsw.CorruptError, peewee.DatabaseError)
-#: Anything that SQLite could not do.
+#: All errors of SQLite.
 DATABASE_ERRORS = (apsw.Error, peewee.DatabaseError)
 UNIQUE_VIOLATIONS = (apsw.ConstraintError, peewee.IntegrityError)
 
 
 # --- Errors of the disk and of SQLite, as an operator reads them ---
 #
-# Where nothing at all is free SQLite does not say that the disk is full: the index of its log cannot be made, which
-# is a "disk I/O error". So the disk is asked.
+# If no space at all is free, SQLite does not report a full disk: it cannot create the index of its log, which it
+# reports as a "disk I/O error". So the free space is checked.
 
 
-#: For whoever asked for something meanwhile: they may not be able to log in and see the status.
+#: For the member whose request failed: they may be unable to sign in and see the status.
 DISK_FULL_MESSAGE = "The disk of the appliance is full. Ask its operator to free some space, then repeat the request."
 _DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
-# The index of a log is made of 32 KiB at once, and a page is to go into the log.
+# SQLite creates the index of a log with 32 KiB at once, and one page must fit into the log.
 _LEAST_FREE = 64 * 1024
 
 
 @contextmanager
 def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
-    """What the disk or SQLite could not do is a StoreUnusable that says so; `then`: a sentence on what became of it."""
+    """Raise StoreUnusable for errors of the disk or of SQLite. `then`: a sentence about the result, such as "Nothing
+    was changed."
+    """
     try:
         yield
     except (OSError, *DATABASE_ERRORS) as error:
@@ -328,7 +337,7 @@ def failures_as_unusable(folder: Path, *, then: str = "") -> Iterator[None]:
 
 
 def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusable:
-    """What is to be told of an error of the disk or of SQLite."""
+    """Return the StoreUnusable that reports an error of the disk or of SQLite."""
     if is_disk_full(error, folder):
         reason = (
             f"the disk that holds {folder} is full{_free_room_note(folder)}. Free some space, then repeat the command."
@@ -341,10 +350,10 @@ def to_unusable(error: Exception, folder: Path, *, then: str = "") -> StoreUnusa
 
 
 def is_disk_full(error: Exception, folder: Path) -> bool:
-    """Whether what failed is that the disk of a folder is full."""
+    """Whether an error means that the disk of a folder is full."""
     if isinstance(error, OSError):
         return error.errno in _DISK_FULL_NUMBERS
-    chain = (error, error.__cause__, error.__context__)  # peewee wraps what fails while connecting
+    chain = (error, error.__cause__, error.__context__)  # peewee wraps errors while connecting.
     if any(isinstance(one, apsw.FullError) for one in chain):
         return True
     with suppress(OSError):

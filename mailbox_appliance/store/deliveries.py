@@ -1,11 +1,11 @@
 """The journal of sending: one operation per idempotency key, each phase committed before its act.
 
     (none) --accept--> sending --enter_phases: connecting, envelope, data, dot--> succeeded | failed | uncertain
-       |                 |  ^ `--withdraw (nobody got it, and nobody was shown the operation)--> (none)
+       |                 |  ^ `--withdraw (not sent to anyone, and not shown to any client)--> (none)
        |         requeue |  | begin_sending, when it is due
        `--accept-------> queued --cancel, fail_queued--> failed      uncertain --confirm, resolve--> succeeded | failed
 
-Every commit comes before what it announces, and is on the disk by then (`synchronous=FULL`).
+Every commit is on the disk before the act that it announces (`synchronous=FULL`).
 """
 
 import json
@@ -57,8 +57,8 @@ from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 # draft.
 
 
-FIRST_EVIDENCE_DELAY = 5_000  # milliseconds after which evidence is looked for
-#: What is told where a message is given to nobody. A saved draft that it was made from stays where it lies.
+FIRST_EVIDENCE_DELAY = 5_000  # milliseconds until the first search for evidence
+#: The warning for a message that is kept nowhere. A saved draft that it was made from stays in its folder.
 DRAFT_NOT_KEPT = own_text(
     "The message was not saved as a draft, because the member who scheduled it no longer has access to this mailbox."
 )
@@ -74,7 +74,7 @@ UPDATE delivery_operations SET status = :status, shown = 1, error_code = :code, 
 _ADD_CHORE = """
 INSERT INTO delivery_chores (operation, kind, next_at) SELECT d.id, :kind, :now FROM delivery_operations d
   JOIN accounts a ON a.id = d.account_id WHERE d.id = :id AND """
-# A key that is revoked or may do less takes no mailbox away from its owner; nor is one lost that is one's own.
+# A key that is revoked or restricted does not take a mailbox away from its owner.
 _SENDER_HAS_ACCESS = """
 EXISTS (SELECT 1 FROM members m WHERE m.id = d.member_id AND (a.owner_member_id = m.id OR (m.status = 'active' AND (
   a.shared_with_all OR EXISTS (SELECT 1 FROM account_grants g WHERE g.account_id = a.id AND g.member_id = m.id)))))"""
@@ -100,7 +100,9 @@ class DeliveryOutcome:
 
 
 def end_delivery(database: Database, operation_id: str, ending: DeliveryOutcome, now: datetime) -> bool:
-    """Give an operation its ending. Inside a transaction; False where it has not the status that it is to come from."""
+    """Give an operation its final status. Inside a transaction. Returns False if its status is not
+    `ending.came_from`.
+    """
     at, millis = to_timestamp(now), to_millis(now)
     ended = database.change(
         _END_DELIVERY,
@@ -122,7 +124,7 @@ def end_delivery(database: Database, operation_id: str, ending: DeliveryOutcome,
     if ending.reply_code is not None:
         note_phase(database, operation_id, Phase.REPLIED, at)
     _add_chores(database, operation_id, ending, millis)
-    # Of a success the copy is still to be filed, which is said next.
+    # After a success the copy still has to be filed, which the caller notes next.
     if ending.status != "succeeded":
         delete_message_bytes(database, operation_id)
     return True
@@ -135,7 +137,7 @@ def _add_chores(database: Database, operation_id: str, ending: DeliveryOutcome, 
     elif ending.code == "permission_revoked":
         _add_chore(database, operation_id, "keep_draft", f"d.schedule_id IS NOT NULL AND {_SENDER_HAS_ACCESS}", now)
         database.change(_WARN_OF_LOSS, (to_stored_text(DRAFT_NOT_KEPT), operation_id))
-    elif ending.status == "failed" and ending.code != "account_removed":  # else there is nowhere to keep it
+    elif ending.status == "failed" and ending.code != "account_removed":  # Otherwise there is no mailbox to keep it in.
         _add_chore(database, operation_id, "keep_draft", "d.schedule_id IS NOT NULL", now)
 
 
@@ -144,13 +146,15 @@ def _add_chore(database: Database, operation_id: str, kind: str, where: str, now
 
 
 def delete_message_bytes(database: Database, operation_id: str) -> None:
-    """Drop the bytes of a message unless they may still be needed. Inside a transaction."""
+    """Delete the bytes of a message unless they may still be needed. Inside a transaction."""
     sql = f"DELETE FROM delivery_messages WHERE operation = ? AND NOT EXISTS ({_BYTES_NEEDED})"
     database.change(sql, (operation_id,))
 
 
 def end_mailbox_deliveries(database: Database, account_id: str, now: datetime) -> None:
-    """What waits in a mailbox that is being removed fails; nothing is looked for or done there. In a transaction."""
+    """End the pending operations of a mailbox that is being removed as failed, without follow-up work. Inside a
+    transaction.
+    """
     waiting = "SELECT id FROM delivery_operations WHERE account_id = ? AND status = 'queued'"
     for (operation_id,) in database.rows(waiting, (account_id,)):
         end_delivery(database, operation_id, DeliveryOutcome("failed", "account_removed", came_from="queued"), now)
@@ -177,13 +181,13 @@ class Deliveries:
         self._database, self._lists = database, lists
         self._mirror, self._clock = mirror, clock
 
-    # --- from a request on --------------------------------------------------------------------------------------------
+    # --- from the request ---------------------------------------------------------------------------------------------
 
     def accept(self, new: NewDelivery) -> AcceptedDelivery:
-        """Take a request in, or find the operation that its key made before.
+        """Accept a request, or find the operation that its idempotency key created before.
 
-        Raises IdempotencyConflict where the key was used for another request, DraftInUse, QuotaReached, and NotFound
-        where the mailbox is gone.
+        Raises IdempotencyConflict if the key was used for another request, DraftInUse, QuotaReached, and NotFound if
+        the mailbox is gone.
         """
         with self._database.transaction(durable=True):
             earlier = self.find_replay(new.credential_id, new.idempotency_key, new.request_hash)
@@ -198,7 +202,9 @@ class Deliveries:
         return AcceptedDelivery(delivery, new.warnings, is_new=True, is_shown=new.send_at is not None)
 
     def find_replay(self, credential_id: str, idempotency_key: str, request_hash: str) -> AcceptedDelivery | None:
-        """The operation that this key made before, or None. Raises IdempotencyConflict where it was another request."""
+        """Return the operation that this key created before, or None. Raises IdempotencyConflict if the request was
+        different.
+        """
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.credential_id = ? AND d.idempotency_key = ?",
             (credential_id, idempotency_key),
@@ -210,18 +216,20 @@ class Deliveries:
         return AcceptedDelivery(to_delivery(row), warnings_of(row), is_new=False, is_shown=bool(row[10]))
 
     def mark_shown(self, operation_id: str) -> bool:
-        """Note that a client is about to be shown the operation; from now on it cannot be withdrawn.
+        """Record that a client is about to be shown the operation; from now on it cannot be withdrawn.
 
-        False where it was withdrawn already.
+        Returns False if it was already withdrawn.
         """
         if self._database.value("SELECT shown FROM delivery_operations WHERE id = ?", (operation_id,)):
-            return True  # what is shown stays so
+            return True  # A shown operation stays shown.
         sql = "UPDATE delivery_operations SET shown = 1 WHERE id = ? AND NOT shown"
         with self._database.transaction(durable=True):
             return bool(self._database.change(sql, (operation_id,))) or self.find(operation_id) is not None
 
     def withdraw(self, operation_id: str) -> bool:
-        """Take an operation back as if it had never been; its key is free. False where a client was shown it."""
+        """Delete an operation as if it had never existed, which frees its key. Returns False if a client was
+        shown it.
+        """
         with self._database.transaction(durable=True):
             return bool(
                 self._database.change(
@@ -229,10 +237,10 @@ class Deliveries:
                 )
             )
 
-    # --- on the way ---------------------------------------------------------------------------------------------------
+    # --- while sending ------------------------------------------------------------------------------------------------
 
     def begin_sending(self, operation_id: str) -> bool:
-        """A scheduled operation is due: it is being sent from now on. False where it does not wait any more."""
+        """Set a scheduled operation that is due to `sending`. Returns False if it is no longer queued."""
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
             begun = self._database.change(
@@ -244,7 +252,10 @@ class Deliveries:
         return bool(begun)
 
     def requeue(self, operation_id: str, next_at: datetime, cause: str) -> bool:
-        """An attempt of a scheduled operation surely reached nobody: it waits until `next_at`. False where it ended."""
+        """Queue a scheduled operation again until `next_at`, after an attempt that certainly reached nobody.
+
+        Returns False if the operation has ended.
+        """
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
             queued = self._database.change(
@@ -255,9 +266,10 @@ class Deliveries:
         return bool(queued)
 
     def enter_phases(self, operation_id: str, *phases: Phase, provider_draft_id: str | None = None) -> bool:
-        """Enter a phase, on the disk when this returns; several where nothing is done between them.
+        """Enter a phase, on the disk when this returns; several phases if nothing happens between them.
 
-        `provider_draft_id`: what is sent by it next. False where the operation is over or its mailbox is gone.
+        `provider_draft_id`: the ID at the provider of the draft that is sent next. Returns False if the operation has
+        ended or its mailbox is gone.
         """
         at = to_timestamp(self._clock.now())
         with self._database.transaction(durable=True):
@@ -265,10 +277,12 @@ class Deliveries:
                 set_provider_draft(self._database, operation_id, provider_draft_id)
             return all(enter_phase(self._database, operation_id, phase, at) for phase in phases)
 
-    # --- how it ends --------------------------------------------------------------------------------------------------
+    # --- outcomes -----------------------------------------------------------------------------------------------------
 
     def succeed(self, operation_id: str, sent: SentCopy | None, *, reply_code: int) -> None:
-        """The server has taken the message. Our copy stands in the mirror at once, in the folder `sent` names."""
+        """Record that the server accepted the message. Our copy appears in the mirror at once, in the folder that
+        `sent` names.
+        """
         ending = DeliveryOutcome("succeeded", reply_code=reply_code)
         with self._database.transaction(durable=True):
             if self._end_delivery(operation_id, ending):
@@ -284,22 +298,22 @@ class Deliveries:
         reply_code: int | None = None,
         reply_enhanced: str | None = None,
     ) -> None:
-        """Give an operation that is being sent the status it has from now on: `failed` or `uncertain`."""
+        """Give an operation that is being sent its outcome: `failed` or `uncertain`."""
         ending = DeliveryOutcome(status, error_code, tuple(warnings), reply_code, reply_enhanced)
         with self._database.transaction(durable=True):
             self._end_delivery(operation_id, ending)
 
     def fail_queued(self, operation_id: str, code: str, warnings: Iterable[str] = ()) -> bool:
-        """A scheduled operation ends without an attempt. False where it does not wait any more."""
+        """End a scheduled operation as failed without an attempt. Returns False if it is no longer queued."""
         with self._database.transaction(durable=True):
             return self._end_delivery(
                 operation_id, DeliveryOutcome("failed", code, tuple(warnings), came_from="queued")
             )
 
     def cancel(self, account_id: str, schedule_id: str) -> tuple[str, bool]:
-        """Take a scheduled send back; answers its operation, and whether it was not canceled already.
+        """Cancel a scheduled message. Returns the ID of its operation, and False if it was already canceled.
 
-        Its message is to be found among the drafts then. Raises NotFound, NotWaiting.
+        Its message is then kept as a draft. Raises NotFound, NotWaiting.
         """
         with self._database.transaction(durable=True):
             row = self._database.row(
@@ -315,9 +329,10 @@ class Deliveries:
         return str(operation_id), is_new
 
     def confirm(self, operation_id: str, found: FoundCopy | None, sent: SentCopy | None) -> bool:
-        """The message of an uncertain operation was taken. False where it is not uncertain any more.
+        """Record that the server accepted the message of an uncertain operation. Returns False if it is no longer
+        uncertain.
 
-        Found in Sent, or in all mail, it is the sent message; else our copy is to be filed, as after any success.
+        A copy found in Sent or in all mail is the sent message; otherwise our copy is filed, as after any success.
         """
         with self._database.transaction(durable=True):
             if not self._end_delivery(operation_id, DeliveryOutcome("succeeded", came_from="uncertain")):
@@ -328,7 +343,9 @@ class Deliveries:
         return True
 
     def resolve(self, operation_id: str, outcome: DeliveryStatus, sent: SentCopy | None = None) -> None:
-        """A person says what became of an uncertain operation: `succeeded` or `failed`. Raises NotUncertain."""
+        """Set the outcome of an uncertain operation as a person decided: `succeeded` or `failed`. Raises
+        NotUncertain.
+        """
         code = "resolved_as_failed" if outcome == "failed" else None
         with self._database.transaction(durable=True):
             if not self._end_delivery(operation_id, DeliveryOutcome(outcome, code, came_from="uncertain")):
@@ -337,31 +354,32 @@ class Deliveries:
                 self._expect_copy(operation_id, sent)
 
     def end_mailbox_deliveries(self, account_id: str) -> None:
-        """End what waits in a mailbox that is being removed, and drop the stored bytes. Inside a transaction.
+        """End the pending operations of a mailbox that is being removed, and delete the stored bytes. Inside a
+        transaction.
 
-        What is being sent right now ends, and drops its own, when it notices.
+        An operation that is being sent right now ends, and deletes its own bytes, when it notices.
         """
         end_mailbox_deliveries(self._database, account_id, self._clock.now())
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def find(self, operation_id: str) -> tuple[Delivery, tuple[str, ...]] | None:
-        """An operation by its id, whoever may see it, or None where it was withdrawn."""
+        """Return an operation by its ID, without checking access; None if it was withdrawn."""
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d WHERE d.id = ?", (operation_id,)
         )
         return None if row is None else (to_delivery(row), warnings_of(row))
 
     def get_work(self, operation_id: str) -> DeliveryWork:
-        """What the worker needs of an operation. Raises NotFound."""
+        """Return what the worker needs to send an operation. Raises NotFound."""
         row = self._database.row(f"{SELECT_WORK} WHERE d.id = ?", (operation_id,))
         if row is None:
             raise NotFound(what="delivery operation")
         return to_work(row, load_message_bytes(self._database, operation_id, row[6]))
 
     def list_sending(self) -> tuple[OpenDelivery, ...]:
-        """What was being sent when the appliance stopped, the oldest first."""
-        # Written exactly as in the partial index of open operations, so that it is used.
+        """Return the operations that were being sent when the appliance stopped, oldest first."""
+        # Written exactly as in the partial index of open operations, so that SQLite uses it.
         is_open = "status IN ('queued', 'sending', 'uncertain')"
         sql = f"{SELECT_OPEN} WHERE {is_open} AND status = 'sending' ORDER BY number"
         return tuple(map(to_open_delivery, self._database.rows(sql)))
@@ -369,7 +387,7 @@ class Deliveries:
     # --- our copy -----------------------------------------------------------------------------------------------------
 
     def add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Put our copy into the mirror under its promised id where that could not be done on success."""
+        """Add our copy to the mirror under its promised ID if that was impossible on success."""
         with self._database.transaction(durable=True):
             there = "SELECT 1 FROM messages WHERE id = (SELECT result_id FROM delivery_operations WHERE id = ?)"
             if self._database.value(there, (operation_id,)) is None:
@@ -379,14 +397,14 @@ class Deliveries:
         return end_delivery(self._database, operation_id, ending, self._clock.now())
 
     def _expect_copy(self, operation_id: str, sent: SentCopy | None) -> None:
-        """Our copy is to be filed in Sent, and stands in the mirror already where `sent` is given."""
+        """Note that our copy must be filed in Sent. If `sent` is given, the mirror shows it at once."""
         if sent is not None:
             self._add_copy(operation_id, sent)
         sql = "UPDATE delivery_operations SET copy = 'pending', copy_next_at = ? WHERE id = ?"
         self._database.change(sql, (to_millis(self._clock.now()), operation_id))
 
     def _adopt_as_copy(self, operation_id: str, found: FoundCopy) -> None:
-        """What lies in Sent is the sent message: the one that is mirrored already, or our copy, which has its UID."""
+        """Make the copy found in Sent the sent message: the one already mirrored, or our copy, which gets its UID."""
         sql = "SELECT m.id, t.id FROM messages m JOIN threads t ON t.number = m.thread WHERE m.folder = ? AND m.uid = ?"
         row = self._database.row(sql, (found.folder.number, found.uid))
         work = self.get_work(operation_id)
@@ -400,7 +418,7 @@ class Deliveries:
         delete_message_bytes(self._database, operation_id)
 
     def _add_copy(self, operation_id: str, sent: SentCopy) -> None:
-        """Our copy stands in the mirror under its promised ids, or in the thread that it belongs to."""
+        """Add our copy to the mirror under its promised IDs, or in the thread that it belongs to."""
         row = self._database.row(
             "SELECT result_id, result_thread_id FROM delivery_operations WHERE id = ?", (operation_id,)
         )

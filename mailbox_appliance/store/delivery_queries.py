@@ -1,6 +1,6 @@
 """Reading the journal of sending: rows, lists, timelines, counts for charts, and old idempotency keys.
 
-`deliveries.py` writes it, with the statements on single rows that stand here beside their columns.
+`deliveries.py` writes the journal, with the statements on single rows that are here beside their columns.
 """
 
 import json
@@ -41,7 +41,7 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.moves import first_number
 
-# --- Rows: writing them, and what clients and the worker get from them ---
+# --- Rows: writing them, and converting them for clients and the worker ---
 
 
 DELIVERY_COLUMNS = (
@@ -68,19 +68,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 
 
 class ScheduledSummary(msgspec.Struct, frozen=True):
-    """How a scheduled send is listed."""
+    """The recipients and subject of a scheduled message, as lists show them."""
 
     to: tuple[Address, ...] = ()
     subject: str = ""
 
 
 def warnings_of(row: Row) -> tuple[str, ...]:
-    """What a client is told beside the operation: what was so from the beginning, then what its status brings."""
+    """Return the warnings of an operation: first those from its acceptance, then those of its status."""
     return tuple(map(from_stored_text, (*json.loads(row[12]), *json.loads(row[9]))))
 
 
 def to_delivery(row: Row) -> Delivery:
-    """A row of DELIVERY_COLUMNS as clients see it."""
+    """Convert a row of DELIVERY_COLUMNS for clients."""
     result_warnings = tuple(map(from_stored_text, json.loads(row[6]).values()))
     succeeded = row[3] == "succeeded"
     return Delivery(
@@ -95,7 +95,7 @@ def to_delivery(row: Row) -> Delivery:
 
 
 def to_work(row: Row, wire: Content) -> DeliveryWork:
-    """A row of SELECT_WORK as the worker needs it, with its message."""
+    """Convert a row of SELECT_WORK for the worker, with its message."""
     return DeliveryWork(
         operation_id=row[0],
         account_id=row[1],
@@ -124,12 +124,12 @@ def to_work(row: Row, wire: Content) -> DeliveryWork:
 
 
 def to_open_delivery(row: Row) -> OpenDelivery:
-    """A row of SELECT_OPEN, without the message."""
+    """Convert a row of SELECT_OPEN, without the message."""
     return OpenDelivery(row[0], row[1], Phase(row[2]), bool(row[3]), row[4])
 
 
 def to_scheduled(row: Row) -> ScheduledSend:
-    """A row of SELECT_SCHEDULED as clients see it."""
+    """Convert a row of SELECT_SCHEDULED for clients."""
     summary = decode_json(row[5] or b"{}", ScheduledSummary)
     return ScheduledSend(
         id=row[0],
@@ -144,7 +144,7 @@ def to_scheduled(row: Row) -> ScheduledSend:
 
 
 def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
-    """Write a new operation down with its message. Inside a transaction."""
+    """Insert a new operation with its message. Inside a transaction."""
     operation_id, is_scheduled = new_id("dlv"), new.send_at is not None
     status: DeliveryStatus = "queued" if is_scheduled else "sending"
     schedule_id = new_id("sch") if is_scheduled else None
@@ -160,7 +160,7 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
             new.request_hash,
             new.kind,
             status,
-            is_scheduled,  # it is answered at once, and is not withdrawn
+            is_scheduled,  # It is answered at once, and cannot be withdrawn.
             msgspec.json.encode(new.message.envelope).decode(),
             new.message.message_id,
             new_id("msg"),
@@ -189,8 +189,9 @@ def insert_delivery(database: Database, new: NewDelivery, at: str) -> Delivery:
 
 
 def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) -> bool:
-    """Go on to a phase; False where the operation is over or its mailbox is gone. Inside a transaction."""
-    is_new = phase is Phase.CONNECTING  # what an earlier attempt left at the provider tells nothing of this one
+    """Enter a phase. Returns False if the operation has ended or its mailbox is gone. Inside a transaction."""
+    # The state that an earlier attempt left at the provider does not apply to this one.
+    is_new = phase is Phase.CONNECTING
     marked = database.change(
         "UPDATE delivery_operations SET phase = ?, updated_at = ?, attempts = attempts + ?,"
         " provider_draft_id = CASE WHEN ? THEN NULL ELSE provider_draft_id END WHERE id = ?"
@@ -203,13 +204,13 @@ def enter_phase(database: Database, operation_id: str, phase: Phase, at: str) ->
 
 
 def set_provider_draft(database: Database, operation_id: str, draft_id: str | None) -> None:
-    """Note what is sent by its id at the provider; None for nothing. Inside a transaction."""
+    """Set the ID at the provider of the draft that is sent next; None if there is none. Inside a transaction."""
     sql = "UPDATE delivery_operations SET provider_draft_id = ? WHERE id = ?"
     database.change(sql, (draft_id, operation_id))
 
 
 def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> None:
-    """Note when a phase was entered. Inside a transaction."""
+    """Record when a phase was entered. Inside a transaction."""
     database.change(
         "INSERT INTO delivery_phases SELECT id, attempts, ?, ? FROM delivery_operations WHERE id = ?",
         (phase, at, operation_id),
@@ -217,7 +218,9 @@ def note_phase(database: Database, operation_id: str, phase: Phase, at: str) -> 
 
 
 def _insert_message(database: Database, operation_id: str, message: ComposedMessage) -> None:
-    """Write the bytes down: the first of them, with the header, in the row, the rest of a large message in chunks."""
+    """Store the bytes of a message: the first of them, with the header, in its row, the rest of a large message in
+    chunks.
+    """
     pieces = message.wire.pieces()
     first = message.wire.read() if len(message.wire) <= LARGE else next(pieces)
     row = (operation_id, first, message.bcc_header)
@@ -229,14 +232,14 @@ def _insert_message(database: Database, operation_id: str, message: ComposedMess
 
 
 def load_message_bytes(database: Database, operation_id: str, first: bytes | None) -> Content:
-    """The bytes of a message, of which the row holds the first; empty where they are not kept any more."""
+    """Return the bytes of a message, whose row holds the first of them; empty if they were deleted."""
     sql = "SELECT count(*), coalesce(sum(length(content)), 0) FROM delivery_chunks WHERE operation = ?"
     count, size = database.row(sql, (operation_id,)) or (0, 0)
     return Content(first or b"", _StoredChunks(database, operation_id, count, size)) if count else Content(first or b"")
 
 
 class _StoredChunks(Content):
-    """The rest of a large message. No transaction is open between its pieces. Raises NotFound once it is forgotten."""
+    """The rest of a large message. No transaction is open between its pieces. Raises NotFound once it is deleted."""
 
     def __init__(self, database: Database, operation_id: str, count: int, size: int) -> None:
         super().__init__()
@@ -253,7 +256,7 @@ class _StoredChunks(Content):
 
 
 def find_sent_source(database: Database, account_id: str, result_id: str) -> Content | None:
-    """The message that was sent under this id, as our copy has it, with Bcc; None where none is to be filed."""
+    """Return the message sent under this ID as our copy has it, with Bcc; None if no copy has to be filed."""
     row = database.row(
         "SELECT d.id, m.wire, m.bcc_header FROM delivery_operations d JOIN delivery_messages m ON m.operation = d.id"
         " WHERE d.account_id = ? AND d.result_id = ? AND d.copy = 'pending'",
@@ -262,13 +265,13 @@ def find_sent_source(database: Database, account_id: str, result_id: str) -> Con
     return None if row is None else with_bcc(load_message_bytes(database, row[0], row[1]), row[2])
 
 
-# --- Lists, quotas, drafts that are in use ---
+# --- Lists, quotas, and drafts that are in use ---
 
 
-# Written exactly as in the partial indexes, so that they are used.
+# Written exactly as in the partial indexes, so that SQLite uses them.
 _OPEN_DELIVERIES = "status IN ('queued', 'sending', 'uncertain')"
 _VISIBLE_TO_MEMBER = "d.shown AND (d.member_id = ? OR d.kind = 'scheduled')"
-# Theirs, and the scheduled ones of everybody: each by its index, however few they are among the others.
+# The member's own operations and everybody's scheduled ones, each by its index, however few they are.
 _LISTED_NUMBERS = """
 SELECT number FROM (SELECT number FROM delivery_operations WHERE account_id = :account AND {whose}
   AND number < :before AND shown ORDER BY number DESC LIMIT :most)"""
@@ -279,7 +282,7 @@ SELECT {DELIVERY_COLUMNS}, d.number FROM delivery_operations d WHERE d.number IN
 _DRAFT_IN_USE = f"""
 SELECT id, status FROM delivery_operations d WHERE draft_id = ? AND account_id = ? AND ({_OPEN_DELIVERIES} OR EXISTS (
   SELECT 1 FROM delivery_chores c WHERE c.operation = d.id AND c.kind = 'remove_draft')) LIMIT 1"""
-# The newest ones are looked at, as many as the quota allows. Those of before the clock was set back lie in the future.
+# Only the newest are read, as many as the quota allows. Those from before the clock was set back lie in the future.
 _COUNT_HANDED_IN = """
 SELECT count(*), min(created_at) FROM (SELECT created_at FROM delivery_operations WHERE {column} = ?
   ORDER BY number DESC LIMIT ?) WHERE created_at > ? AND created_at <= ?"""
@@ -288,13 +291,15 @@ _QUOTA_WINDOWS = {timedelta(hours=1): ("an hour", "per_hour"), timedelta(days=1)
 
 
 class DeliveryLists:
-    """Reads the journal of sending."""
+    """Reads lists and single operations from the journal of sending."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[Delivery, tuple[str, ...]]:
-        """An operation of this member, or any scheduled one, once a client was shown it. Raises NotFound."""
+        """Return an operation of this member, or any scheduled one, that was shown to a client, with its warnings.
+        Raises NotFound.
+        """
         row = self._database.row(
             f"SELECT {DELIVERY_COLUMNS} FROM delivery_operations d"
             f" WHERE d.id = ? AND d.account_id = ? AND {_VISIBLE_TO_MEMBER}",
@@ -305,7 +310,7 @@ class DeliveryLists:
         return to_delivery(row), warnings_of(row)
 
     def get_sender_id(self, account_id: str, operation_id: str) -> str:
-        """The member who handed an operation in, once a client was shown it. Raises NotFound."""
+        """Return the member who submitted an operation that was shown to a client. Raises NotFound."""
         sql = "SELECT member_id FROM delivery_operations WHERE id = ? AND account_id = ? AND shown"
         member_id = self._database.value(sql, (operation_id, account_id))
         if member_id is None:
@@ -315,7 +320,7 @@ class DeliveryLists:
     def list(
         self, account_id: str, member_id: str, *, before: int | None, limit: int
     ) -> tuple[tuple[Delivery, ...], int | None]:
-        """A page of the operations that this member sees, newest first, and the position to go on from."""
+        """Return a page of the operations that this member sees, newest first, and the position of the next page."""
         before = before if before is not None else 1 << 62
         values = {"account": account_id, "member": member_id, "before": before, "most": limit + 1}
         rows = self._database.rows(_DELIVERY_PAGE, values)
@@ -325,7 +330,9 @@ class DeliveryLists:
     def list_scheduled(
         self, account_id: str, *, after: int | None, limit: int
     ) -> tuple[tuple[ScheduledSend, ...], int | None]:
-        """A page of the scheduled sends that are not over, the soonest first, and the position to go on from."""
+        """Return a page of the scheduled messages that have not ended, soonest first, and the position of the next
+        page.
+        """
         place = "(SELECT send_at, number FROM delivery_operations WHERE number = ?)"
         beyond = f" AND (d.send_at, d.number) > {place}" if after is not None else ""
         rows = self._database.rows(
@@ -337,19 +344,19 @@ class DeliveryLists:
         return tuple(map(to_scheduled, page)), page[-1][-1] if len(rows) > limit else None
 
     def find_source(self, account_id: str, message_id: str) -> Content | None:
-        """The source of our copy of a sent message, or None where it is none that is known here."""
+        """Return the raw message of our copy of a sent message, or None if this message is not such a copy."""
         return find_sent_source(self._database, account_id, message_id)
 
     def count_open(self, account_ids: Collection[str]) -> dict[str, int]:
-        """How many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
-        # `+`: by the index of what is open, not by that of all that there ever was in these mailboxes.
+        """Return how many operations of these mailboxes are `queued`, `sending` and `uncertain`."""
+        # `+`: use the index of open operations, not that of all operations of these mailboxes.
         mine = f"+account_id IN ({', '.join('?' * len(account_ids))})"
         sql = f"SELECT status, count(*) FROM delivery_operations WHERE {_OPEN_DELIVERIES} AND {mine} GROUP BY status"
         found: dict[str, int] = dict(self._database.rows(sql, tuple(account_ids)))
         return {status: found.get(status, 0) for status in ("queued", "sending", "uncertain")}
 
     def require_free_draft(self, account_id: str, draft_id: str) -> None:
-        """Raises DraftInUse where a saved draft is on its way, or may have been sent, DraftSent where it was."""
+        """Raise DraftInUse if a saved draft is being sent or may have been sent, DraftSent if it was sent."""
         row = self._database.row(_DRAFT_IN_USE, (draft_id, account_id))
         if row is not None:
             operation_id, status = row
@@ -357,7 +364,7 @@ class DeliveryLists:
             raise problem(operation=operation_id, details=(Detail("operation", operation_id),))
 
     def require_quotas(self, account_id: str, credential_id: str, quotas: Iterable[Quota]) -> None:
-        """Raises QuotaReached where one of these quotas is used up; `retry_after` says when it has room again."""
+        """Raise QuotaReached if one of these quotas is used up; `retry_after` tells when it allows a message again."""
         for quota in quotas:
             owner = credential_id if quota.of == "credential" else account_id
             self._require_quota(quota, owner)
@@ -384,10 +391,10 @@ class DeliveryLists:
 # --- Timelines: what was sent, to whom and when, and each step ---
 
 
-#: Bytes of a message that hold its header; the subject of one with a longer header is not told.
+#: The bytes of a message that are read for its header; the subject of a message with a longer header is not shown.
 _HEADER_SIZE = 65_536
 _WIDTH = len(DELIVERY_COLUMNS.split(","))
-# What is filed or mirrored is told from there, what is kept from its bytes; of others nobody knows the subject.
+# The subject comes from the filed or mirrored copy, or from the stored bytes; for others it is unknown.
 _ENTRY = f"""
 SELECT {DELIVERY_COLUMNS}, d.created_at, d.updated_at, d.send_at, d.summary, d.envelope, d.member_id,
   (SELECT m.subject FROM messages m WHERE m.id = d.result_id),
@@ -396,7 +403,8 @@ SELECT {DELIVERY_COLUMNS}, d.created_at, d.updated_at, d.send_at, d.summary, d.e
   d.reply_enhanced, d.uncertain_at FROM delivery_operations d"""
 _OWN_DELIVERIES, _SCHEDULED_DELIVERIES = "member_id = :member", "kind = 'scheduled'"
 _VISIBLE_ENTRY = f"d.shown AND (d.{_OWN_DELIVERIES} OR d.{_SCHEDULED_DELIVERIES})"
-# Each mailbox by its index, theirs and the scheduled ones of everybody: so many of each as the page may need.
+# Each mailbox by its index, the member's own operations and everybody's scheduled ones, as many of each as the page may
+# need.
 _ENTRY_NUMBERS = """
 SELECT n.number FROM json_each(:accounts) a JOIN delivery_operations n ON n.number IN (
   SELECT number FROM delivery_operations WHERE account_id = a.value AND {whose} AND number < :before AND shown{status}
@@ -405,7 +413,7 @@ _SELECT_PHASES = "SELECT at, attempt, phase FROM delivery_phases WHERE operation
 
 
 class DeliveryTimelines:
-    """Reads the journal of sending for people."""
+    """Reads the journal of sending for the console and other readers who want each step."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -419,7 +427,9 @@ class DeliveryTimelines:
         before: int | None,
         limit: int,
     ) -> tuple[tuple[DeliveryEntry, ...], int | None]:
-        """A page of what this member sees in these mailboxes, newest first, and the position to go on from."""
+        """Return a page of the operations that this member sees in these mailboxes, newest first, and the position of
+        the next page.
+        """
         having = " AND status = :status" if status else ""
         both = (_ENTRY_NUMBERS.format(whose=whose, status=having) for whose in (_OWN_DELIVERIES, _SCHEDULED_DELIVERIES))
         sql = f"{_ENTRY} WHERE d.number IN ({' UNION ALL '.join(both)}) ORDER BY d.number DESC LIMIT :most"
@@ -433,7 +443,7 @@ class DeliveryTimelines:
         ) > limit else None
 
     def get(self, account_id: str, operation_id: str, member_id: str) -> tuple[DeliveryTimeline, tuple[str, ...]]:
-        """All the steps of an operation that this member sees, and its warnings. Raises NotFound."""
+        """Return all steps of an operation that this member sees, and its warnings. Raises NotFound."""
         values = {"id": operation_id, "account": account_id, "member": member_id}
         row = self._database.row(f"{_ENTRY} WHERE d.id = :id AND d.account_id = :account AND {_VISIBLE_ENTRY}", values)
         if row is None:
@@ -443,7 +453,7 @@ class DeliveryTimelines:
 
 
 class _EntryDetails(NamedTuple):
-    """What `_ENTRY` has after DELIVERY_COLUMNS."""
+    """The columns of `_ENTRY` after DELIVERY_COLUMNS."""
 
     created_at: str
     updated_at: str
@@ -473,7 +483,7 @@ def _to_entry(row: Row, member_id: str) -> DeliveryEntry:
     more = _entry_details(row)
     summary = decode_json(more.summary or b"{}", ScheduledSummary)
     is_own = more.member_id == member_id
-    # Hidden recipients are told to who sent it.
+    # Hidden recipients are shown only to the member who sent it.
     told = decode_json(more.envelope, Envelope).recipients if is_own else tuple(a.email for a in summary.to)
     return DeliveryEntry(
         **msgspec.structs.asdict(to_delivery(row)),
@@ -511,7 +521,7 @@ def _to_timeline(row: Row, phases: list[Row], member_id: str) -> DeliveryTimelin
 
 
 def _timeline_steps(phases: list[Row], status: DeliveryStatus, more: _EntryDetails) -> Iterator[DeliveryStep]:
-    """What was noted at each phase, and what came of it in the end."""
+    """Yield the step of each recorded phase, and the outcome."""
     yield from (DeliveryStep(at=at, attempt=attempt, step=phase) for at, attempt, phase in phases)
     if more.uncertain_at is not None:
         at = to_timestamp(from_millis(more.uncertain_at))
@@ -524,11 +534,11 @@ def _to_moment(millis: int | None) -> str | None:
     return None if millis is None else to_timestamp(from_millis(millis))
 
 
-# --- How much was sent and how much arrived, by time, for charts; answered from indexes ---
+# --- Counts of sent and received messages over time, for charts; answered from indexes ---
 
 
-# Folders whose messages are ours, or lie in another folder as well: nothing in them has arrived. Where there are labels
-# everything lies in the folder of all mail, and what is ours is shown by others.
+# Folders whose messages are ours or lie in another folder as well, so nothing has arrived in them. On a server with
+# labels, all messages lie in the folder of all mail, and other folders show ours.
 _ALL_MAIL_FOLDERS = (
     "SELECT h.number FROM folders h JOIN folders s ON s.account = h.account AND s.label = '\\Sent'"
     " WHERE h.role = 'all' AND h.label IS NULL"
@@ -539,13 +549,13 @@ _SENT_BY_US = """
 SELECT 1 FROM message_labels l JOIN folders s ON s.number = l.folder
   WHERE l.number = m.number AND s.label IN ('\\Sent', '\\Draft')"""
 _FIRST_DELIVERY_FROM = "SELECT number, created_at FROM delivery_operations WHERE number >= ? ORDER BY number LIMIT 1"
-# Each mailbox by its index, the newest part of it; theirs, and the scheduled ones of everybody.
+# Each mailbox by its index, only the newest part; the member's own operations and everybody's scheduled ones.
 _COUNT_DELIVERIES = """
 SELECT (unixepoch(d.created_at) - :from) / :step, d.status, count(*)
   FROM accounts a JOIN delivery_operations d ON d.account_id = a.id AND d.number >= :first
   WHERE a.id IN (SELECT value FROM json_each(:accounts)) AND d.shown AND (d.member_id = :member OR d.kind = 'scheduled')
   AND d.created_at >= :since GROUP BY 1, 2"""
-# The number of a message is the second in which it came. The index has all that is asked for.
+# The number of a message contains the second in which it arrived. The index has all columns needed.
 _COUNT_ARRIVALS = f"""
 SELECT ((m.number >> 4) - :from) / :step, count(*)
   FROM accounts a CROSS JOIN messages m INDEXED BY messages_account
@@ -555,7 +565,7 @@ SELECT ((m.number >> 4) - :from) / :step, count(*)
 
 
 class TrafficHistory:
-    """Reads how much happened when. Steps are counted from `since` on, from 0."""
+    """Counts deliveries and arrivals over time. Steps are numbered from 0, starting at `since`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -563,7 +573,9 @@ class TrafficHistory:
     def count_deliveries(
         self, accounts: str, member_id: str, since: datetime, step: int
     ) -> Mapping[int, Mapping[str, int]]:
-        """The operations that this member sees, by step and status. `accounts`: ids, JSON; `step`: seconds."""
+        """Count the operations that this member sees, by step and status. `accounts`: JSON array of IDs; `step`:
+        seconds.
+        """
         values = self._step_values(accounts, since, step) | {
             "member": member_id,
             "first": self._find_first_delivery(to_timestamp(since)),
@@ -575,7 +587,9 @@ class TrafficHistory:
         return found
 
     def count_arrivals(self, accounts: str, since: datetime, until: datetime, step: int) -> Mapping[int, int]:
-        """Messages that came, by step: when the server received them. What we sent and drafts do not count."""
+        """Count received messages by step, by the time at which the server received them, without sent messages and
+        drafts.
+        """
         bounds = {"low": first_number(to_millis(since)), "high": first_number(to_millis(until))}
         rows: Iterable[tuple[int, int]] = self._database.rows(
             _COUNT_ARRIVALS, self._step_values(accounts, since, step) | bounds
@@ -587,10 +601,10 @@ class TrafficHistory:
         return {"accounts": accounts, "from": int(since.timestamp()), "step": step}
 
     def _find_first_delivery(self, since: str) -> int:
-        """A number that none since then is below, or one behind the last where there is none since then.
+        """Return a number that is not above any operation since then, or one above the last if there is none.
 
-        By halving: numbers grow with time. Where the clock was set back meanwhile, some may be missed, and only a bar
-        of a chart is too short.
+        It searches by halving, since numbers grow with time. If the clock was set back, some operations may be missed,
+        and only a bar of a chart is too short.
         """
         low, high = 0, int(self._database.value("SELECT max(number) FROM delivery_operations") or 0) + 1
         while low < high:
@@ -603,7 +617,7 @@ class TrafficHistory:
         return low
 
 
-# --- Idempotency keys from before there were delivery operations: for 24 hours they give the same answer ---
+# --- Idempotency keys from before delivery operations existed: for 24 hours they give the same answer ---
 
 
 class _LegacyAnswer(msgspec.Struct, frozen=True):
@@ -612,15 +626,15 @@ class _LegacyAnswer(msgspec.Struct, frozen=True):
 
 
 class LegacyIdempotencyKeys:
-    """Reads the answers that were stored."""
+    """Reads the stored answers of releases without delivery operations."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def find(self, credential_id: str, idempotency_key: str, request_hash: str) -> LegacyResponse | None:
-        """The answer that this key was given, or None where there is none or its time is over.
+        """Return the answer that this key was given, or None if there is none or it has expired.
 
-        Raises IdempotencyConflict where it was another request.
+        Raises IdempotencyConflict if the request was different.
         """
         row = self._database.row(
             "SELECT request_hash, status, response_body FROM legacy_idempotency WHERE credential_id = ?"

@@ -14,7 +14,7 @@ from mailbox_appliance.model.backups import Progress
 
 JobKind = Literal["backup", "daily_backup", "backup_verification", "restore", "store_check"]
 
-#: The name of each kind in messages, as the beginning of a sentence.
+#: The name of each kind in messages, at the beginning of a sentence.
 _NAMES: dict[JobKind, str] = {
     "backup": "A backup",
     "daily_backup": "The daily backup",
@@ -40,7 +40,7 @@ class JobProgress:
 
 
 class ExclusiveJob:
-    """The one place that any long work must hold."""
+    """The lock that every long job must hold."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -49,12 +49,12 @@ class ExclusiveJob:
 
     @property
     def current(self) -> JobProgress | None:
-        """What is under way, if anything is."""
+        """The running job and its progress, or None."""
         return self._now
 
     @contextmanager
     def run(self, kind: JobKind) -> Iterator[Progress]:
-        """Hold the place for one job and yield its progress callback. Raises StoreAtWork if another job holds it.
+        """Hold the lock for one job and yield its progress callback. Raises StoreAtWork if another job holds it.
 
         The callback raises BrokenOff once `cancel` was called.
         """
@@ -69,11 +69,11 @@ class ExclusiveJob:
                 self._now = None
 
     def never_release(self) -> None:
-        """What is under way stays so: nothing else begins here any more."""
+        """Keep the lock permanently, so that no other job can begin."""
         self._stays = True
 
     def cancel(self) -> None:
-        """Have what is under way end when it next tells how far it is, and whatever is begun afterwards as well."""
+        """End the running job when it next reports progress, and every job that begins later as well."""
         self._is_broken_off = True
 
     def _report(self, now: JobProgress) -> None:
@@ -83,4 +83,4 @@ class ExclusiveJob:
 
 
 def ignore_progress(what: str, done: int, total: int) -> None:
-    """Progress that nobody asked for."""
+    """Ignore a progress report."""

@@ -1,6 +1,6 @@
-"""Files of a data directory: crash-safe writing, free disk space, and where the certificate of HTTPS lies.
+"""Files of a data directory: crash-safe writing, free disk space, and the location of the HTTPS certificate.
 
-Imports no database: commands read a fingerprint with the standard library alone.
+Imports no database, since commands read a fingerprint with the standard library alone.
 """
 
 import os
@@ -17,19 +17,19 @@ from mailbox_appliance.system.files import free_bytes as free_bytes
 if TYPE_CHECKING:
     from mailbox_appliance.store.backup.container import SectionName
 
-#: In a data directory, and in a backup of it.
+#: Names in a data directory, and in a backup of it.
 DATABASE_FILE: Final = "mailbox.db"
 KEY_FILE: Final = "encryption.key"
-#: Where the appliance that serves a data directory says how it is reached.
+#: The file in which the appliance that serves a data directory records how to reach it.
 RUN_FILE: Final = "run.json"
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Replace a file by new content, readable by its owner only, on the disk when this returns."""
+    """Replace the content of a file, readable by its owner only. It is on the disk when this returns."""
     temporary = half_written_path(file)
     handle = open_private(temporary)
     try:
-        with os.fdopen(handle, "wb") as stream:  # not os.write: on a disk that fills up it may write only a part
+        with os.fdopen(handle, "wb") as stream:  # Not os.write, which may write only a part on a disk that fills up.
             stream.write(content)
             stream.flush()
             os.fsync(handle)
@@ -41,18 +41,18 @@ def write_private(file: Path, content: bytes) -> None:
 
 
 def open_private(file: Path) -> int:
-    """Open a file to write it anew, with mode 0600 from its first moment. Returns a handle; raises OSError."""
-    file.unlink(missing_ok=True)  # a crash may have left it, with whatever mode
+    """Create a file or empty it, with mode 0600 from its first moment. Returns a handle to write to; raises OSError."""
+    file.unlink(missing_ok=True)  # A crash may have left it, with any mode.
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
 
 
 def half_written_path(file: Path) -> Path:
-    """Where new content of a file lies until it is complete."""
+    """Return the path at which new content of a file is written until it is complete."""
     return file.with_name(f".{file.name}.new")
 
 
 def remove_half_written(folder: Path) -> None:
-    """Remove what `write_private` was writing in a folder when the process was killed."""
+    """Remove the incomplete files that `write_private` left in a folder when the process was killed."""
     for temporary in folder.glob(".*.new"):
         temporary.unlink(missing_ok=True)
 
@@ -63,55 +63,55 @@ def copy_private(source: Path, target: Path) -> None:
 
 
 def unfinished_path(database: Path) -> Path:
-    """Where the file lies that is to become this database, while it is being made."""
+    """Return the path of a database while it is being created."""
     return database.with_name(database.name + ".new")
 
 
 def remove_database(file: Path) -> None:
-    """Remove a database that was being made, and what SQLite made beside it."""
+    """Remove an unfinished database, with the files that SQLite created beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
 
 
-# --- Disk space: how much is free, and how much a copy or a backup takes ---
+# --- Disk space: how much is free, and how much a copy or a backup needs ---
 #
-# A backup is at first a copy of the database and then a file made of that copy, so it takes both for a moment.
-# Whatever replaces the database has the old and the new one there at once.
+# A backup is first a copy of the database and then a file made from that copy, so it needs the space for both for a
+# moment. A job that replaces the database needs the space for the old and the new one at once.
 
 
 MIB = 1 << 20
-#: Beside what is known to be written: logs, journals, entries of folders.
+#: Reserve beyond the known sizes, for logs, journals and directory entries.
 _SPARE_ROOM = 16 * MIB
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def database_size(database: Path) -> int:
-    """How much a database and its log take."""
+    """Return the size of a database with its log, in bytes."""
     real = Path(os.path.realpath(database))
     files = (real.with_name(real.name + suffix) for suffix in ("", "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
 def room_for_copy(database: Path) -> int:
-    """How much room it takes to make a copy of a database beside it."""
+    """Return the disk space in bytes for a copy of a database beside it."""
     return database_size(database) + _SPARE_ROOM
 
 
 def room_for_backup(database: Path) -> int:
-    """How much room it takes to make a backup: the copy, and the file that is made of it."""
+    """Return the disk space in bytes for making a backup: the copy, and the file made from it."""
     return 2 * database_size(database) + _SPARE_ROOM
 
 
 def require_room(folder: Path, needed: int) -> None:
-    """Raise NotEnoughRoom where less than `needed` bytes are free on the disk of a folder."""
+    """Raise NotEnoughRoom if less than `needed` bytes are free on the disk of a folder."""
     free = free_bytes(folder)
     if free < needed:
         raise NotEnoughRoom(needed=format_size(needed), folder=folder, free=format_size(free))
 
 
 def low_room_warning(database: Path, low_mib: int) -> str | None:
-    """What is to be said of the room that is left, as a sentence: it is below `low_mib` MiB (0: never), or the next
-    backup does not fit. None: there is nothing to be said.
+    """Return a warning if less than `low_mib` MiB (0: never) are free or the next backup does not fit; otherwise
+    None.
     """
     free = free_bytes(database.parent)
     needed = room_for_backup(database)
@@ -126,28 +126,28 @@ def low_room_warning(database: Path, low_mib: int) -> str | None:
 
 
 def format_size(size: int) -> str:
-    """A number of bytes for a person: `1.5 GiB`."""
+    """Format a number of bytes for people: `1.5 GiB`."""
     amount, unit = float(size), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
     return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{size} bytes"
 
 
-# --- Where HTTPS keeps its own certificate in the data directory; `tls/files.py` replaces it ---
+# --- The appliance's own HTTPS certificate in the data directory; `tls/files.py` replaces it ---
 
 T = TypeVar("T")
 CERTIFICATE_FOLDER = "tls"
 NEXT_CERTIFICATE_FOLDER = ".next"
 CERTIFICATE_FILE = "cert.pem"
 CERTIFICATE_KEY_FILE = "key.pem"
-#: As they are named in a data directory, and in a backup of it.
+#: Names in a data directory, and in a backup of it.
 CERTIFICATE_FILES: "tuple[SectionName, SectionName]" = ("tls/cert.pem", "tls/key.pem")
-#: Files that change while they are looked at are looked at again, so often.
+#: Attempts to read files that change while they are read.
 _READ_TRIES = 5
 
 
 def certificate_paths(tls: Path) -> tuple[Path, Path]:
-    """Where the certificate and the key lie now that count, each whether it is there or not."""
+    """Return the current paths of the certificate and the key, whether or not the files exist."""
     certificate, key = (
         tls / NEXT_CERTIFICATE_FOLDER / name if os.path.lexists(tls / NEXT_CERTIFICATE_FOLDER / name) else tls / name
         for name in (CERTIFICATE_FILE, CERTIFICATE_KEY_FILE)
@@ -156,14 +156,15 @@ def certificate_paths(tls: Path) -> tuple[Path, Path]:
 
 
 def certificate_state(tls: Path) -> tuple[object, ...]:
-    """Something that is another whenever one of the files, or what a link leads to, is another."""
+    """Return a value that changes whenever one of the files, or the target of a link, changes."""
     return tuple(_path_state(path) for path in certificate_paths(tls))
 
 
 def read_unchanged(tls: Path, look: Callable[[Path, Path], T], unless: type[Exception]) -> T:
-    """What `look` finds in the two files, with no change between the one and the other.
+    """Return what `look` reads from the two files, repeated until they did not change in between.
 
-    Raises what it raises. `unless`: the files changed meanwhile; then it looks again.
+    Exceptions of `look` are raised. `unless`: the exception that means that the files changed in between, so that
+    `look` is called again.
     """
     tries_left = _READ_TRIES
     while True:
@@ -179,12 +180,12 @@ def read_unchanged(tls: Path, look: Callable[[Path, Path], T], unless: type[Exce
 
 
 def has_certificate(folder: Path) -> bool:
-    """Whether a data directory has both, readable or not."""
+    """Whether a data directory has a certificate and a key, readable or not."""
     return all(os.path.lexists(path) for path in certificate_paths(folder / CERTIFICATE_FOLDER))
 
 
 def read_certificate(folder: Path) -> "dict[SectionName, bytes]":
-    """The content of those that a data directory has. Raises OSError."""
+    """Return the content of those of the two files that a data directory has. Raises OSError."""
 
     def read(*paths: Path) -> "dict[SectionName, bytes]":
         return {name: path.read_bytes() for name, path in zip(CERTIFICATE_FILES, paths, strict=True) if path.is_file()}
@@ -193,7 +194,9 @@ def read_certificate(folder: Path) -> "dict[SectionName, bytes]":
 
 
 def discard_next_certificate(folder: Path) -> None:
-    """Throw away what was begun to take their place, before others do: it would count. Raises OSError."""
+    """Remove a certificate that was prepared as the next one, before other files replace the current one: it would take
+    precedence. Raises OSError.
+    """
     if os.path.lexists(begun := folder / CERTIFICATE_FOLDER / NEXT_CERTIFICATE_FOLDER):
         shutil.rmtree(begun)
         sync_folder(folder / CERTIFICATE_FOLDER)

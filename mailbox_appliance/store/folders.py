@@ -1,4 +1,4 @@
-"""The folders of a mailbox as they are mirrored: paths, roles, and the position reached in each."""
+"""The mirrored folders of a mailbox: paths, roles, and the sync position of each."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ SELECT f.id, f.name, f.role, f.role_source, f.path,
     ELSE (SELECT count(*) FROM message_labels l WHERE l.folder = f.number) END
 FROM folders f JOIN accounts a ON a.number = f.account WHERE a.id = ? ORDER BY f.role IS NULL, f.path"""
 
-#: 0 is what we note of a server that tells none.
+#: 0 is stored for a server that reports none.
 _NO_UIDVALIDITY = -1
 
 _LABELED = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
 _SET_LABEL = "UPDATE folders SET label = ?1 WHERE account = ?2 AND path = ?3 AND label IS NOT ?1"
 
-# Of a mailbox with labels; each is counted by an index alone.
+# For mailboxes with labels: each folder is counted from an index alone.
 _IS_ALL_TOLD = """
 SELECT (SELECT count(*) FROM messages WHERE account = a.number)
   = (SELECT count(*) FROM messages WHERE account = a.number AND provider_id IS NOT NULL)
@@ -49,34 +49,34 @@ SELECT number FROM folders WHERE account = ? AND label IS NULL AND path IN (SELE
 
 
 class Folders:
-    """Reads and writes folders. Each method that writes is one transaction of its own, unless it says otherwise."""
+    """Reads and writes folders. Each method that writes is one transaction of its own, unless stated otherwise."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def list(self, account_id: str) -> tuple[MirroredFolder, ...]:
-        """The folders of a mailbox, by path."""
+        """Return the folders of a mailbox, ordered by path."""
         rows = self._database.rows(f"{_SELECT} WHERE a.id = ? ORDER BY f.path", (account_id,))
         return tuple(map(_to_mirrored, rows))
 
     def list_with_counts(self, account_id: str) -> tuple[Folder, ...]:
-        """The folders of a mailbox as clients see them, with their counts; those with a role first."""
+        """Return the folders of a mailbox as clients see them, with their counts; those with a role first."""
         return tuple(map(_to_folder, self._database.rows(_SHOWN, (account_id,))))
 
     def count_labeled(self, number: int) -> int:
-        """How many messages a folder shows by its label."""
+        """Return how many messages a label folder shows."""
         return int(self._database.value("SELECT count(*) FROM message_labels WHERE folder = ?", (number,)))
 
     def find_by_role(self, account_id: str, role: FolderRole) -> MirroredFolder | None:
-        """The folder that plays this role, or None."""
+        """Return the folder with this role, or None."""
         row = self._database.row(f"{_SELECT} WHERE a.id = ? AND f.role = ?", (account_id, role))
         return None if row is None else _to_mirrored(row)
 
     def find(self, account_id: str, name: str) -> MirroredFolder | None:
-        """The folder that a person means by an id, a role, a path or a name, in this order; or None."""
+        """Return the folder that a person means by an ID, a role, a path or a name, tried in this order; or None."""
         row = self._database.row(
             f"{_SELECT} WHERE a.id = :account AND (f.id = :name OR f.role = lower(:name) OR f.path = :name"
-            # `archive` is the role, while `Archive` may be the very name of a folder that does not play it.
+            # `archive` is the role, while `Archive` may be the name of a folder without that role.
             " OR f.name = :name) ORDER BY f.id = :name DESC, f.role IS :name DESC, f.path = :name DESC,"
             " f.role IS lower(:name) DESC LIMIT 1",
             {"account": account_id, "name": name},
@@ -84,14 +84,17 @@ class Folders:
         return None if row is None else _to_mirrored(row)
 
     def get_message_folder(self, folder: MirroredFolder) -> MirroredFolder:
-        """Where the messages lie that a folder shows: all mail for one with a label, itself for any other.
+        """Return the folder that holds the messages of a folder: all mail for a label folder, otherwise the folder
+        itself.
 
         Raises AllMailHidden.
         """
         return folder if folder.label is None else self.find_all_mail(folder.account_id) or folder
 
     def find_all_mail(self, account_id: str) -> MirroredFolder | None:
-        """Where the messages of a mailbox with labels lie; None for one without labels. Raises AllMailHidden."""
+        """Return the folder that holds all messages of a mailbox with labels; None for one without labels. Raises
+        AllMailHidden.
+        """
         sql = "SELECT 1 FROM accounts a JOIN folders f ON f.account = a.number AND f.label IS NOT NULL WHERE a.id = ?"
         if self._database.value(f"{sql} LIMIT 1", (account_id,)) is None:
             return None
@@ -106,16 +109,17 @@ class Folders:
         listed: Sequence[ListedFolder],
         roles: Mapping[str, tuple[FolderRole, RoleSource]] | None = None,
     ) -> tuple[MirroredFolder, ...]:
-        """Make the folders those that the server lists, with these roles; by default with those that they should have.
+        """Replace the folders by those that the server lists, with these roles, or by default with the roles they
+        should have.
 
-        A path that stays keeps its id. What is left in a folder that goes is `gone`, in another one meanwhile: it may
-        have moved, or the folder has another name now. Raises NotFound without mailbox.
+        A path that stays keeps its ID. The messages of a removed folder become `gone`, kept in another folder for now:
+        they may have moved, or the folder may have been renamed. Raises NotFound if the mailbox is gone.
         """
         with self._database.transaction():
             account = self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
             if account is None:
                 raise NotFound(what="mailbox")
-            if roles is None:  # in the transaction: a person may be changing the mapping at this moment
+            if roles is None:  # In the transaction, since a person may be changing the mapping at this moment.
                 roles = folder_roles.assign_roles(listed, self.get_user_mapping(account_id))
             self._database.change_many(
                 "INSERT INTO folders (id, account, path, name, delimiter, role, role_source)"
@@ -136,10 +140,11 @@ class Folders:
         return self.list(account_id)
 
     def detach_unlabeled(self, account_id: str, home: str) -> bool:
-        """Let all be gone that was mirrored by a release that knew of no labels; whether any is looked for since now.
+        """Mark all messages as gone that a release without labels mirrored; return whether any has to be found again.
 
-        It may have a message in many folders: one of these rows is recognised, the others are purged. Broken off, it
-        goes on the next time. Not while the folders are followed. `home`: the path at which all mail lies.
+        Such a release may have stored a message in many folders: one of these rows is recognized again, the others are
+        purged. If interrupted, it continues at the next call. Do not call it while the folders are synced. `home`: the
+        path of the folder that holds all mail.
         """
         folders = self.list(account_id)
         refuge = next((folder.number for folder in folders if folder.path == home), None)
@@ -159,19 +164,19 @@ class Folders:
         return True
 
     def add_listed(self, account_id: str, listed: Sequence[ListedFolder]) -> None:
-        """Bring new folders in, and give all folders the roles that they have now. Raises NotFound without mailbox.
+        """Add new folders, and give all folders their current roles. Raises NotFound if the mailbox is gone.
 
-        A folder that is not listed stays: its messages may lie elsewhere by now, which is for sync to find out.
+        A folder that is not listed stays: its messages may have moved, which sync has to find out.
         """
         paths = {folder.path for folder in listed}
-        with self._database.transaction():  # the mapping must be the one that holds when the roles are written
+        with self._database.transaction():  # The mapping must be the one in effect when the roles are written.
             roles = folder_roles.assign_roles(listed, self.get_user_mapping(account_id))
             left = [folder for folder in self.list(account_id) if folder.path not in paths]
             kept = (ListedFolder(folder.path, folder.delimiter, frozenset(), folder.label) for folder in left)
             self.replace(account_id, (*listed, *kept), roles)
 
     def set_state(self, number: int, state: FolderState) -> None:
-        """Note the position that the mirror of a folder has reached."""
+        """Store the sync position of a folder."""
         with self._database.transaction():
             sql = (
                 "UPDATE folders SET uidvalidity = ?, uidnext = ?, exists_count = ?, highestmodseq = ? WHERE number = ?"
@@ -179,10 +184,11 @@ class Folders:
             self._database.change(sql, (state.uidvalidity, state.uidnext, state.exists, state.highestmodseq, number))
 
     def forget_positions(self, account_id: str) -> None:
-        """Have every folder of a mailbox compared anew: the same UID may be another message now. Inside a transaction.
+        """Make sync compare every folder of a mailbox again, since the same UID may now be another message. Inside a
+        transaction.
 
-        No server has the UIDVALIDITY that is noted instead (RFC 9051 2.3.1.1). So nothing is done by the old UIDs, and
-        sync recognises the messages by what they are, as after any other change of it.
+        The UIDVALIDITY stored instead is one that no server has (RFC 9051 2.3.1.1). So the old UIDs are not used any
+        more, and sync recognizes the messages by their identity, as after any other change of UIDVALIDITY.
         """
         self._database.change(
             f"UPDATE folders SET uidvalidity = {_NO_UIDVALIDITY}, uidnext = 1, exists_count = 0, highestmodseq = NULL"
@@ -191,19 +197,21 @@ class Folders:
         )
 
     def get_user_mapping(self, account_id: str) -> dict[FolderRole, str]:
-        """The folder paths that a person gave a role."""
+        """Return the paths of the folders that a person gave a role."""
         sql = "SELECT j.key, j.value FROM accounts a, json_each(a.mapped_folders) j WHERE a.id = ?"
         return dict(self._database.rows(sql, (account_id,)))
 
     def set_user_mapping(self, account_id: str, mapping: Mapping[FolderRole, str | None]) -> None:
-        """Note the paths that a person gives these roles; None forgets one, and roles that are not named stay."""
+        """Store the paths that a person gives these roles. None removes a mapping; roles that are not named keep
+        theirs.
+        """
         with self._database.transaction():
-            # RFC 7396, which json_patch follows: null removes a member.
+            # json_patch follows RFC 7396: null removes a member.
             sql = "UPDATE accounts SET mapped_folders = json_patch(mapped_folders, ?) WHERE id = ?"
             self._database.change(sql, (json.dumps(mapping), account_id))
 
     def _remove_folder(self, account: int, number: int, kept: set[str]) -> None:
-        """Let a folder go that the server no longer lists; its messages may turn up in another one."""
+        """Remove a folder that the server no longer lists; its messages may appear in another one."""
         self._empty_folder(account, number, kept)
         with self._database.transaction():
             self._database.change("DELETE FROM folders WHERE number = ?", (number,))
@@ -216,7 +224,7 @@ class Folders:
             moves.evacuate_folder(self._database, number, refuge)
 
     def _set_labels(self, account: int, listed: Sequence[ListedFolder]) -> bool:
-        """Note which folders show labels; whether none was known to before."""
+        """Store which folders are label folders; return whether these are the first of the mailbox."""
         has_labels = self._database.value(_LABELED, (account,)) is not None
         if has_labels or any(folder.label is not None for folder in listed):
             rows = [(folder.label, account, folder.path) for folder in listed]
