@@ -30,9 +30,9 @@ _encoder = msgspec.json.Encoder(enc_hook=repr)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line. Whatever is passed as `extra` becomes a field.
+    """Formats a record as one JSON object on a line. Each value of `extra` becomes a field.
 
-    A traceback keeps its frames and the kind of the exception, but not its text: that may quote a server or a message.
+    A traceback keeps its frames and the type of the exception, but not its text, which may quote a server or a message.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
             line["frames"] = _traceback_frames(record.exc_info)
         try:
             return _encoder.encode(line).decode()
-        except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8
+        except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
             return json.dumps(line, default=repr)
 
 
@@ -67,15 +67,15 @@ def _traceback_frames(exc_info: "logging._SysExcInfoType") -> list[str]:
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A log file that only its owner may read, also each new one after a rotation.
+    """A rotating log file that only its owner can read, including each new one after a rotation.
 
-    Its size is counted and a line made once: the handler it is derived from asks the disk, and makes each line twice.
+    It counts its own size and formats each line once. The base class reads the size from the disk and formats twice.
     """
 
     _size = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, into a new file where it does not fit into this one."""
+        """Write one line, into a new file if it does not fit into the current one."""
         try:
             line = self.format(record) + self.terminator
             if self._size and self._size + len(line) > self.maxBytes:
@@ -89,9 +89,9 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
             self.handleError(record)
 
     def reopen(self) -> None:
-        """Go on in the file that has the name now, a new one where it was renamed, in a new folder where that was.
+        """Open the file by its name again: a new one if the old one was renamed, in a new folder if that was renamed.
 
-        Raises OSError; then all stays.
+        Raises OSError; then the old file stays open.
         """
         with self.lock or nullcontext():
             _make_folder(Path(self.baseFilename).parent)
@@ -107,14 +107,14 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Warnings for whoever started this. The tray may have gone meanwhile: its file is kept small here."""
+    """Writes warnings to stderr. If stderr is the tray's file, it is kept small here, since the tray may have ended."""
 
     def __init__(self, folder: Path | None) -> None:
         super().__init__(sys.stderr)
         self._is_kept_small = folder is not None and self._is_file(folder / LAST_WORDS)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, and empty the file where it has grown."""
+        """Write one line, and empty the file if it has grown too large."""
         super().emit(record)
         if self._is_kept_small:
             with suppress(OSError, ValueError):
@@ -138,12 +138,12 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def set_level(level: str) -> None:
-    """Log from this level on, beginning now."""
+    """Set the lowest level that is logged, from now on."""
     logging.getLogger().setLevel(level.upper())
 
 
 def reopen() -> None:
-    """Go on in new files where somebody has renamed those that are open, as logrotate does."""
+    """Open the log files again after logrotate or a person has renamed them."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _PrivateFile):
             try:

@@ -65,7 +65,7 @@ _CODE = re.compile(r"(`+)[^`].*?\1|<[^>\s][^>]*>|https?://\S+|\b[\w.-]+@[\w.-]+"
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 #: A row of a table or diagram, an item of a list, or a heading, which is no part of the sentence beside it.
 _ROW = re.compile(r"^\s{2,}\S|\S {3,}\S| \.{2,} |^\s*([-*]|\d+\.) |^--- |->")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_A-Z`x])|\n\s*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_A-Z0-9`x])|\n\s*\n")
 _NO_PROSE = re.compile(r"\b(SELECT|INSERT|UPDATE \w+ SET|DELETE FROM|CREATE (TABLE|INDEX|TRIGGER)|PRAGMA)\b")
 _PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
 _JS_TEXT = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`""", re.DOTALL)
@@ -210,21 +210,21 @@ def find(prose: Prose) -> Iterator[Finding]:
         yield Finding(prose, f"docs: a paragraph of {words} words: {prose.text[:110]}")
 
 
-def measure(all_prose: Iterable[Prose]) -> Iterator[str]:
-    """Yield the figures of each surface, then the pages that are too long."""
+def nine_of_ten(all_prose: Iterable[Prose]) -> dict[str, int]:
+    """Return for each surface the words that nine of ten of its sentences have at most."""
     lengths: dict[str, list[int]] = defaultdict(list)
-    pages: dict[Path, int] = defaultdict(int)
     for prose in all_prose:
         lengths[prose.surface] += [count for one in prose.sentences() if (count := count_words(one)) > 2]
+    return {surface: sorted(counts)[int(len(counts) * 0.9)] for surface, counts in sorted(lengths.items())}
+
+
+def long_pages(all_prose: Iterable[Prose]) -> dict[Path, int]:
+    """Return the pages with more than LONGEST_PAGE words, and how many each has. Code blocks are not counted."""
+    pages: dict[Path, int] = defaultdict(int)
+    for prose in all_prose:
         if prose.surface == "docs":
             pages[prose.file] += count_words(prose.text)
-    for surface, counts in sorted(lengths.items()):
-        counts.sort()
-        tenth = counts[int(len(counts) * 0.9)]
-        yield f"{surface}: {len(counts)} sentences, nine of ten have at most {tenth} words (limit {NINE_OF_TEN})"
-    for page, words in sorted(pages.items()):
-        if words > LONGEST_PAGE:
-            yield f"{page}: {words} words (limit {LONGEST_PAGE})"
+    return {page: words for page, words in sorted(pages.items()) if words > LONGEST_PAGE}
 
 
 def default_paths() -> list[Path]:
@@ -240,9 +240,13 @@ def main() -> int:
     given = parser.parse_args()
     all_prose = list(read_all([path.resolve() for path in given.paths] or default_paths()))
     findings = [] if given.figures else [finding for prose in all_prose for finding in find(prose)]
-    for line in [*findings, *measure(all_prose)]:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write(f"{len(findings)} findings\n")
+    lines = [
+        *map(str, findings),
+        *(f"{name}: 9 of 10 sentences have at most {words} words" for name, words in nine_of_ten(all_prose).items()),
+        *(f"{page}: {words} words" for page, words in long_pages(all_prose).items()),
+        f"{len(findings)} findings",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 1 if findings else 0
 
 
