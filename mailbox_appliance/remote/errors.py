@@ -1,6 +1,6 @@
-"""Faults of other servers: one exception, the faults known by name, and how replies are read.
+"""Faults of external servers: one exception, the named faults, and how replies are classified.
 
-How far a connection got (`Contact`) decides how exactly a fault may be explained.
+How far a connection got (`Contact`) decides how precisely a fault may be explained.
 """
 
 import errno
@@ -37,7 +37,7 @@ FaultKind = Literal[
 class Reply:
     """An SMTP reply (RFC 5321 4.2): its code and its enhanced status code (RFC 3463). Its free text is not kept.
 
-    `name`: what exactly is wrong, if the table of replies knows that text (`fault_name_of_reply`).
+    `name`: the exact fault, if the table of replies knows the text (`fault_name_of_reply`).
     """
 
     code: int
@@ -46,22 +46,22 @@ class Reply:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the same may succeed later (4yz)."""
+        """Whether the same command may succeed later (4yz)."""
         return 400 <= self.code < 500
 
 
 class RemoteFault(Exception):
-    """A server did not play its part.
+    """An external server failed, refused or could not be contacted.
 
-    `reason` is our own sentence for a person, with the fix where one is known; `reply` is what an SMTP server said.
-    `name`: what exactly is wrong, if the table of replies knows it, such as `app_password_required`.
-    `in_doubt`: what an IMAP server was told to do may have been done, all of it or a part. `code`: its response code
-    (RFC 5530), in upper case. `retry_after`: seconds that it wants us to wait, where it says so.
-    `is_unproven`: the address is near, and nothing there has answered as a mail server does (`contact`).
+    `reason`: a sentence written by us for people, with the fix if one is known. `reply`: the reply of an SMTP server.
+    `name`: the exact fault, if the table of replies knows it, such as `app_password_required`. `in_doubt`: a change
+    requested from an IMAP server may have been made, completely or partly. `code`: its response code (RFC 5530), in
+    upper case. `retry_after`: the seconds to wait, if it reports them. `is_unproven`: the address is near, and nothing
+    there has answered as a mail server does (`contact`).
     """
 
     def __init__(self, server: ServerName, kind: FaultKind, reason: str, reply: Reply | None = None) -> None:
-        super().__init__(f"{server}: {kind}")  # What a log may show: no host, no address, no server text.
+        super().__init__(f"{server}: {kind}")  # The facts that a log may contain: no host, no address, no server text.
         self.server = server
         self.kind = kind
         self.reason = reason
@@ -73,16 +73,16 @@ class RemoteFault(Exception):
         self.is_unproven = False
 
     def copy(self) -> "RemoteFault":
-        """The same, for another who needs to be told."""
+        """Return an equal fault, for another caller to raise."""
         made = RemoteFault(self.server, self.kind, self.reason, self.reply)
         made.__dict__.update(self.__dict__)
         return made
 
 
 class Unmovable(RemoteFault):
-    """No message can be taken out of the folder alone.
+    """A message cannot be removed from the folder without removing others.
 
-    The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), and others have marked messages there as deleted,
+    The server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), and other messages there are marked as deleted,
     which a plain EXPUNGE would remove as well.
     """
 
@@ -106,44 +106,44 @@ SERVER_NAMES: dict[ServerName, str] = {
 
 
 def timeout_fault(server: ServerName) -> RemoteFault:
-    """The server was silent, or too slow, for longer than we wait."""
+    """Return the fault for a server that was silent or too slow."""
     return RemoteFault(server, "timeout", f"The {SERVER_NAMES[server]} server did not answer in time.")
 
 
 def disconnected_fault(server: ServerName) -> RemoteFault:
-    """The connection ended before the answer did."""
+    """Return the fault for a connection that ended before the response was complete."""
     return RemoteFault(server, "disconnected", f"The {SERVER_NAMES[server]} server closed the connection.")
 
 
 def stopping_fault(server: ServerName) -> RemoteFault:
-    """We have given up waiting for the server, since the appliance ends."""
+    """Return the fault for a call that was abandoned because the appliance is stopping."""
     reason = f"The appliance is being stopped, so the {SERVER_NAMES[server]} server was not waited for. Repeat it soon."
     return RemoteFault(server, "disconnected", reason)
 
 
 def malformed_fault(server: ServerName) -> RemoteFault:
-    """What the server said is not the protocol, or is longer than we accept."""
-    if server in ("oauth", "graph"):  # nobody here has given a host
+    """Return the fault for a response that breaks the protocol or is longer than allowed."""
+    if server in ("oauth", "graph"):  # no user has entered this host
         return RemoteFault(server, "malformed", "The provider answered what cannot be read. Try again later.")
     name = SERVER_NAMES[server]
     return RemoteFault(server, "malformed", f"The answer does not follow {name}. Check that host and port are right.")
 
 
-# --- Named faults: what each means for us, and a sentence with its fix, for a person ---
+# --- Named faults: the meaning of each, and a sentence with its fix for people ---
 #
-# A sentence names its server with `{server}`, and today's date on this computer with `{today}`.
+# A sentence names its server as `{server}`, and today's date on this computer as `{today}`.
 
 
 @dataclass(frozen=True)
 class NamedFault:
-    """What a fault means for us, and what a person may do about it."""
+    """The meaning of a named fault, and what a person can do about it."""
 
     kind: FaultKind
     reason: str
 
 
 FAULTS: dict[str, NamedFault] = {
-    # --- who one is ---
+    # --- credentials ---
     "wrong_password": NamedFault(
         "login_refused",
         "The {server} server refused user name or password. Check both; the user name is mostly the whole address."
@@ -189,7 +189,7 @@ FAULTS: dict[str, NamedFault] = {
     "token_refused": NamedFault(
         "login_refused", "The {server} server no longer takes the access that was given. Sign in again."
     ),
-    # --- what one has agreed to ---
+    # --- consent ---
     "access_revoked": NamedFault(
         "login_refused",
         "The access was taken back: by its owner, an administrator, or by a new password. Sign in again.",
@@ -211,7 +211,7 @@ FAULTS: dict[str, NamedFault] = {
         "The provider refuses the OAuth application of this appliance. Its administrator must check client id, client"
         " secret (whether it has one, and whether that has expired) and redirect address.",
     ),
-    # --- the way there ---
+    # --- connection ---
     "certificate_name": NamedFault(
         "tls",
         "The certificate of the {server} server is for another name. Use the host name that the certificate has.",
@@ -262,7 +262,7 @@ FAULTS: dict[str, NamedFault] = {
         "unreachable",
         "The {server} server could not be found: this computer's DNS gives no answer. Check its network.",
     ),
-    # --- what it may do ---
+    # --- permissions ---
     "sender_not_allowed": NamedFault(
         "refused",
         "The provider does not let this mailbox send as this address. Use its own, or have the other one added there.",
@@ -283,7 +283,7 @@ FAULTS: dict[str, NamedFault] = {
         "refused",
         "The folder All Mail is hidden from IMAP. Turn on `Show in IMAP` for it in Gmail's settings, under Labels.",
     ),
-    # --- for now ---
+    # --- temporary ---
     "too_many_connections": NamedFault(
         "throttled",
         "Too many programs are connected to this mailbox. Close some, or wait a few minutes.",
@@ -297,7 +297,7 @@ FAULTS: dict[str, NamedFault] = {
 
 
 def named_fault(name: str, server: ServerName, reply: Reply | None = None) -> RemoteFault:
-    """The fault of this name at that server."""
+    """Return the fault with this name at that server."""
     known = FAULTS[name]
     reason = known.reason.format(server=SERVER_NAMES[server], today=f"{datetime.now(UTC):%Y-%m-%d}")
     made = RemoteFault(server, known.kind, reason, reply)
@@ -312,10 +312,10 @@ _FORBIDDEN_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 
 
 def socket_fault(server: ServerName, error: OSError) -> RemoteFault:
-    """What it means that no connection was to be had."""
+    """Return the fault for a connection that could not be opened."""
     if isinstance(error, TimeoutError):
         return named_fault("port_blocked", server)
-    if isinstance(error, ConnectionResetError):  # accepted, then thrown out: it depends on the moment where that shows
+    if isinstance(error, ConnectionResetError):  # Signed in, then disconnected: when this shows depends on timing.
         return disconnected_fault(server)
     if error.errno in _NO_ROUTE_ERRNOS:
         return named_fault("network_down", server)
@@ -323,7 +323,7 @@ def socket_fault(server: ServerName, error: OSError) -> RemoteFault:
 
 
 def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
-    """What it means that a name has no address."""
+    """Return the fault for a name without an address."""
     is_silent = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
     return named_fault("dns_down" if is_silent else "host_unknown", server)
 
@@ -343,9 +343,9 @@ def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
 #     others ....... as their users report them; `tests/remote/replies.txt` has each whole, with its source
 
 
-#: Characters of a reply that are looked at.
+#: Characters of a reply that are matched.
 _MOST_REPLY_CHARACTERS = 2000
-#: Providers that take no password but an app password, and say no more than that it is wrong.
+#: Providers that require an app password, and only report that a password is wrong.
 _APP_PASSWORD_HOSTS = (
     "gmail.com",
     "googlemail.com",
@@ -355,13 +355,13 @@ _APP_PASSWORD_HOSTS = (
     "fastmail.com",
     "messagingengine.com",
 )
-#: Providers that take no passwords by IMAP at all, and say no more than that the login failed.
+#: Providers that accept no passwords over IMAP, and only report that the sign-in failed.
 _MICROSOFT_HOSTS = ("office365.com", "outlook.com")
 
 ReplySource = Literal["imap", "smtp", "oauth", "graph"]
 
 
-#: AADSTS numbers of Microsoft's sign-in: the text beside them changes, and is translated.
+#: AADSTS numbers of Microsoft's sign-in: the text beside them changes and is translated.
 _SIGN_IN_CODES: dict[str, tuple[int, ...]] = {
     "access_expired": (70008, 70019, 70020, 70043, 700081, 700082, 700084),
     "access_revoked": (50132, 50133, 50173, 54005, 70000),
@@ -386,7 +386,7 @@ _SIGN_IN_NUMBER = re.compile(r"\baadsts(\d{4,8})\b")
 
 @dataclass(frozen=True)
 class _ReplyRule:
-    """Some texts, in lower case, and the fault they are. `later`: also after the login. `hosts`: of these only."""
+    """Texts in lower case, and their fault. `later`: also after the sign-in. `hosts`: only from these servers."""
 
     name: str
     servers: tuple[ReplySource, ...]
@@ -396,14 +396,14 @@ class _ReplyRule:
 
 
 def _rule(name: str, servers: str, *texts: str, later: bool = False, hosts: tuple[str, ...] = ()) -> _ReplyRule:
-    """`servers`: with spaces between. `texts`: regular expressions, one of which is found."""
+    """Return a rule. `servers`: separated by spaces. `texts`: regular expressions, one of which must match."""
     return _ReplyRule(
         name, cast("tuple[ReplySource, ...]", tuple(servers.split())), re.compile("|".join(texts)), later, hosts
     )
 
 
 _REPLY_RULES = (
-    # --- what RFC 6749 4.1.2.1 and 5.2 name, and Google's own ---
+    # --- names of RFC 6749 4.1.2.1 and 5.2, and Google's own ---
     _rule("sign_in_again", "oauth", r"invalid_rapt|rapt_required", r"\b(login|interaction)_required\b"),
     _rule("admin_consent_required", "oauth", r"admin_policy_enforced|org_internal"),
     _rule("clock_skew", "oauth", r"must be a short-lived token"),
@@ -439,7 +439,7 @@ _REPLY_RULES = (
     _rule("rate_limited", "imap", r"exceeded command or bandwidth limits", later=True),
     _rule("sending_limit", "smtp", r"\b5\.4\.5 .*(limit|quota)", r"(daily|hourly) (user )?sending (limit|quota)",
          r"exceeded .*(daily|hourly|sending|recipient|message) (limit|quota)", r"\b5\.1\.90\b", later=True),
-    # --- what many say ---
+    # --- common texts ---
     _rule("tls_required", "imap smtp", r"\[privacyrequired\]", r"(plaintext|cleartext) authentication (is )?disallowed",
          r"must issue a starttls", r"starttls (is )?required", r"\b538 5\.7\.11\b|encryption required"),
     _rule("too_many_connections", "imap smtp",
@@ -467,11 +467,11 @@ _REPLY_RULES = (
          r"invalid (credentials|login|user\w*|password)", r"authentication (failed|unsuccessful|failure)",
          r"(incorrect|wrong|bad) (user\w*|login|password|credentials)", r"(login|logon|authenticate) (failed|failure)",
          r"(login|password) (is )?(incorrect|wrong|error)"),
-    # --- what a mailbox may not send ---
+    # --- limits of what a mailbox may send ---
     _rule("sender_not_allowed", "smtp", r"sendasdenied", r"\b5\.(7\.60|2\.252)\b", r"not owned by (auth )?user",
          r"not allowed to send (as|from)", r"sender address (is )?not allowed", r"mail from not allowed", later=True),
     _rule("sending_blocked", "smtp", r"bad outbound sender", r"\b5\.7\.(705|708|750)\b", later=True),
-    # --- Microsoft Graph says by a code, before its status counts ---
+    # --- codes of Microsoft Graph, matched before its status ---
     _rule("token_refused", "graph", r"invalidauthenticationtoken|unauthenticated|invalidmsatoken"),
     _rule("sender_not_allowed", "graph", r"errorsendasdenied"),
     _rule("sending_blocked", "graph", r"errormessagesubmissionblocked"),
@@ -491,7 +491,7 @@ _REPLY_RULES = (
 )  # fmt: skip
 
 
-#: What a refusal of a password is called where there was none but a token.
+#: The name for a refused password if only a token was used.
 _NAMES_BY_TOKEN = {
     "wrong_password": "token_refused",
     "app_password_required": "token_refused",
@@ -502,10 +502,10 @@ _NAMES_BY_TOKEN = {
 def fault_name_of_reply(
     server: ServerName, text: str, *, host: str = "", later: bool = False, by_token: bool = False
 ) -> str | None:
-    """Which fault a reply is, by its text; None where no row knows it.
+    """Return the name of the fault that a reply's text stands for; None if no rule matches.
 
-    `text`: the whole of it, its code too. `host`: where it is from. `later`: it came after the login. `by_token`: the
-    login was by a token (XOAUTH2, OAUTHBEARER), so that nothing is said of a password.
+    `text`: the whole reply, including its code. `host`: the server. `later`: it came after the sign-in. `by_token`: the
+    sign-in used a token (XOAUTH2, OAUTHBEARER), so the fault must not mention a password.
     """
     said = " ".join(text[:_MOST_REPLY_CHARACTERS].lower().split())
     if server == "oauth" and (number := _SIGN_IN_NUMBER.search(said)) and int(number[1]) in _BY_NUMBER:
@@ -529,7 +529,7 @@ def fault_of_reply(
     by_token: bool = False,
     reply: Reply | None = None,
 ) -> RemoteFault | None:
-    """As `fault_name_of_reply`: the fault itself, without a word of the reply."""
+    """Return the fault of `fault_name_of_reply`, without any text of the reply."""
     name = fault_name_of_reply(server, text, host=host, later=later, by_token=by_token)
     return None if name is None else named_fault(name, server, reply)
 
@@ -551,15 +551,15 @@ _ACCOUNT_ERROR_CODES: dict[FaultKind, str] = {
 
 
 def account_error_of(fault: RemoteFault) -> AccountError:
-    """The error of a mailbox: the fault's own sentence, with its fix, and its name where it has one."""
+    """Return the error of a mailbox: the fault's sentence with its fix, and its name if it has one."""
     code = _ACCOUNT_ERROR_CODES.get(fault.kind, "provider_unavailable")
     return AccountError(code=code, message=fault.reason, fault=fault.name or UNSET)
 
 
 # --- How far a connection got ---
 #
-# For addresses near the appliance (this computer, private networks) the difference between a closed, a silent and a
-# talking port would make the appliance a port scanner for its members, in networks that they cannot reach themselves.
+# For addresses near the appliance (this computer, private networks), telling a closed, a silent and an open port apart
+# would let members use the appliance as a port scanner, in networks that they have no access to.
 
 
 log = logging.getLogger(__name__)
@@ -567,11 +567,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Contact:
-    """One attempt to connect, filled in by the layers that make it.
+    """The state of one attempt to connect, filled in by the layers that make it.
 
-    `greet_by`: the time, as `time.monotonic` counts it, by which a near server must show that it is a mail server.
-    `is_near`: it has an address of this computer or of a network that is not public. `has_greeted`: it has answered as
-    a mail server does (IMAP: a greeting; SMTP: a greeting and EHLO).
+    `greet_by`: the time (`time.monotonic`) by which a near server must show that it is a mail server. `is_near`: its
+    address belongs to this computer or to a network that is not public. `has_greeted`: it has answered as a mail server
+    does (IMAP: a greeting; SMTP: a greeting and EHLO).
     """
 
     greet_by: float = math.inf
@@ -580,18 +580,18 @@ class Contact:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether a failure now would show what a port near the appliance does."""
+        """Whether reporting a failure now would reveal the state of a port near the appliance."""
         return self.is_near and not self.has_greeted
 
     @property
     def deadline(self) -> float:
-        """The time by which the attempt fails, whatever the timeouts of single answers are."""
+        """The time by which the attempt fails, whatever the timeouts of single responses are."""
         return self.greet_by if self.is_unproven else math.inf
 
 
 @contextmanager
 def marking_faults(contact: Contact) -> Iterator[Contact]:
-    """Mark the RemoteFault of an attempt with how far it got."""
+    """Add to the RemoteFault of an attempt how far it got."""
     try:
         yield contact
     except RemoteFault as fault:
@@ -600,7 +600,7 @@ def marking_faults(contact: Contact) -> Iterator[Contact]:
 
 
 def hide_cause(fault: RemoteFault) -> RemoteFault:
-    """Return the one fault that stands for every near port without a mail server. Log the cause for the operator."""
+    """Return the one fault that every near port without a mail server causes. The cause is logged for the operator."""
     log.info("local_mail_server_unusable", extra={"server": fault.server, "fault": fault.name or fault.kind})
     reason = (
         f"No usable {SERVER_NAMES[fault.server]} server answered at this host and port. Check host, port, security and"

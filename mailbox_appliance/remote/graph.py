@@ -1,13 +1,13 @@
-"""Mail of Microsoft Graph, as far as sending needs it: drafts, their files, and what became of them.
+"""The part of Microsoft Graph that sending needs: drafts, their files, and their state after sending.
 
     create_draft ....... POST messages, the MIME in base64 as text/plain -> 201 with the id
                          (learn.microsoft.com/graph/outlook-send-mime-message)
     attach_file ........ what does not fit into that MIME, by its size; `start_upload` for large files
-    send_draft ......... POST messages/{id}/send -> 202: it is in Exchange's hands (.../api/message-send)
-    get_draft_state .... GET messages/{id}: a draft until it was sent; then nowhere for a moment, or in Sent Items
+    send_draft ......... POST messages/{id}/send -> 202: Exchange has accepted it (.../api/message-send)
+    get_draft_state .... GET messages/{id}: a draft until it was sent; then missing for a moment, or in Sent Items
                          (.../outlook-immutable-id, "Immutable IDs with sending mail")
 
-Every request asks for ids that stay when a message moves. No request here is repeated by itself.
+Every request asks for ids that stay the same when a message moves. No request here is repeated automatically.
 """
 
 import base64
@@ -25,16 +25,16 @@ from mailbox_appliance.remote.errors import RemoteFault, fault_of_reply, malform
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import KnownProvider
 
-#: Bytes of a message; a request has at most 4 MB (learn.microsoft.com/graph/api/user-post-messages), in base64.
+#: Largest message in bytes; a request has at most 4 MB (learn.microsoft.com/graph/api/user-post-messages), in base64.
 LARGEST_MESSAGE = 3_000_000
-#: Bytes of an answer: Graph returns a whole draft, but for its attachments.
+#: Largest response in bytes: Graph returns a whole draft, except for its attachments.
 _LONGEST_ANSWER = 16 << 20
 _VERSION = "v1.0"
 _IMMUTABLE = {"Prefer": 'IdType="ImmutableId"'}
 _ID = re.compile(r"[A-Za-z0-9_+/=-]{1,1000}")
 _CODE = re.compile(r"[A-Za-z0-9_.]{1,100}")
 _GONE = "erroritemnotfound"
-#: The most drafts with one Message-ID that are looked for.
+#: The largest number of drafts with one Message-ID that are searched.
 _MOST_DRAFTS = 10
 
 _UNKNOWN_UPLOAD_HOST = (
@@ -43,15 +43,15 @@ _UNKNOWN_UPLOAD_HOST = (
 )
 
 _T = TypeVar("_T")
-#: What became of a draft. `gone`: it is no draft any more, and not in Sent Items yet.
+#: The state of a draft. `gone`: it is not a draft any more, and not in Sent Items yet.
 DraftState = Literal["draft", "sent", "gone"]
 
 
 @dataclass(frozen=True)
 class GraphResponse:
-    """What Graph answers: a status, and where it is no success a code (learn.microsoft.com/graph/errors).
+    """A response of Graph: a status, and for an error its code (learn.microsoft.com/graph/errors).
 
-    `retry_after`: seconds that it wants us to wait, where it says so (learn.microsoft.com/graph/throttling).
+    `retry_after`: the seconds to wait, if it reports them (learn.microsoft.com/graph/throttling).
     """
 
     status: int
@@ -60,7 +60,7 @@ class GraphResponse:
 
     @property
     def text(self) -> str:
-        """Status and code, as `errors.fault_name_of_reply` reads them."""
+        """Return status and code in the form that `errors.fault_name_of_reply` reads."""
         return f"{self.status} {self.code}".strip()
 
 
@@ -82,7 +82,9 @@ class _Messages(msgspec.Struct, frozen=True):
 
 
 class Graph:
-    """The mail of one mailbox. `of`: the address of another one's mailbox that is shared; else of whoever signed in."""
+    """The mail of one mailbox. `of`: the address of a shared mailbox; without it, the mailbox of the signed-in
+    person.
+    """
 
     def __init__(self, provider: KnownProvider, of: str | None, *, ca_file: str, timeout: float) -> None:
         owner = "me" if of is None else f"users/{quote(of, safe='@')}"
@@ -92,7 +94,7 @@ class Graph:
         self._provider = provider
 
     def create_draft(self, token: str, mime: bytes) -> str | GraphResponse:
-        """Keep a draft; its id, or what Graph says instead. Raises RemoteFault, also for a token that is refused."""
+        """Create a draft. Returns its id, or the error of Graph. Raises RemoteFault, also for a refused token."""
         headers = {"Content-Type": "text/plain"}
         answer = self._request("POST", "messages", token, headers, base64.b64encode(mime))
         if answer.status != 201:
@@ -103,14 +105,14 @@ class Graph:
         return found
 
     def send_draft(self, token: str, draft_id: str, timeout: float) -> GraphResponse:
-        """Send a draft. Raises RemoteFault; unless it is `in_doubt`, nothing was asked for."""
+        """Send a draft. Raises RemoteFault; unless it is `in_doubt`, the request was not sent."""
         options = replace(self._options, timeout=timeout)
         return graph_response_of(https.request("POST", f"{self._draft_url(draft_id)}/send", options, _headers(token)))
 
     def get_draft_state(self, token: str, draft_id: str) -> DraftState:
-        """What became of a draft. Raises RemoteFault where Graph does not tell.
+        """Return the state of a draft. Raises RemoteFault if Graph does not report it.
 
-        Nothing is gone from a mailbox that may not be looked into: the folder of drafts must be there to be seen.
+        A draft counts as gone only if the folder of drafts can be read: without that access everything looks gone.
         """
         answer = self._request("GET", f"messages/{quote(draft_id, safe='')}?$select=id,isDraft", token)
         said = graph_response_of(answer)
@@ -123,7 +125,7 @@ class Graph:
         return "draft" if decode_response(answer, _Message).is_draft else "sent"
 
     def find_drafts(self, token: str, message_id: str) -> tuple[str, ...]:
-        """The ids of the drafts that have this Message-ID. Raises RemoteFault."""
+        """Return the ids of the drafts with this Message-ID. Raises RemoteFault."""
         wanted = quote(f"internetMessageId eq '{message_id.replace(chr(39), chr(39) * 2)}'", safe="")
         query = f"mailFolders/drafts/messages?$filter={wanted}&$select=id,isDraft&$top={_MOST_DRAFTS}"
         answer = self._request("GET", query, token)
@@ -134,18 +136,18 @@ class Graph:
         )
 
     def delete_draft(self, token: str, draft_id: str) -> None:
-        """Remove a draft that was not sent. Raises RemoteFault; one that is gone already is none."""
+        """Delete a draft that was not sent; a missing one is not an error. Raises RemoteFault."""
         said = graph_response_of(self._request("DELETE", f"messages/{quote(draft_id, safe='')}", token))
         if said.status not in (204, 404):
             raise fault_of_response(said)
 
     def post_to_draft(self, token: str, draft_id: str, what: str, body: bytes) -> https.HttpsResponse:
-        """What is answered where something in JSON is added to a draft. Raises RemoteFault."""
+        """Post JSON to a draft and return the response. Raises RemoteFault."""
         path = f"messages/{quote(draft_id, safe='')}/{what}"
         return self._request("POST", path, token, {"Content-Type": "application/json"}, body)
 
     def put_upload(self, url: str, headers: Mapping[str, str], body: bytes) -> https.HttpsResponse:
-        """What is answered at an address that an answer of Graph's named: it has its own token. Raises RemoteFault."""
+        """Upload bytes to a URL that Graph returned, which carries its own token. Raises RemoteFault."""
         if not self._provider.takes_uploads_at(url):
             raise RemoteFault("graph", "forbidden_address", _UNKNOWN_UPLOAD_HOST)
         is_public = not self._provider.is_named_by_operator(url)
@@ -165,7 +167,7 @@ class Graph:
 
 
 def fault_of_response(said: GraphResponse) -> RemoteFault:
-    """What it means that Graph does not do what it is asked."""
+    """Return the fault for an error of Graph."""
     told = fault_of_reply("graph", said.text) or RemoteFault("graph", "refused", "Microsoft Graph refuses the request.")
     told.retry_after = said.retry_after
     return told
@@ -176,18 +178,18 @@ def _headers(token: str) -> dict[str, str]:
 
 
 def graph_response_of(answer: https.HttpsResponse) -> GraphResponse:
-    """What an answer of Graph's says."""
+    """Return status, code and retry time of an HTTP response of Graph."""
     if answer.status < 400:
         return GraphResponse(answer.status)
     try:
         code = decode_json(answer.body, _ErrorResponse).error.code
-    except (msgspec.MsgspecError, ValueError, RecursionError):  # of something between us and Graph
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # from a proxy between the appliance and Graph
         code = ""
     return GraphResponse(answer.status, code if _CODE.fullmatch(code) else "", answer.retry_after)
 
 
 def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
-    """What an answer holds, in JSON. Raises RemoteFault."""
+    """Decode the JSON of a response. Raises RemoteFault."""
     try:
         return decode_json(answer.body, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -205,9 +207,9 @@ def decode_response(answer: https.HttpsResponse, kind: type[_T]) -> _T:
 # The address is a secret: it is neither logged nor kept, and stands in no fault.
 
 
-#: Bytes of a file from which it is uploaded: "under 3 MB" it goes in one request, which has at most 4 MB.
+#: Bytes from which a file is uploaded: "under 3 MB" fits into one request, which has at most 4 MB.
 LEAST_UPLOADED = 3_000_000
-#: Bytes of one range: at most 4 MB, in steps of 320 KiB, as other uploads of Graph's want them.
+#: Bytes of one range: at most 4 MB, in steps of 320 KiB, as for other uploads of Graph.
 _RANGE = 12 * 320 * 1024
 _LONGEST_URL = 16 << 10
 
@@ -217,14 +219,14 @@ class _UploadSession(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _NextRanges(msgspec.Struct, frozen=True):
-    """What is wanted next: the address answers in the words of an older API, whose names begin with capitals."""
+    """The next expected ranges. This URL belongs to an older API whose names begin with capitals."""
 
     small: tuple[str, ...] | None = msgspec.field(default=(), name="nextExpectedRanges")
     large: tuple[str, ...] | None = msgspec.field(default=(), name="NextExpectedRanges")
 
 
 def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> GraphResponse:
-    """Add a small file. Raises RemoteFault; what was asked for may have been done then."""
+    """Add a small file to a draft. Raises RemoteFault; the file may have been added anyway."""
     described = {
         "@odata.type": "#microsoft.graph.fileAttachment",
         **_describe_file(file),
@@ -234,7 +236,7 @@ def attach_file(graph: Graph, token: str, draft_id: str, file: SplitAttachment) 
 
 
 def start_upload(graph: Graph, token: str, draft_id: str, file: SplitAttachment) -> "Upload | GraphResponse":
-    """Have a large file be taken. Raises RemoteFault."""
+    """Create an upload session for a large file. Raises RemoteFault."""
     described = {"AttachmentItem": {"attachmentType": "file", **_describe_file(file), "size": file.size}}
     answer = graph.post_to_draft(token, draft_id, "attachments/createUploadSession", msgspec.json.encode(described))
     if answer.status not in (200, 201):
@@ -252,13 +254,13 @@ def _describe_file(file: SplitAttachment) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Upload:
-    """A place that takes one file."""
+    """An upload session for one file."""
 
     _graph: Graph
     _url: str = field(repr=False)
 
     def upload(self, file: SplitAttachment) -> GraphResponse:
-        """Upload it, range by range, each once; 201 where it is all there. Raises RemoteFault."""
+        """Upload the file range by range, each once. Returns 201 when Graph has all of it. Raises RemoteFault."""
         start = 0
         for piece in file.pieces(_RANGE):
             end = start + len(piece)
@@ -278,7 +280,7 @@ class Upload:
 
 
 def _next_range_start(answer: https.HttpsResponse, start: int, end: int, size: int) -> int:
-    """Where the next range begins: behind this one, or in it. Raises RemoteFault for what makes no sense."""
+    """Return the start of the next range: after this one, or within it. Raises RemoteFault for anything else."""
     if answer.status == 201:
         wanted = size
     else:

@@ -1,8 +1,8 @@
-"""Asks whoever issued a licence whether it is good: one request, one short answer.
+"""Ask the issuer of a license whether it is valid: one request, one short response.
 
     POST {verify_url}   {"token": "..."}   ->   200   {"valid": true}   or   {"valid": false}
 
-HTTPS only, but for a server on this computer. It is the operator who says where it is asked.
+HTTPS only, except for a server on this computer. The operator configures the URL.
 """
 
 import json
@@ -19,7 +19,7 @@ class _LicenceAnswer(msgspec.Struct, frozen=True):
 
 
 def is_licence_valid(url: str, token: str, *, ca_file: str, timeout: float) -> bool:
-    """Whether the issuer says that this licence is good. `url` is checked already. Raises RemoteFault."""
+    """Whether the issuer confirms this license. `url` must be checked already. Raises RemoteFault."""
     options = https.HttpsOptions("license", ca_file, timeout, only_public=False)
     headers = {"Content-Type": "application/json"}
     answer = https.request("POST", url, options, headers, json.dumps({"token": token}).encode())

@@ -1,4 +1,4 @@
-"""Try both logins of a mailbox before it is saved."""
+"""Try both sign-ins of a mailbox before it is saved."""
 
 import math
 import time
@@ -16,24 +16,24 @@ from mailbox_appliance.remote.smtp import SmtpConnection
 
 T = TypeVar("T")
 
-#: Seconds that a near server has to greet, where the cause of a failure is hidden.
+#: Seconds for the greeting of a near server, if the cause of a failure is hidden.
 GREET_WITHIN = 5.0
-#: Seconds after which such a failure is reported: the same for a port that is closed, silent, or talks something else.
+#: Seconds after which such a failure is reported: the same for a closed, a silent and a wrong port.
 ANSWER_AFTER = 5.5
 
 
 @dataclass(frozen=True)
 class LoginCheckResult:
-    """What the servers of a mailbox showed."""
+    """The facts that the servers of a mailbox reported."""
 
     folders: tuple[ListedFolder, ...]
     capabilities: AccountCapabilities
 
 
 class SignInFailed(Exception):
-    """At least one of the two servers cannot be used in this way; IMAP's fault comes first.
+    """At least one of the two servers cannot be used with these settings; IMAP's fault comes first.
 
-    `checked`: what IMAP showed, where only SMTP cannot be used.
+    `checked`: the facts from IMAP, if only SMTP failed.
     """
 
     def __init__(self, faults: tuple[RemoteFault, ...], checked: LoginCheckResult | None = None) -> None:
@@ -50,10 +50,11 @@ def check_logins(
     sends: bool = True,
     hides_cause: bool = False,
 ) -> LoginCheckResult:
-    """Log in to both servers at the same time, and leave. Nothing is changed there. Raises SignInFailed.
+    """Sign in to both servers at the same time, and disconnect. Nothing is changed there. Raises SignInFailed.
 
-    `calls`: of whoever may give it up. `sends`: whether mail goes out by SMTP; else that is not asked. `hides_cause`:
-    all near ports without a mail server give one fault, ANSWER_AFTER seconds after the beginning.
+    `calls`: lets another thread abandon the check. `sends`: whether mail is sent over SMTP; if not, SMTP is not
+    checked. `hides_cause`: all near ports without a mail server cause the same fault, ANSWER_AFTER seconds after the
+    start.
     """
     calls = calls or RemoteCalls()
 

@@ -1,12 +1,12 @@
-"""OAuth 2.0 requests to a provider, and how its answers are read.
+"""OAuth 2.0 requests to a provider, and how its responses are read.
 
-    authorization_url .................. what a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
-    exchange_code ...................... the code that came back -> tokens (4.1.3)
-    refresh_access ..................... refresh token -> access token, and at some providers a new refresh token (6)
+    authorization_url .................. the URL that a person opens (RFC 6749 4.1.1, with PKCE: RFC 7636)
+    exchange_code ...................... the returned code -> tokens (4.1.3)
+    refresh_access ..................... refresh token -> access token, at some providers with a new refresh token (6)
     request_device_code, poll_device_code . for a machine without a browser (RFC 8628)
     fetch_userinfo ..................... who signed in (OpenID Connect Core 5.3)
 
-Requests and answers are put together and read by oauthlib, which is loaded with the first of them.
+oauthlib, which is loaded with the first request, builds requests and parses responses.
 """
 
 import base64
@@ -32,25 +32,25 @@ from mailbox_appliance.remote.providers import KnownProvider, url_for_tenant
 if TYPE_CHECKING:
     from oauthlib.oauth2 import Client
 
-# --- Answers: tokens, the code to type on another device, refusals ---
+# --- Responses: tokens, the code to type on another device, errors ---
 #
-# What a provider says in words is read for what it means (`errors`) and never kept, logged or shown.
+# The provider's free text is only classified (`errors`), and never kept, logged or shown.
 
 
-#: How long an access token lasts that does not say so, and how long at most: providers' last an hour or so.
+#: Seconds that an access token lasts if the response does not say, and at most: usually about an hour.
 _USUAL_LIFETIME, _LONGEST_LIFETIME = 3600.0, 24 * 3600.0
-# RFC 6750 2.1 (b64token) is narrower than what providers give: visible characters, and no separator of XOAUTH2.
+# RFC 6750 2.1 (b64token) is narrower than real tokens: visible characters, except for the separator of XOAUTH2.
 _TokenText = Annotated[str, Meta(min_length=1, max_length=16384, pattern=r"^[\x21-\x7e]+\Z")]
 _DeviceText = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
-# It is shown to a person, so it has no room for words.
+# It is shown to a person, so it must not contain sentences.
 _PageUrl = Annotated[str, Meta(max_length=2048, pattern=r"^https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._~:/?&=%+-]*)?\Z")]
 
 
 @dataclass(frozen=True)
 class IssuedTokens:
-    """Tokens as they came. `lasts`: seconds. `scopes`: what was granted, None where that is all that was asked for.
+    """Tokens from a response. `lasts`: seconds. `scopes`: the granted scopes; None if all requested ones were granted.
 
-    `claims`: of the ID token, which came over TLS from the one who made it (OpenID Connect Core 3.1.3.7, 6).
+    `claims`: of the ID token, which came over TLS directly from its issuer (OpenID Connect Core 3.1.3.7, 6).
     """
 
     access_token: str = field(repr=False)
@@ -62,7 +62,9 @@ class IssuedTokens:
 
 @dataclass(frozen=True)
 class DevicePrompt:
-    """What a person types, and where, to let in a machine without a browser. `interval`: seconds between questions."""
+    """The code that a person types, and the URL, to authorize a machine without a browser. `interval`: seconds between
+    polls.
+    """
 
     device_code: str = field(repr=False)
     user_code: str
@@ -72,7 +74,7 @@ class DevicePrompt:
 
 
 class OAuthErrorResponse(msgspec.Struct, frozen=True):
-    """A refusal (RFC 6749 5.2), with what Microsoft and Google add."""
+    """An error response (RFC 6749 5.2), with the additions of Microsoft and Google."""
 
     error: str
     error_description: str = ""
@@ -81,7 +83,7 @@ class OAuthErrorResponse(msgspec.Struct, frozen=True):
 
 
 class _DeviceResponse(msgspec.Struct, frozen=True):
-    """RFC 8628 3.2; Google calls the address `verification_url`."""
+    """RFC 8628 3.2. Google names the URL `verification_url`."""
 
     device_code: _DeviceText
     user_code: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9-]+\Z")]
@@ -92,7 +94,7 @@ class _DeviceResponse(msgspec.Struct, frozen=True):
 
 
 class _TokenResponse(msgspec.Struct, frozen=True):
-    """RFC 6749 5.1, as far as it is ours to look at."""
+    """The fields of RFC 6749 5.1 that are used."""
 
     access_token: _TokenText
     token_type: str
@@ -102,14 +104,14 @@ class _TokenResponse(msgspec.Struct, frozen=True):
 
 
 def require_success(answer: HttpsResponse) -> HttpsResponse:
-    """The answer, where it is one to what was asked. Raises RemoteFault for a refusal."""
+    """Return a successful response. Raises RemoteFault for an error."""
     if answer.status == 200 and read_error(answer) is None:
         return answer
     raise _fault_of_refusal(answer)
 
 
 def read_error(answer: HttpsResponse) -> OAuthErrorResponse | None:
-    """What an answer says of an error; None where it says of none."""
+    """Return the error in a response; None if it contains none."""
     try:
         return decode_json(answer.body, OAuthErrorResponse)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -117,7 +119,9 @@ def read_error(answer: HttpsResponse) -> OAuthErrorResponse | None:
 
 
 def _fault_of_refusal(answer: HttpsResponse) -> RemoteFault:
-    """What a refusal means. Only what the provider says in so many words ends an access: no 4xx without them does."""
+    """Return the fault for an error. Access counts as revoked only if the provider names that error, not for any
+    4xx.
+    """
     said = read_error(answer)
     if answer.status == 429:
         fault = named("rate_limited", "oauth")
@@ -146,7 +150,7 @@ def _decode_answer(answer: HttpsResponse, kind: Any) -> Any:
 
 
 def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
-    """The tokens of an answer. Raises RemoteFault."""
+    """Return the tokens of a response. Raises RemoteFault."""
     from oauthlib.oauth2 import OAuth2Error
 
     said: _TokenResponse = _decode_answer(answer, _TokenResponse)
@@ -154,7 +158,7 @@ def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
         read = client.parse_request_body_response(answer.body.decode())
     except (OAuth2Error, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise malformed_fault("oauth") from error
-    if said.token_type.lower() != "bearer":  # RFC 6750: the one kind that mail servers take
+    if said.token_type.lower() != "bearer":  # RFC 6750: the only kind that mail servers accept
         raise malformed_fault("oauth")
     lasts = read.get("expires_in", _USUAL_LIFETIME)
     is_usable = isinstance(lasts, (int, float)) and lasts > 0
@@ -168,7 +172,7 @@ def read_tokens(client: "Client", answer: HttpsResponse) -> IssuedTokens:
 
 
 def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
-    """The code to type elsewhere. Raises RemoteFault."""
+    """Return the code to type on another device. Raises RemoteFault."""
     said: _DeviceResponse = _decode_answer(answer, _DeviceResponse)
     uri = said.verification_uri or said.verification_url
     if uri is UNSET:
@@ -177,13 +181,13 @@ def read_device_prompt(answer: HttpsResponse) -> DevicePrompt:
 
 
 def read_object(answer: HttpsResponse) -> Mapping[str, Any]:
-    """An object of JSON. Raises RemoteFault."""
+    """Return the JSON object of a response. Raises RemoteFault."""
     found: Mapping[str, Any] = _decode_answer(answer, dict[str, Any])
     return found
 
 
 def _read_claims(id_token: str) -> Mapping[str, Any]:
-    """What an ID token says (RFC 7519 3); nothing where it is none."""
+    """Return the claims of an ID token (RFC 7519 3); empty if it is not one."""
     try:
         part = id_token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -200,7 +204,7 @@ _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True)
 class OAuthClient:
-    """Who asks (the application), whom (the provider), and how long it may take."""
+    """The application that asks, the provider, and the time limit."""
 
     provider: KnownProvider
     app: OAuthApp
@@ -208,24 +212,24 @@ class OAuthClient:
     timeout: float
 
     def without_secret(self) -> "OAuthClient":
-        """The same application without its secret.
+        """Return the same application without its secret.
 
-        A sign-in by a code is a public client's, and so is each renewal of what it brought: Microsoft refuses a secret
-        beside either (AADSTS700025: "Client is public so neither 'client_assertion' nor 'client_secret' should be
-        presented"), of an application that has one, too.
+        A device-code sign-in and every renewal of its tokens are those of a public client: Microsoft refuses a secret
+        with either (AADSTS700025: "Client is public so neither 'client_assertion' nor 'client_secret' should be
+        presented"), even if the application has one.
         """
         return replace(self, app=replace(self.app, client_secret=None))
 
 
 def new_verifier() -> str:
-    """A secret of one sign-in (RFC 7636 4.1)."""
+    """Return a new secret for one sign-in (RFC 7636 4.1)."""
     return secrets.token_urlsafe(48)
 
 
 def authorization_url(
     asking: OAuthClient, scopes: Iterable[str], *, redirect_uri: str, state: str, verifier: str, hint: str | None
 ) -> str:
-    """The address that a person opens in a browser to agree."""
+    """Return the URL that a person opens in a browser to grant access."""
     client = _web_client(asking.app)
     challenge = client.create_code_challenge(verifier, "S256")
     return str(
@@ -242,10 +246,10 @@ def authorization_url(
 
 
 def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str, str]:
-    """How the provider shall ask. Whoever is signed in with several accounts says which one is meant.
+    """Return the parameters for the provider's prompt. People signed in with several accounts choose one there.
 
-    Google gives a refresh token to those that ask for offline access, and a second time only with consent (its
-    .../oauth2/web-server, "Offline access"). At Microsoft the hint may be a mailbox that others share.
+    Google issues a refresh token only for offline access, and a second time only with consent (its
+    .../oauth2/web-server, "Offline access"). At Microsoft the hint may be a shared mailbox.
     """
     named = {} if hint is None else {"login_hint": hint}
     if provider == "outlook":
@@ -254,9 +258,9 @@ def _prompt_parameters(provider: OAuthProvider, hint: str | None) -> Mapping[str
 
 
 def exchange_code(asking: OAuthClient, code: str, *, redirect_uri: str, verifier: str) -> IssuedTokens:
-    """The tokens that a code brings, for mail: once. Raises RemoteFault.
+    """Exchange a code for mail tokens; a code works once. Raises RemoteFault.
 
-    Where more than one resource was asked for, one must be named (AADSTS28003; .../v2-oauth2-auth-code-flow: "The
+    If more than one resource was requested, one must be named here (AADSTS28003; .../v2-oauth2-auth-code-flow: "The
     scopes must all be from a single resource, along with OIDC scopes").
     """
     client, known = _web_client(asking.app), asking.provider
@@ -268,9 +272,9 @@ def exchange_code(asking: OAuthClient, code: str, *, redirect_uri: str, verifier
 
 
 def refresh_access(asking: OAuthClient, refresh_token: str, scopes: Iterable[str]) -> IssuedTokens:
-    """An access token for these scopes; without any for all that were granted.
+    """Return an access token for these scopes; without scopes, for all that were granted.
 
-    Raises RemoteFault; `login_refused`: the refresh token is good no more, or not for these.
+    Raises RemoteFault; `login_refused` means that the refresh token is no longer valid, or not for these scopes.
     """
     client = _web_client(asking.app)
     known = {"client_id": asking.app.client_id, **_secret_parameters(asking)}
@@ -279,7 +283,9 @@ def refresh_access(asking: OAuthClient, refresh_token: str, scopes: Iterable[str
 
 
 def request_device_code(asking: OAuthClient, scopes: Iterable[str]) -> DevicePrompt:
-    """Ask for a code that is typed elsewhere (RFC 8628 3.1). Raises RemoteFault, also where there is no such way."""
+    """Request a code to type on another device (RFC 8628 3.1). Raises RemoteFault, also if the provider does not offer
+    it.
+    """
     url = asking.provider.device_url
     if url is None:
         raise RemoteFault("oauth", "unsupported", f"{asking.provider.title} has no sign-in by a code.")
@@ -288,7 +294,9 @@ def request_device_code(asking: OAuthClient, scopes: Iterable[str]) -> DevicePro
 
 
 def poll_device_code(asking: OAuthClient, device_code: str) -> IssuedTokens | Literal["pending", "too soon"]:
-    """The tokens, once somebody has typed the code and agreed (RFC 8628 3.4). Without a secret. Raises RemoteFault."""
+    """Return the tokens after a person typed the code and agreed (RFC 8628 3.4). Sends no secret. Raises
+    RemoteFault.
+    """
     client = _device_client(asking.app)
     body = client.prepare_request_body(device_code, include_client_id=True)
     answer = _post(asking, asking.provider.token_url, body)
@@ -302,7 +310,7 @@ _WAITING: Mapping[str, Literal["pending", "too soon"]] = {"authorization_pending
 
 
 def fetch_userinfo(asking: OAuthClient, access_token: str) -> Mapping[str, Any]:
-    """What the provider says of who signed in. Raises RemoteFault."""
+    """Return the provider's facts about the person who signed in. Raises RemoteFault."""
     url = asking.provider.userinfo_url
     if url is None:
         return {}
@@ -323,10 +331,10 @@ def _device_client(app: OAuthApp) -> "Client":
 
 
 def _secret_parameters(asking: OAuthClient) -> Mapping[str, str]:
-    """How the application shows who it is (RFC 6749 2.3.1).
+    """Return the parameters that authenticate the application (RFC 6749 2.3.1).
 
-    A public one of Google has a secret as well, "obviously not treated as a secret" (its .../oauth2, "Installed
-    applications"), and without it is refused. One of Microsoft has nothing to show (AADSTS700025).
+    A public Google client has a secret too, "obviously not treated as a secret" (its .../oauth2, "Installed
+    applications"), and is refused without it. A public Microsoft client must not send one (AADSTS700025).
     """
     app = asking.app
     if app.client_secret is None or (app.public_client and app.provider == "outlook"):

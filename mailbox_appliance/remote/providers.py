@@ -1,12 +1,12 @@
-"""The providers whose mailboxes are connected by their sign-in: where each is asked, for what, and its mail servers.
+"""The providers with their own sign-in: URLs, scopes and mail servers.
 
 Google ...... developers.google.com/identity/protocols/oauth2/native-app,
               developers.google.com/workspace/gmail/imap/xoauth2-protocol
 Microsoft ... learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow, .../v2-oauth2-device-code,
               learn.microsoft.com/exchange/client-developer/legacy-protocols/how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth
 
-The operator can lay a file over this table (the setting remote.providers_file), for the national clouds of Microsoft
-say. It is the operator's word: a host in it may lie in a network of one's own. All others lie in the internet.
+The operator can override this table with a file (the setting remote.providers_file), for example for the national
+clouds of Microsoft. Hosts in that file may be in a private network; all others must be public.
 """
 
 import re
@@ -26,16 +26,16 @@ from mailbox_appliance.model.decoding import convert
 from mailbox_appliance.remote.errors import RemoteFault
 from mailbox_appliance.settings import BadSetting, Settings
 
-#: What an access token is for: mail is IMAP and SMTP. A token of Microsoft's is good for one of the two.
+#: The purpose of an access token: mail means IMAP and SMTP. A Microsoft token is valid for one of the two.
 Resource = Literal["mail", "graph"]
-#: Where an application that names no tenant signs people in: accounts of any organisation, and personal ones.
+#: The tenant of an application that names none: accounts of any organization, and personal ones.
 ANY_TENANT = "common"
 _TENANT = "{tenant}"
 
 
 @dataclass(frozen=True)
 class MailServer:
-    """How a provider's mail server is reached."""
+    """Host, port and security of a provider's mail server."""
 
     host: str
     port: int
@@ -44,12 +44,12 @@ class MailServer:
 
 @dataclass(frozen=True)
 class KnownProvider:
-    """A provider. In addresses `{tenant}` stands for the tenant of the application that asks.
+    """A provider. In URLs `{tenant}` stands for the tenant of the application.
 
-    `mail_scopes`, `graph_scopes`, `shared_scopes`: what is asked for; the last in the place of the second where the
-    mailbox is another one's. `api_url`: of Gmail's API, or of Graph. `loopback_host`: what a redirect to this computer
-    names it by. `upload_hosts`: where Graph may have files uploaded to, each a host, or host:port.
-    `named_by_operator`: hosts of the operator's file.
+    `mail_scopes`, `graph_scopes`, `shared_scopes`: the requested scopes; the last replaces the second for a shared
+    mailbox. `api_url`: Gmail's API, or Graph. `loopback_host`: the name of this computer in redirects. `upload_hosts`:
+    hosts where Graph may have files uploaded to, each a host or host:port. `named_by_operator`: hosts of the operator's
+    file.
     """
 
     provider: OAuthProvider
@@ -69,11 +69,11 @@ class KnownProvider:
     named_by_operator: frozenset[str] = frozenset()
 
     def is_named_by_operator(self, url: str) -> bool:
-        """Whether the host of an address is in the operator's file, and may lie anywhere but where we never connect."""
+        """Whether the host of a URL is in the operator's file, and may be at any address that is not forbidden."""
         return urlsplit(url).hostname in self.named_by_operator
 
     def takes_uploads_at(self, url: str) -> bool:
-        """Whether an address that an answer names for an upload is at a known host, over HTTPS."""
+        """Whether an upload URL from a response is at a known host, over HTTPS."""
         try:
             parts = urlsplit(url)
             place = f"{parts.hostname}:{443 if parts.port is None else parts.port}"
@@ -83,15 +83,16 @@ class KnownProvider:
         return parts.scheme == "https" and "@" not in parts.netloc and is_known
 
     def scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
-        """What a token is asked for."""
+        """Return the scopes to request for a token."""
         if resource == "mail" or not self.graph_scopes:
             return self.mail_scopes
         return self.shared_scopes if is_shared else self.graph_scopes
 
     def refresh_scopes(self, resource: Resource, *, is_shared: bool = False) -> tuple[str, ...]:
-        """What another token is asked for; none for all that was granted, where there is one resource only.
+        """Return the scopes to request when a token is renewed; empty for all granted ones, if there is only one
+        resource.
 
-        More than was granted is refused, and an older release of ours may have asked for less than we do.
+        Requesting more than was granted is refused, and an older release may have requested less.
         """
         if not self.graph_scopes:
             return ()
@@ -99,19 +100,21 @@ class KnownProvider:
         return tuple(scope for scope in wanted if "://" in scope or scope == "offline_access")
 
     def gives_mail(self, granted: Collection[str]) -> bool:
-        """Whether scopes that were granted are all that mail needs: at Google people may leave some out."""
+        """Whether the granted scopes are all that mail needs: at Google people can leave some out."""
         paths = {_scope_path(scope) for scope in granted}
         return all(_scope_path(scope) in paths for scope in self.mail_scopes if "://" in scope)
 
 
 def _scope_path(scope: str) -> str:
-    """Microsoft has two hosts for the same scope (outlook.office.com, outlook.office365.com)."""
+    """Return a scope without its host: Microsoft has two (outlook.office.com, outlook.office365.com) for the same
+    scope.
+    """
     parts = urlsplit(scope.lower())
     return parts.path.strip("/") or parts.netloc
 
 
 def url_for_tenant(url: str, tenant: str | None) -> str:
-    """An address, for the application's tenant."""
+    """Return a URL for the application's tenant."""
     return url.replace(_TENANT, quote(tenant or ANY_TENANT, safe=""))
 
 
@@ -152,7 +155,7 @@ OUTLOOK = KnownProvider(
         f"{_GRAPH}/Mail.Send.Shared",
         f"{_GRAPH}/User.Read",
     ),
-    # Entra lets the port differ for this name alone (.../entra/identity-platform/reply-url, "Localhost exceptions").
+    # Entra allows any port for this name only (.../entra/identity-platform/reply-url, "Localhost exceptions").
     loopback_host="localhost",
     # learn.microsoft.com/graph/outlook-large-attachments names the first; seen in practice: the second. Then those of
     # the national clouds (.../microsoft-365/enterprise/microsoft-365-u-s-government-gcc-high-endpoints, ...-dod-...,
@@ -215,7 +218,7 @@ class _ProvidersFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def get_provider(settings: Settings, provider: OAuthProvider) -> KnownProvider:
-    """A provider, as the operator has it. Raises RemoteFault where the file has become of no use."""
+    """Return a provider with the operator's changes. Raises RemoteFault if the file is no longer valid."""
     try:
         return load_providers(settings.text("remote.providers_file"))[provider]
     except BadSetting as error:
@@ -223,18 +226,18 @@ def get_provider(settings: Settings, provider: OAuthProvider) -> KnownProvider:
 
 
 def load_providers(file: str) -> Mapping[OAuthProvider, KnownProvider]:
-    """All providers; `file` is laid over them, where one is named. Raises BadSetting, naming the file."""
+    """Return all providers, with the changes of `file` if one is named. Raises BadSetting, naming the file."""
     if not file:
         return BUILT_IN
     try:
         return _load_file(file, Path(file).stat().st_mtime_ns)
-    except (OSError, ValueError) as error:  # ValueError: NUL in the path, no UTF-8, no TOML
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path, invalid UTF-8 or TOML
         what = "cannot be read" if isinstance(error, OSError) else f"does not fit: {_describe_error(error)}"
         raise BadSetting(f"{Path(file).absolute()}, the file of the setting remote.providers_file, {what}") from error
 
 
 def _describe_error(error: Exception) -> str:
-    """No person reads the pattern of an address."""
+    """Return an error without the regular expressions of URLs, which do not help people."""
     return re.sub(r"`str` matching regex '\^https://.*'(?= - |$)", "an address that begins with https://", str(error))
 
 

@@ -1,9 +1,8 @@
-"""Logging in with an access token, the same for IMAP and SMTP: SASL OAUTHBEARER, where it is offered, and XOAUTH2.
+"""Sign in with an access token, the same for IMAP and SMTP: SASL OAUTHBEARER if it is offered, otherwise XOAUTH2.
 
-A server that refuses a token says why in a challenge (JSON) and waits: only after one more line of ours come its answer
-to the command, and the next command's turn.
-(RFC 7628 3.1 and 3.2.3; developers.google.com/workspace/gmail/imap/xoauth2-protocol; learn.microsoft.com,
-how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth)
+A server that refuses a token sends the reason in a challenge (JSON) and waits. It answers the command only after one
+more line from the client. (RFC 7628 3.1 and 3.2.3; developers.google.com/workspace/gmail/imap/xoauth2-protocol;
+learn.microsoft.com, how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth)
 """
 
 import re
@@ -15,32 +14,33 @@ from mailbox_appliance.remote import errors
 from mailbox_appliance.remote.errors import SERVER_NAMES, RemoteFault, Reply, ServerName, malformed_fault, named_fault
 
 Mechanism = Literal["OAUTHBEARER", "XOAUTH2"]
-#: What a server is heard to say in a challenge.
+#: Bytes of a challenge that are read.
 _MOST_CHALLENGE_BYTES = 2000
-# RFC 6750 2.1, and what a line of the protocol could not have.
+# RFC 6750 2.1, and characters that a protocol line cannot contain.
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class TokenLogin:
-    """One try to log in with an endpoint's token: what to answer to each challenge of the server."""
+    """One attempt to sign in with an endpoint's token: the responses to each challenge of the server."""
 
     def __init__(self, endpoint: Endpoint, offered: Collection[str], server: ServerName) -> None:
-        """`offered`: the server's mechanisms, in upper case. Raises RemoteFault where it takes no tokens."""
+        """`offered`: the server's mechanisms, in upper case. Raises RemoteFault if it accepts no tokens."""
         self.mechanism: Mechanism = "OAUTHBEARER" if "OAUTHBEARER" in offered else "XOAUTH2"
         if self.mechanism not in offered:
             name = SERVER_NAMES[server]
             reason = f"The {name} server offers no login with the provider's sign-in now (XOAUTH2). Try again later."
             raise RemoteFault(server, "unsupported", reason)
         self._server, self._host = server, endpoint.host
-        # RFC 7628 3.2.3 wants one character as the acknowledgement of a refusal, XOAUTH2 none.
+        # RFC 7628 3.2.3 requires one character to acknowledge a refusal, XOAUTH2 none.
         last = b"\x01" if self.mechanism == "OAUTHBEARER" else b""
         self._responses = [_first_response(self.mechanism, endpoint.username, endpoint.token or ""), last, None]
         self._challenge = ""
 
     def next_response(self, challenge: bytes = b"") -> bytes | None:
-        """What is said next: first the token, which no challenge asks for; then that a refusal was heard.
+        """Return the next response: first the token, which needs no challenge, then the acknowledgement of a refusal.
 
-        None where the server still goes on asking: break it off. Raises RemoteFault where it asks after that, too.
+        Returns None if the server sends another challenge: cancel the exchange. Raises RemoteFault for a challenge
+        after that.
         """
         if not self._responses:
             raise malformed_fault(self._server)
@@ -49,7 +49,7 @@ class TokenLogin:
         return self._responses.pop(0)
 
     def fault_of_refusal(self, text: str, reply: Reply | None = None) -> RemoteFault:
-        """What it means that the server has refused, in its answer to the command or in its challenge before."""
+        """Return the fault for a refusal, from the reply to the command or from the challenge before it."""
         name = errors.fault_name_of_reply(self._server, f"{text} {self._challenge}", host=self._host, by_token=True)
         return named_fault(name or "token_refused", self._server, reply)
 

@@ -1,8 +1,8 @@
 """The addresses that a mailbox may send as, by its provider.
 
-Gmail ....... its own address, and those that somebody has confirmed: users.settings.sendAs
+Gmail ....... its own address, and those that its owner has confirmed: users.settings.sendAs
               (developers.google.com/workspace/gmail/api/guides/alias_and_signature_settings)
-Microsoft ... proxyAddresses of the user: `SMTP:` is the main one, `smtp:` another, all else is not a mail address;
+Microsoft ... proxyAddresses of the user: `SMTP:` is the main one, `smtp:` another, others are not mail addresses;
               personal accounts list none (learn.microsoft.com/graph/api/resources/user)
 """
 
@@ -18,9 +18,9 @@ from mailbox_appliance.remote.errors import RemoteFault, fault_of_reply, malform
 from mailbox_appliance.remote.net import https
 from mailbox_appliance.remote.providers import KnownProvider, Resource
 
-#: Addresses that are kept of a mailbox, and characters of a name.
+#: Largest number of addresses of a mailbox, and of characters in a name.
 MOST_ADDRESSES, _LONGEST_NAME = 100, 200
-#: What the token is for that each provider is asked with.
+#: The purpose of the token with which each provider is asked.
 TOKEN_RESOURCES: dict[str, Resource] = {"google": "mail", "outlook": "graph"}
 _GMAIL = "gmail/v1/users/me/settings/sendAs"
 _GRAPH = "v1.0/me?$select=mail,proxyAddresses"
@@ -45,7 +45,7 @@ class _User(msgspec.Struct, frozen=True, rename="camel"):
 def fetch_sender_addresses(
     provider: KnownProvider, token: str, *, ca_file: str, timeout: float
 ) -> tuple[SenderAddress, ...]:
-    """The addresses, without doubles, 100 at most. Raises RemoteFault."""
+    """Return the addresses without duplicates, 100 at most. Raises RemoteFault."""
     is_public = not provider.is_named_by_operator(provider.api_url)
     options = https.HttpsOptions("oauth", ca_file, timeout, only_public=is_public, limit=1 << 20)
     path = _GMAIL if provider.provider == "google" else _GRAPH

@@ -1,8 +1,9 @@
-"""Submit messages over SMTP (RFC 6409, RFC 5321): connection, TLS, login, and each step of a message.
+"""Submit messages over SMTP (RFC 6409, RFC 5321): connection, TLS, sign-in, and each step of a message.
 
-A reply that follows the protocol is a value, whatever it says; a server that stops following it is a RemoteFault. Once
-a fault has been raised the connection is of no more use. Body and final dot go apart: until `send_final_dot` nobody has
-the mail. Only the envelope is pipelined, where the server offers that; everything else waits for the reply before.
+A reply that follows the protocol is returned, whatever its code; a server that breaks the protocol is a RemoteFault.
+After a fault the connection cannot be used any more. Body and final dot are sent separately: until `send_final_dot` the
+server does not have the message. Only the envelope is pipelined, if the server offers that; everything else waits for
+the previous reply.
 """
 
 import base64
@@ -33,7 +34,7 @@ from mailbox_appliance.remote.net.channel import Channel, TooLong
 from mailbox_appliance.remote.net.connect import context_or_fault, tls_fault
 from mailbox_appliance.remote.sasl import TokenLogin
 
-# --- Lines: smtplib's commands and its reading of EHLO, over our bounded channel, with replies read strictly ---
+# --- Lines: smtplib's commands and EHLO parsing over the bounded channel, with replies parsed strictly ---
 
 
 MAX_LINE = 4096  # RFC 5321 4.5.3.1.5 says 512; generous, yet bounded
@@ -44,24 +45,24 @@ _CODE = re.compile(rb"[2-5]\d\d")
 
 
 class MalformedReply(Exception):
-    """A reply is none: no code, lines that disagree, or too many."""
+    """A reply breaks the protocol: no code, contradicting lines, or too many lines."""
 
 
 class SmtpDialogue(smtplib.SMTP):
-    """smtplib on a connection that is already there."""
+    """smtplib over a connection that is already open."""
 
     def __init__(self, channel: Channel, host: str) -> None:
-        # An address literal (RFC 5321 4.1.3): asking for this computer's full name may take seconds, and gives it away.
+        # An address literal (RFC 5321 4.1.3): looking up this computer's full name may take seconds, and reveals it.
         super().__init__(local_hostname="[127.0.0.1]")
         self.channel = channel
         self._server_name = host
 
     def send(self, s: object) -> None:
-        """Send a command; smtplib's way would hide whether it was a timeout."""
+        """Send a command. smtplib's own method would hide whether an error was a timeout."""
         self.channel.send(s.encode() if isinstance(s, str) else bytes(s))  # type: ignore[call-overload]  # as in smtplib
 
     def getreply(self, timeout: float | None = None) -> tuple[int, bytes]:
-        """The next reply, complete within the timeout: its code, and its text with a line feed between lines.
+        """Return the next reply, complete within the timeout: its code, and its text with a line feed between lines.
 
         Raises Malformed, TimeoutError, TooLong, or OSError (also at the end of the connection).
         """
@@ -69,7 +70,7 @@ class SmtpDialogue(smtplib.SMTP):
         return self.read_reply()
 
     def read_reply(self) -> tuple[int, bytes]:
-        """As `getreply`, in the time that has begun already."""
+        """Return the next reply, as `getreply` does, within the time limit that has already started."""
         lines: list[bytes] = []
         while not lines or lines[-1][3:4] == b"-":
             if len(lines) == MAX_LINES:
@@ -82,7 +83,7 @@ class SmtpDialogue(smtplib.SMTP):
         return int(lines[0][:3]), b"\n".join(line[4:] for line in lines)
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """TLS from here on. What the server said before is forgotten (RFC 3207 4.2)."""
+        """Start TLS. Earlier replies are discarded (RFC 3207 4.2)."""
         self.channel.secure(context, self._server_name)
         self.esmtp_features = {}
 
@@ -98,23 +99,24 @@ def _check_reply_lines(lines: list[bytes]) -> None:
 
 
 def reply_of(code: int, text: bytes) -> Reply:
-    """The reply without its text. An enhanced code (RFC 3463) of another class than the code is none."""
+    """Return the reply without its text. An enhanced code (RFC 3463) of another class than the code is dropped."""
     found = _ENHANCED.match(text)
     enhanced = found[1].decode("ascii") if found else None
     name = fault_name_of_reply("smtp", f"{code} {text.decode('latin-1')}", later=True) if code >= 400 else None
     return Reply(code, enhanced if enhanced and enhanced[0] == str(code)[0] else None, name)
 
 
-# --- Logging in: TLS, greeting, STARTTLS, login ---
+# --- Signing in: TLS, greeting, STARTTLS, authentication ---
 
 
-_LONGEST_COMMAND = 500  # RFC 4954 4: what does not fit into a line of 512 bytes is said once it is asked for
+# RFC 4954 4: a response that does not fit into a line of 512 bytes is sent after the server's challenge.
+_LONGEST_COMMAND = 500
 
 
 def log_in(dialogue: SmtpDialogue, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
-    """Secure the connection as the endpoint says, read the greeting, log in unless the user name is empty.
+    """Secure the connection as the endpoint requires, read the greeting, and sign in unless the user name is empty.
 
-    Raises RemoteFault, and what the dialogue raises.
+    Raises RemoteFault, and the errors of the dialogue.
     """
     if endpoint.security == "tls" and context is not None:
         _shake_hands(lambda: dialogue.secure(context))
@@ -122,7 +124,8 @@ def log_in(dialogue: SmtpDialogue, endpoint: Endpoint, context: ssl.SSLContext |
     _expect_code(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
     dialogue.channel.contact.has_greeted = True
     if endpoint.security == "starttls" and context is not None:
-        if not dialogue.has_extn("starttls"):  # RFC 8314: no fallback, it may be an attacker who took the word away
+        # RFC 8314: no fallback, since an attacker may have removed the capability
+        if not dialogue.has_extn("starttls"):
             raise RemoteFault("smtp", "tls", "The SMTP server offers no STARTTLS on this port. Try security `tls`.")
         _expect_code(dialogue.docmd("STARTTLS"), 220, "cannot start TLS now")
         _shake_hands(lambda: dialogue.secure(context))
@@ -142,7 +145,7 @@ def _expect_code(answer: tuple[int, bytes], code: int, what: str) -> None:
     reply = reply_of(*answer)
     if reply.code == code:
         return
-    # By its code alone 421 says no more than that the server is closing (RFC 5321 3.8).
+    # The code 421 alone only means that the server is closing the connection (RFC 5321 3.8).
     known = named_fault(reply.name, "smtp", reply) if reply.is_temporary and reply.name else None
     if known is not None and known.kind == "throttled":
         raise known
@@ -151,7 +154,7 @@ def _expect_code(answer: tuple[int, bytes], code: int, what: str) -> None:
 
 
 def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
-    """AUTH (RFC 4954): with a token where there is one; else PLAIN (RFC 4616) before LOGIN."""
+    """Authenticate (RFC 4954): with a token if there is one, otherwise PLAIN (RFC 4616) before LOGIN."""
     offered = dialogue.esmtp_features.get("auth", "").upper().split()
     if endpoint.token is not None:
         _log_in_by_token(dialogue, endpoint, offered)
@@ -172,7 +175,7 @@ def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
 
 
 def _log_in_by_token(dialogue: SmtpDialogue, endpoint: Endpoint, offered: list[str]) -> None:
-    """Never a password beside it, whatever the server offers."""
+    """Authenticate with a token. No password is sent, whatever the server offers."""
     bearer = TokenLogin(endpoint, offered, "smtp")
     token = _encode_base64(bearer.next_response() or b"")
     command = f"{bearer.mechanism} {token}"
@@ -199,12 +202,12 @@ def _login_fault(answer: tuple[int, bytes], host: str) -> RemoteFault:
     if reply.code < 400:
         return malformed_fault("smtp")
     known = errors.fault_of_reply("smtp", _answer_text(answer), host=host, reply=reply)
-    is_for_now = reply.is_temporary and reply.code != 432  # RFC 4954 4.7.12: it takes no more than another password
+    is_for_now = reply.is_temporary and reply.code != 432  # RFC 4954 4.7.12: it only requires another password
     if known is not None and not (is_for_now and known.kind == "login_refused"):
         return known
     if (
         reply.is_temporary
-    ):  # 454 4.7.0 is no more than that (RFC 4954 6); after too many logins the server says so in words
+    ):  # 454 4.7.0 means no more than that (RFC 4954 6); after too many sign-ins the server adds a text
         return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
     return named_fault("wrong_password", "smtp", reply)
 
@@ -218,7 +221,7 @@ def _encode_base64(data: bytes) -> str:
 
 
 def _decode_base64(text: bytes) -> bytes:
-    """What a challenge says; nothing where it is none."""
+    """Decode a challenge; empty if it is not valid base64."""
     try:
         return base64.b64decode(text)
     except ValueError:
@@ -229,7 +232,8 @@ def _decode_base64(text: bytes) -> bytes:
 
 
 _QUIT_TIMEOUT = 2.0
-_LARGEST_GROUP = 50  # commands; their replies must fit into buffers while we are still sending (RFC 2920 3.1)
+# commands in a group; their replies must fit into buffers while commands are still being sent (RFC 2920 3.1)
+_LARGEST_GROUP = 50
 _BARE_LINE_END = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 _UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f<>]")
 
@@ -243,7 +247,7 @@ class SmtpConnection:
         self.accepted_count = 0
         self.extensions = frozenset(name.upper() for name in dialogue.esmtp_features)
         size = dialogue.esmtp_features.get("size", "").split(" ")[0]
-        # RFC 1870 4: 0, or no number, stands for no known limit.
+        # RFC 1870 4: 0 or a missing number means no known limit.
         self.max_size = (int(size) or None) if re.fullmatch(r"[0-9]{1,20}", size) else None
 
     @classmethod
@@ -256,10 +260,11 @@ class SmtpConnection:
         clock: Callable[[], float] = time.monotonic,
         contact: Contact | None = None,
     ) -> "SmtpConnection":
-        """Connect, secure as the endpoint says (never less), greet, and log in unless the user name is empty.
+        """Connect with the security that the endpoint names (never less), greet, and sign in unless the user name is
+        empty.
 
-        Each reply must be complete within `timeout` seconds as `clock` counts them. `contact` tells, afterwards, how
-        far it got. Raises RemoteFault.
+        Each reply must be complete within `timeout` seconds of `clock`. `contact` records how far it got. Raises
+        RemoteFault.
         """
         context = context_or_fault("smtp", ca_file) if endpoint.security != "none" else None
         with marking_faults(contact or Contact()) as known:
@@ -276,7 +281,7 @@ class SmtpConnection:
             return cls(dialogue)
 
     def is_ready(self) -> bool:
-        """Whether another message may be begun: all went well so far, and the server has been silent since."""
+        """Whether another message can be started: nothing failed so far, and the server has sent nothing since."""
         try:
             return not self._is_broken and not self._dialogue.channel.has_unsolicited_data()
         except OSError:
@@ -292,14 +297,14 @@ class SmtpConnection:
         eight_bit: bool = False,
         first_within: float | None = None,
     ) -> Iterator[Reply]:
-        """MAIL FROM and a RCPT TO for each recipient: their replies, in order, as they come.
+        """Send MAIL FROM and a RCPT TO for each recipient. Yields their replies, in order, as they arrive.
 
-        With PIPELINING (RFC 2920) the commands go out together, a group at a time; where a reply is not waited for
-        any more, the connection is of no more use. DATA is never part of a group.
+        With PIPELINING (RFC 2920) the commands are sent together, a group at a time. If the caller stops before the
+        last reply, the connection cannot be used any more. DATA is never part of a group.
 
-        MAIL FROM has the size where the server asks for it (RFC 1870). `smtputf8`: header fields or addresses are in
-        UTF-8 (RFC 6531). `eight_bit`: the content is not 7-bit (RFC 6152). Raises RemoteFault (`refused`) where one of
-        them is needed and not offered. `first_within`: seconds for the first reply, where that is less than for others.
+        MAIL FROM includes the size if the server offers SIZE (RFC 1870). `smtputf8`: header fields or addresses are in
+        UTF-8 (RFC 6531). `eight_bit`: the content is not 7-bit (RFC 6152). Raises RemoteFault (`refused`) if one of
+        them is needed and not offered. `first_within`: seconds for the first reply, if less than for the others.
         """
         for name, is_needed in (("SMTPUTF8", smtputf8), ("8BITMIME", eight_bit)):
             if is_needed and name not in self.extensions:
@@ -314,28 +319,28 @@ class SmtpConnection:
             yield from self._send_commands(commands[start : start + step], None if start else first_within)
 
     def reset(self) -> Reply:
-        """RSET: forget sender and recipients."""
+        """Send RSET: forget sender and recipients."""
         return self._send_command("RSET")
 
     def start_data(self) -> Reply:
-        """DATA. 354 asks for the message; with anything else nothing may follow."""
+        """Send DATA. Reply 354 requests the message; after any other reply nothing may follow."""
         return self._send_command("DATA")
 
     def send_body(self, wire: bytes | Content) -> None:
-        """All of the message but the final dot, handed to the network: CRLF ends, dots doubled (RFC 5321 4.5.2).
+        """Send the whole message except the final dot: CRLF line ends, dots doubled (RFC 5321 4.5.2).
 
-        It may take as long as its size does at the slowest rate, and no piece longer than the timeout.
+        It may take as long as its size needs at the slowest rate, and no piece longer than the timeout.
 
-        Raises RemoteFault (`refused`, with the reply) when the server ends the message early.
+        Raises RemoteFault (`refused`, with the reply) if the server ends the message early.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.send_pieces(_dot_stuff(Content(wire).pieces()))
         self.require_silence()
 
     def require_silence(self) -> None:
-        """Raises RemoteFault (`refused`, with the reply) where the server has spoken before the message had its dot.
+        """Raise RemoteFault (`refused`, with the reply) if the server has sent anything before the final dot.
 
-        What it said is no answer to the dot, even if it looks like one.
+        That reply does not answer the dot, even if it looks like it.
         """
         with self._mark_broken_on_fault():
             if self._dialogue.channel.has_unsolicited_data():
@@ -343,11 +348,10 @@ class SmtpConnection:
                 raise RemoteFault("smtp", "refused", "The SMTP server broke the message off.", reply)
 
     def send_final_dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
-        """The final dot, and what the server makes of the message, waiting up to `timeout` seconds in all.
+        """Send the final dot and return the server's reply, waiting up to `timeout` seconds in total.
 
-        `meanwhile` is done while the server is at work; it must not fail.
-        From here on a RemoteFault leaves open whether the server has the message. A 3yz reply makes no sense here and
-        is a `malformed_fault`.
+        `meanwhile` runs while the server works; it must not fail. From here on a RemoteFault means that the server may
+        have the message. A 3yz reply is a `malformed_fault`.
         """
         with self._mark_broken_on_fault():
             self._dialogue.channel.restart_timeout(timeout)
@@ -361,9 +365,9 @@ class SmtpConnection:
         return reply
 
     def quit(self, within: float = _QUIT_TIMEOUT) -> None:
-        """Say goodbye, unless there was a fault, and close, within so many seconds. Never raises.
+        """Send QUIT, unless there was a fault, and close, within `within` seconds. Never raises.
 
-        Whatever comes of it, nothing that was said before is any different.
+        Its outcome does not change the result of any earlier message.
         """
         try:
             if self._is_broken:
@@ -377,7 +381,7 @@ class SmtpConnection:
             self.close()
 
     def close(self) -> None:
-        """Close without a goodbye. Never raises."""
+        """Close without QUIT. Never raises."""
         self._dialogue.close()
 
     @contextmanager
@@ -396,7 +400,7 @@ class SmtpConnection:
         with self._mark_broken_on_fault():
             if (
                 self._dialogue.channel.has_buffered_data()
-            ):  # a reply to nothing: the next one would be taken for another's
+            ):  # A reply without a command: it would be mistaken for the next command's reply.
                 raise MalformedReply
             self._dialogue.channel.send(b"".join(line.encode() + b"\r\n" for line in lines))
         for number, _ in enumerate(lines):
@@ -407,7 +411,7 @@ class SmtpConnection:
 
 @contextmanager
 def _errors_as_faults() -> Iterator[None]:
-    """Turns what goes wrong on the way into RemoteFault."""
+    """Convert errors of the connection to RemoteFault."""
     try:
         yield
     except TimeoutError as error:
@@ -419,14 +423,14 @@ def _errors_as_faults() -> Iterator[None]:
 
 
 def _to_path(address: str) -> str:
-    """An address as MAIL and RCPT take it. Raises ValueError for one that could end the command or the path."""
+    """Return an address for MAIL and RCPT. Raises ValueError for one that could end the command or the path."""
     if _UNSAFE_IN_PATH.search(address):
         raise ValueError("an envelope address with a character that it cannot have")
     return f"<{address}>"
 
 
 def _dot_stuff(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    held, end = b"", b"\r\n"  # a CR that may have its LF in the next piece; the last two bytes that were given
+    held, end = b"", b"\r\n"  # a CR whose LF may be in the next piece; the last two bytes seen
     for piece in pieces:
         raw = held + piece
         held = b"\r" if raw.endswith(b"\r") else b""
@@ -438,8 +442,8 @@ def _dot_stuff(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _dot_stuff_piece(raw: bytes, before: bytes) -> bytes:
-    # A bare CR or LF is a line end to some servers: with it, text could forge the final dot.
-    # To count takes a twentieth of the time of a search, in which nobody else in the process would have a turn.
+    # Some servers accept a bare CR or LF as a line end: with it, text could forge the final dot. Counting takes a
+    # twentieth of the time of a search, which would block all other threads.
     if not raw.count(b"\r\n") == raw.count(b"\n") == raw.count(b"\r"):
         raw = _BARE_LINE_END.sub(b"\r\n", raw)
     stuffed = raw.replace(b"\r\n.", b"\r\n..")

@@ -1,7 +1,7 @@
-"""The servers of a mailbox: autoconfig documents, the table of known providers, and their ranking.
+"""The servers of a mailbox: autoconfig documents, the table of known providers, and the ranking of candidates.
 
-A domain's owner writes its document (`clientConfig` 1.1), so it is read as hostile: no document type, few bytes and
-elements, and only host names, ports and user names are kept.
+Anyone who owns a domain can write its document (`clientConfig` 1.1), so it is treated as hostile: no document type,
+bounded bytes and elements, and only host names, ports and user names are used.
 """
 
 import functools
@@ -29,12 +29,12 @@ _CONTROLS = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029]")
 
 
 class NotAutoconfig(Exception):
-    """This is no autoconfig document."""
+    """The document is not a valid autoconfig document."""
 
 
 @dataclass(frozen=True)
 class DiscoveredServer:
-    """How one server is reached, and by which user name."""
+    """The host, port, security and user name of one server."""
 
     host: str
     port: int
@@ -44,9 +44,9 @@ class DiscoveredServer:
 
 @dataclass(frozen=True)
 class AutoconfigServers:
-    """The servers of a mailbox that TLS protects, the preferred one first in each kind.
+    """The servers of a mailbox that use TLS, preferred ones first in each kind.
 
-    `imap_by_sign_in` and `smtp_by_sign_in`: those that take no password, but another sign-in.
+    `imap_by_sign_in` and `smtp_by_sign_in`: servers that require the provider's sign-in instead of a password.
     """
 
     imap: tuple[DiscoveredServer, ...] = ()
@@ -57,7 +57,7 @@ class AutoconfigServers:
 
 @dataclass
 class _ServerElement:
-    """A server as it stands in the document."""
+    """A server as the document describes it."""
 
     kind: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _ServerElement:
 
 
 def read_autoconfig(document: bytes, email: str) -> AutoconfigServers:
-    """The servers that a document names for a mailbox. Raises NotAutoconfig."""
+    """Return the servers that a document names for a mailbox. Raises NotAutoconfig."""
     if len(document) > MOST_AUTOCONFIG_BYTES:
         raise NotAutoconfig
     reader = _AutoconfigReader()
@@ -75,7 +75,7 @@ def read_autoconfig(document: bytes, email: str) -> AutoconfigServers:
     parser.CharacterDataHandler = reader.add_text
     try:
         parser.Parse(document, True)
-    except (xml.parsers.expat.ExpatError, LookupError, ValueError) as error:  # LookupError: an encoding nobody knows
+    except (xml.parsers.expat.ExpatError, LookupError, ValueError) as error:  # LookupError: an unknown encoding
         raise NotAutoconfig from error
     if not reader.is_config:
         raise NotAutoconfig
@@ -113,7 +113,7 @@ def _server_of_element(element: _ServerElement, email: str) -> DiscoveredServer 
 
 
 class _AutoconfigReader:
-    """Takes the servers out of a document while it is read. What passes a bound raises ValueError."""
+    """Collects the servers of a document while it is parsed. Raises ValueError if a bound is exceeded."""
 
     def __init__(self) -> None:
         self.is_config = False
@@ -161,7 +161,7 @@ class _AutoconfigReader:
             self._server = None
 
 
-# --- Known providers: by the domain of an address, or by the host that takes a domain's mail ---
+# --- Known providers: by the domain of an address, or by the host that accepts a domain's mail ---
 #
 # The table itself is data: known_servers.toml, which describes its columns.
 
@@ -179,7 +179,7 @@ _WANTS = {
 
 @dataclass(frozen=True)
 class MailProvider:
-    """A provider and its servers. `imap` and `smtp` are None where it has none for mail programs."""
+    """A provider and its servers. `imap` and `smtp` are None if it offers none to mail clients."""
 
     name: str
     imap: str | None = None
@@ -189,7 +189,9 @@ class MailProvider:
     note: str | None = None
 
     def servers(self, email: str, exchanger: str = "") -> tuple[DiscoveredServer, DiscoveredServer] | None:
-        """Where IMAP and SMTP are reached for an address. `exchanger`: what takes mail for a domain of one's own."""
+        """Return the IMAP and SMTP server for an address. `exchanger`: the host that accepts mail for a custom
+        domain.
+        """
         if self.imap is None or self.smtp is None:
             return None
         local = email.rpartition("@")[0] if self.has_local_names and not exchanger else email
@@ -205,29 +207,31 @@ class _ProviderTable:
 
 
 def provider_of_domain(domain: str) -> MailProvider | None:
-    """Whose addresses a domain's are."""
+    """Return the provider whose addresses have this domain."""
     return _load_provider_table().by_domain.get(domain) or _find_by_end(
         _load_provider_table().by_domain, domain, ("onmicrosoft.com",)
     )
 
 
 def provider_of_exchanger(host: str) -> MailProvider | None:
-    """Who takes mail for domains of others at a host."""
+    """Return the provider that accepts mail for customers' domains at this host."""
     return _find_by_end(_load_provider_table().by_exchanger, host)
 
 
 def provider_of_servers(imap: str, smtp: str = "") -> MailProvider | None:
-    """Whose servers these are: Outlook.com and Microsoft 365 have one IMAP server, and two for SMTP."""
+    """Return the provider of these servers. Outlook.com and Microsoft 365 share one IMAP server and have two for
+    SMTP.
+    """
     return _load_provider_table().by_servers.get((imap, smtp)) or _load_provider_table().by_servers.get((imap, ""))
 
 
 def mail_filter_of(host: str) -> str | None:
-    """The service that takes mail at a host and hands it on to wherever the mailboxes are."""
+    """Return the filter service that accepts mail at this host and forwards it to the actual mail server."""
     return _find_by_end(_load_provider_table().filters, host)
 
 
 def _find_by_end(table: Mapping[str, Any], host: str, ends: Iterable[str] | None = None) -> Any:
-    """What the longest end of a host name stands for, of whole labels."""
+    """Return the entry for the longest suffix of a host name, in whole labels."""
     labels = host.split(".")
     for start in range(len(labels)):
         end = ".".join(labels[start:])
@@ -272,7 +276,7 @@ def _server_of_place(place: str, username: str, exchanger: str) -> DiscoveredSer
     return DiscoveredServer(host, int(port), _SECURITY_OF_PORT[int(port)], username)
 
 
-# --- Results: what one source says, and the ranking of what all of them say ---
+# --- Results: the servers that each source names, and their ranking ---
 
 
 Source = Literal["table", "srv", "autoconfig", "mx", "guess"]
@@ -281,7 +285,7 @@ MOST_CANDIDATES = 5
 
 @dataclass(frozen=True)
 class ServerPair:
-    """Where mail is read and sent, as one source says; one of both may be missing."""
+    """The servers for reading and sending that one source names; one of them may be missing."""
 
     imap: DiscoveredServer | None
     smtp: DiscoveredServer | None
@@ -289,9 +293,9 @@ class ServerPair:
 
 @dataclass(frozen=True)
 class SourceResult:
-    """What a source said, as a sentence of ours, and what was found.
+    """The result of one source: a sentence for people, and the servers it found.
 
-    `weight`: how much it is believed. `ends_guessing`: with this, hosts of usual names mean nothing.
+    `weight`: how much the source counts. `ends_guessing`: after this result, guessed host names are ignored.
     """
 
     source: Source
@@ -303,9 +307,9 @@ class SourceResult:
 
 @dataclass(frozen=True)
 class ServerCandidate:
-    """A way to a mailbox. `found_by`: every source that says so, the most believed first.
+    """Possible servers of a mailbox. `found_by`: every source that names them, the most trusted first.
 
-    `sign_in`: whose sign-in page is the way in. `name`, `note`: the provider where it is known, and what it wants.
+    `sign_in`: the provider whose sign-in page is needed. `name`, `note`: the provider if known, and what it requires.
     """
 
     found_by: tuple[Source, ...]
@@ -317,12 +321,12 @@ class ServerCandidate:
 
     @property
     def source(self) -> Source:
-        """The most believed of the sources."""
+        """The most trusted of the sources."""
         return self.found_by[0]
 
 
 def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...]:
-    """The ways that were found, the likeliest first. Sources that say the same are believed together."""
+    """Return the candidates, the most likely first. The weights of sources that agree are added."""
     by_weight = sorted(heard, key=lambda one: -one.weight)
     if any(one.ends_guessing for one in by_weight):
         by_weight = [one for one in by_weight if one.source != "guess"]
@@ -339,7 +343,7 @@ def rank_candidates(heard: Iterable[SourceResult]) -> tuple[ServerCandidate, ...
 def _with_both_servers(
     heard: list[SourceResult],
 ) -> Iterator[tuple[SourceResult, tuple[DiscoveredServer, DiscoveredServer]]]:
-    """What was found, each with both servers: what a source does not name is as the most believed says that does."""
+    """Yield each result with both servers; a missing one is taken from the most trusted source that names it."""
     findings = [(one, one.servers) for one in heard if one.servers is not None]
     first_imap = next((finding.imap for _, finding in findings if finding.imap), None)
     first_smtp = next((finding.smtp for _, finding in findings if finding.smtp), None)

@@ -1,13 +1,13 @@
 """Find the servers of an address: several sources are asked at once, and their results are ranked.
 
-    table       a large provider that we know; nobody is asked then
-    srv         what the domain says in DNS (RFC 6186, RFC 8314 5.1)
-    autoconfig  what the domain says over HTTPS, and what a directory of providers says of it
-    mx          who takes the domain's mail (RFC 5321 5.1), and what is known of them
-    guess       hosts of the usual names, as far as there are any
+    table       a large known provider; nothing else is asked then
+    srv         the domain's DNS records (RFC 6186, RFC 8314 5.1)
+    autoconfig  the domain's document over HTTPS, and a directory of providers
+    mx          the hosts that accept the domain's mail (RFC 5321 5.1), and what is known about them
+    guess       hosts with the usual names, if they exist
 
-No mail server is connected to here. Each source returns a sentence of ours, also if it knows nothing; of an answer only
-host names, ports and user names are kept.
+No mail server is contacted here. Each source returns a sentence written by us, even if it knows nothing; only host
+names, ports and user names of an answer are used.
 """
 
 import secrets
@@ -43,12 +43,12 @@ from mailbox_appliance.remote.net.dns import NoSuchName, Resolver, host_name
 
 T = TypeVar("T")
 
-# How much each counts. A directory that names the domain was checked by people; whoever takes the mail most often
-# keeps it too, where a web host's autoconfig may be left over from before; anybody can have a host of a usual name.
+# The weight of each source. A directory entry was checked by people. The host that accepts a domain's mail usually
+# stores it too, while a web host's autoconfig may be outdated. Anyone can have a host with a usual name.
 _DIRECTORY, _EXCHANGER, _OWN_AUTOCONFIG, _DNS, _DIRECTORY_OF_EXCHANGER, _GUESS = 70, 60, 50, 40, 35, 5
 _REDIRECTS = 3
 _IMAP_TLS, _SMTP_TLS = 993, 465  # RFC 8314 3.2 and 3.3
-#: What a web server that says nothing does; by the name of the fault, else by its kind.
+#: Sentences for a web server without a document, by the name or the kind of the fault.
 _FAILURES = {
     "host_unknown": "does not exist",
     "dns_down": "could not be looked up",
@@ -58,13 +58,13 @@ _FAILURES = {
     "unreachable": "does not answer over HTTPS",
     "forbidden_address": "has no public address, and is asked at no other",
 }
-#: What `autodiscover` of a domain is another name of where Microsoft 365 keeps its mailboxes.
+#: The target of a domain's `autodiscover` alias if Microsoft 365 hosts its mailboxes.
 _MICROSOFT = frozenset({"autodiscover.outlook.com", "autodiscover-s.outlook.com"})
 
 
 @dataclass(frozen=True)
 class DiscoveryRequest:
-    """One question: for which address, whom in DNS, how over HTTPS, and which directory (`""`: none)."""
+    """One request: the address, the resolver, the HTTPS options, and the directory (`""`: none)."""
 
     email: str
     domain: str
@@ -76,7 +76,7 @@ class DiscoveryRequest:
 
 
 def ask_srv_records(request: DiscoveryRequest) -> SourceResult:
-    """What the domain says in DNS: RFC 6186 3, RFC 8314 5.1. TLS from the start is preferred."""
+    """Read the domain's SRV records: RFC 6186 3, RFC 8314 5.1. Implicit TLS is preferred."""
     imap = _find_service(request, ("_imaps", True), ("_imap", False))
     smtp = _find_service(request, ("_submissions", True), ("_submission", False))
     named = [server.host for server in (imap, smtp) if server is not None]
@@ -98,18 +98,20 @@ def _find_service(request: DiscoveryRequest, *names: tuple[str, bool]) -> Discov
 
 
 def ask_own_autoconfig(request: DiscoveryRequest) -> SourceResult:
-    """What the domain says at autoconfig.DOMAIN; the address is sent along, since some make user names of it."""
+    """Read the document at autoconfig.DOMAIN. The address is sent along, since some servers derive user names
+    from it.
+    """
     query = f"emailaddress={quote(request.email, safe='@')}"
     return _ask_autoconfig(request, f"autoconfig.{request.domain}", f"/mail/config-v1.1.xml?{query}")
 
 
 def ask_well_known_autoconfig(request: DiscoveryRequest) -> SourceResult:
-    """What the domain says at its own web server."""
+    """Read the document at the domain's own web server."""
     return _ask_autoconfig(request, request.domain, "/.well-known/autoconfig/mail/config-v1.1.xml")
 
 
 def ask_directory(request: DiscoveryRequest) -> SourceResult:
-    """What the directory of providers says of the domain."""
+    """Read the document that the directory of providers has for the domain."""
     if not request.directory:
         return SourceResult("autoconfig", "No directory of providers is asked (setting remote.autoconfig_directory).")
     try:
@@ -122,7 +124,7 @@ def ask_directory(request: DiscoveryRequest) -> SourceResult:
 
 
 def ask_exchangers(request: DiscoveryRequest) -> SourceResult:
-    """Who takes the mail of the domain, and what is known of them."""
+    """Find the hosts that accept the domain's mail, and their known providers."""
     try:
         hosts = request.names.find_exchangers(request.domain)
     except NoSuchName:
@@ -138,9 +140,9 @@ def ask_exchangers(request: DiscoveryRequest) -> SourceResult:
 
 
 def guess_usual_names(request: DiscoveryRequest) -> SourceResult:
-    """Hosts of usual names that exist. Nobody connects to them to see what they are."""
+    """Find hosts with the usual names that exist, without connecting to them."""
     domain = request.domain
-    anything = f"{secrets.token_hex(8)}.{domain}"  # where this exists, so does every name
+    anything = f"{secrets.token_hex(8)}.{domain}"  # If this name exists, every name of the domain does.
     names = (f"imap.{domain}", f"mail.{domain}", f"smtp.{domain}", anything)
     begun = {name: _start_look_up(request, request.names.find_addresses, name) for name in names}
     found = {name: _usable_addresses(future.result()) for name, future in begun.items()}
@@ -164,7 +166,7 @@ def _usable_addresses(found: tuple[Address, ...]) -> frozenset[Address]:
 
 
 def _find_by_autodiscover(request: DiscoveryRequest) -> MailProvider | None:
-    """Microsoft 365, where the domain's autodiscover is Microsoft's: its mail may take a way through a filter."""
+    """Return Microsoft 365 if the domain's autodiscover is Microsoft's: its mail may pass through a filter first."""
     try:
         alias = request.names.find_alias(f"autodiscover.{request.domain}")
     except (NoSuchName, RemoteFault):
@@ -196,7 +198,7 @@ def _result_of_unknown(request: DiscoveryRequest, hosts: tuple[str, ...]) -> Sou
 
 
 def _parent_domains(host: str, domain: str) -> list[str]:
-    """The domains that an exchanger may belong to; not the one that was asked for anyway."""
+    """Return the domains that an exchanger may belong to, without the domain that is asked anyway."""
     labels = host.split(".")
     ends = dict.fromkeys(".".join(labels[start:]) for start in (1, len(labels) - 2) if start > 0)
     return [end for end in ends if "." in end and end != domain]
@@ -220,7 +222,7 @@ def _ask_autoconfig(request: DiscoveryRequest, host: str, path: str) -> SourceRe
 
 
 def _fetch_config(request: DiscoveryRequest, url: str, options: https.HttpsOptions) -> AutoconfigServers | None:
-    """The document that lies at an address; None: there is none."""
+    """Return the servers of the document at a URL; None if there is no document."""
     answer = https.get(url, options, {"Accept": "application/xml, text/xml"}, redirects=_REDIRECTS)
     try:
         return autoconfig.read_autoconfig(answer.body, request.email) if answer.status == 200 else None
@@ -242,12 +244,12 @@ def _result_of_config(config: AutoconfigServers, how: str, weight: int, source: 
 
 
 def _describe_failure(fault: RemoteFault) -> str:
-    """Why a web server said nothing."""
+    """Return a sentence that explains why a web server gave no document."""
     return _FAILURES.get(fault.name or "") or _FAILURES.get(fault.kind, "gave no answer that can be read")
 
 
 def _first_with_sign_in(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | None:
-    """The first whose provider's sign-in is offered here."""
+    """Return the first server whose provider's sign-in this appliance supports."""
     known = ((server, autoconfig.provider_of_servers(server.host)) for server in servers)
     return next((server for server, provider in known if provider and provider.sign_in), None)
 
@@ -257,7 +259,7 @@ def _first_server(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | N
 
 
 def _look_up_or_nothing(look_up: Callable[[str], tuple[T, ...]], name: str) -> tuple[T, ...]:
-    """What is found of a name; nothing where there is no such name."""
+    """Look up a name; empty if the name does not exist."""
     try:
         return look_up(name)
     except NoSuchName:
@@ -274,10 +276,10 @@ def _join_hosts(hosts: list[str]) -> str:
     return " and ".join(dict.fromkeys(hosts))
 
 
-# --- Asking them all ---
+# --- Asking all sources ---
 
 
-#: Seconds for all of it. A source without an answer by then says so.
+#: Seconds for everything. A source without an answer by then reports that.
 TIME_LIMIT = 6.0
 _WEB_TIME_LIMIT = 4.5
 _SOURCES: tuple[tuple[Source, ServerName, Callable[[DiscoveryRequest], SourceResult]], ...] = (
@@ -292,9 +294,9 @@ _SOURCES: tuple[tuple[Source, ServerName, Callable[[DiscoveryRequest], SourceRes
 
 @dataclass(frozen=True)
 class DiscoveryOptions:
-    """What to ask with: a DNS server (empty: the system's), a directory of providers (empty: none).
+    """The DNS server to ask (empty: the system's) and the directory of providers (empty: none).
 
-    `is_own_directory`: the operator named it, so it may lie in their own network.
+    `is_own_directory`: the operator named it, so it may be in a private network.
     """
 
     calls: RemoteCalls
@@ -306,14 +308,14 @@ class DiscoveryOptions:
 
 @dataclass(frozen=True)
 class DiscoveryResult:
-    """The ways to a mailbox, the likeliest first, and what each source said."""
+    """The candidates, the most likely first, and the result of each source."""
 
     candidates: tuple[ServerCandidate, ...]
     results: tuple[SourceResult, ...]
 
 
 def discover(email: str, options: DiscoveryOptions) -> DiscoveryResult:
-    """The servers of a mailbox. It takes a few seconds at most; a source that fails has nothing to say but why."""
+    """Find the servers of a mailbox. This takes a few seconds at most; a source that fails only reports why."""
     domain = _domain_to_ask(email)
     if domain is None:
         told = "The part after the @ is no name that can be looked up, such as example.org."

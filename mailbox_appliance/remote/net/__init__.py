@@ -1,10 +1,10 @@
-"""Connections to other people's servers: each checked before it is opened, and bounded in time and size.
+"""Connections to external servers: each address is checked first, and each connection is bounded in time and size.
 
-Protocols are elsewhere: `remote.imap`, `remote.smtp`, and HTTPS requests with a meaning in the modules of `remote`.
+Protocols are elsewhere: `remote.imap`, `remote.smtp`, and specific HTTPS requests in the modules of `remote`.
 
-    connect   which addresses may be connected to, and TLS with names always checked
+    connect   allowed addresses, and TLS with certificate names always checked
     channel   bytes to and from a server, bounded in time and size
-    https     one request, one answer
+    https     one request, one response
     dns       services, mail exchangers, aliases and addresses by name
-    calls     calls that a request waits for and can give up
+    calls     calls that a request waits for and can abandon
 """

@@ -1,7 +1,7 @@
-"""Calls of other servers that a request waits for: all of them can be given up at once, whatever they wait for.
+"""Calls to external servers that a request waits for. All of them can be abandoned at once.
 
-Each has a thread of its own: nothing ends a look-up of a name, or a connection that a silent host never answers, before
-its time is over. Who gave it up does not wait for that, and neither does the end of the process.
+Each call has its own thread: a DNS lookup, or a connection to a silent host, cannot be interrupted before its timeout.
+After abandoning a call, neither the request nor the end of the process waits for it.
 """
 
 import threading
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RemoteCalls:
-    """The calls under way. May be used from any thread."""
+    """The calls in progress. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,16 +26,16 @@ class RemoteCalls:
     def start(
         self, server: ServerName, act: Callable[[], T], discard: Callable[[T], object] = lambda _: None
     ) -> "Future[T]":
-        """Make a call; its future has the outcome, or a RemoteFault (`stopping_fault`) once all are given up.
+        """Start a call. Its future gets the result, or a RemoteFault (`stopping_fault`) once all calls are abandoned.
 
-        `discard` is given what comes too late, in the call's own thread. Raises RemoteFault where all are given up.
+        `discard` receives a late result, in the call's own thread. Raises RemoteFault after `abandon_all`.
         """
         future = Future[T]()
         with self._lock:
             if self._is_over:
                 raise stopping_fault(server)
             self._waiting[future] = server
-        run = copy_context().run  # what it logs is part of the request's
+        run = copy_context().run  # Its log lines belong to the request.
         thread = threading.Thread(
             target=run, args=(self._run, future, act, discard), name=f"{server} call", daemon=True
         )
@@ -47,14 +47,14 @@ class RemoteCalls:
         return future
 
     def abandon_all(self) -> None:
-        """Have nobody wait any more; no call is begun from now on."""
+        """Abandon all calls, and allow no new ones."""
         with self._lock:
             self._is_over = True
             waiting = dict(self._waiting)
         for future, server in waiting.items():
             try:
                 future.set_exception(stopping_fault(server))
-            except InvalidStateError:  # its outcome has just come
+            except InvalidStateError:  # its result has just arrived
                 pass
 
     def _run(self, future: "Future[T]", act: Callable[[], T], discard: Callable[[T], object]) -> None:
@@ -67,7 +67,7 @@ class RemoteCalls:
             discard(outcome)
 
     def _resolve(self, future: "Future[T]", settle: Callable[[Any], None], outcome: object) -> bool:
-        """Whether somebody waits for the outcome still."""
+        """Set the result of a future. Returns whether anyone still waits for it."""
         self._forget(future)
         try:
             settle(outcome)

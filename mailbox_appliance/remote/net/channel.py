@@ -1,4 +1,4 @@
-"""Bytes to and from a server, bounded in time and in size: a server that drips one byte a second cannot hold us."""
+"""Bytes to and from a server, bounded in time and size: a server that sends one byte a second cannot block a thread."""
 
 import socket
 import ssl
@@ -10,19 +10,20 @@ from mailbox_appliance.remote.errors import Contact
 CHUNK = 1 << 16
 MOST_BUFFERED = 1 << 20
 SLOWEST_RATE = 4096  # bytes a second below which a long transfer counts as stalled
-MOST_SAVED_SECONDS = 60.0  # seconds that what came fast may be followed by what drips
-LONGEST_ANSWER = 3600.0  # seconds of one answer, however it comes
+MOST_SAVED_SECONDS = 60.0  # seconds of credit that fast data earns for slow data
+LONGEST_ANSWER = 3600.0  # seconds for one response in any case
 
 
 class TooLong(Exception):
-    """A line or an answer is longer than we accept."""
+    """A line or a response is longer than allowed."""
 
 
 class Channel:
-    """A connected socket with our own buffer. Raises TimeoutError, OSError or TooLong; an end of file is empty bytes.
+    """A connected socket with a buffer of its own. Raises TimeoutError, OSError or TooLong; the end is empty bytes.
 
-    An answer, from `restart_timeout` on, must be complete after `timeout` seconds; with `patient` after LONGEST_ANSWER,
-    as long as it moves at the slowest rate, and no silence may be longer than `timeout`. `contact` may end it earlier.
+    A response must be complete `timeout` seconds after `restart_timeout`. With `patient` it may take up to
+    LONGEST_ANSWER, as long as it moves at the slowest rate and no silence exceeds `timeout`. `contact` may end it
+    earlier.
     """
 
     def __init__(
@@ -45,24 +46,26 @@ class Channel:
         self.restart_timeout()
 
     def restart_timeout(self, timeout: float | None = None) -> None:
-        """A new answer is awaited from now on, with another timeout if one is given."""
+        """Start the time limit of a new response, with another timeout if one is given."""
         self._allowed = self._timeout if timeout is None else timeout
         self._began = self._clock()
         self._until = self._began + self._allowed
         self._received = 0
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
-        """TLS from here on. Earlier bytes are dropped: an attacker may have put them there (RFC 3207 4.2)."""
+        """Start TLS. Earlier bytes are dropped, since an attacker may have injected them (RFC 3207 4.2)."""
         self._buffer.clear()
         self.sock.settimeout(min(self._timeout, max(0.001, self.contact.deadline - self._clock())))
         self.sock = context.wrap_socket(self.sock, server_hostname=host)
 
     def has_buffered_data(self) -> bool:
-        """Whether bytes have arrived that the socket no longer shows as readable (ours, or already decrypted ones)."""
+        """Whether bytes have arrived that the socket no longer shows as readable: buffered here, or already
+        decrypted.
+        """
         return bool(self._buffer) or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0)
 
     def has_unsolicited_data(self) -> bool:
-        """Whether the server has said something, or hung up, without being asked. Does not wait."""
+        """Whether the server sent something unasked, or closed the connection. Does not wait."""
         if not self._buffer:
             self.sock.settimeout(0)
             try:
@@ -72,7 +75,9 @@ class Channel:
         return True
 
     def receive_available(self) -> bool:
-        """Take in what has arrived, up to MOST_BUFFERED bytes, without waiting; False at the end of the connection."""
+        """Read what has arrived, up to MOST_BUFFERED bytes, without waiting. Returns False at the end of the
+        connection.
+        """
         self.sock.settimeout(0)
         while len(self._buffer) < MOST_BUFFERED:
             try:
@@ -85,18 +90,18 @@ class Channel:
         return True
 
     def buffered_line(self) -> bytes | None:
-        """The next line, if all of it has been taken in; it stays there until it is read, or skipped."""
+        """Return the next line if it has arrived completely. It stays buffered until it is read or skipped."""
         end = self._buffer.find(b"\n")
         if end < 0 and len(self._buffer) >= MOST_BUFFERED:
             raise TooLong
         return None if end < 0 else bytes(memoryview(self._buffer)[: end + 1])
 
     def skip(self, size: int) -> None:
-        """Drop bytes that were taken in."""
+        """Drop buffered bytes."""
         del self._buffer[:size]
 
     def read_line(self, longest: int) -> bytes:
-        """The next line with its end; without one when the connection ended in it, empty when it ended before it."""
+        """Return the next line with its end; without an end if the connection ended in it, empty if before it."""
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -109,17 +114,17 @@ class Channel:
         return self._take(end + 1)
 
     def read_exactly(self, size: int) -> bytes:
-        """The next `size` bytes; fewer when the connection ended in them."""
+        """Return the next `size` bytes; fewer if the connection ended in them."""
         while len(self._buffer) < size and self._receive():
             pass
         return self._take(min(size, len(self._buffer)))
 
     def send(self, data: bytes) -> None:
-        """Send all of it: no chunk may take longer than the timeout, nor the whole longer than at the slowest rate."""
+        """Send all data. No chunk may take longer than the timeout, nor the whole longer than at the slowest rate."""
         self.send_pieces((data,))
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
-        """As `send`, piece by piece; what reading the pieces raises is raised here."""
+        """Send data piece by piece, as `send` does. An error while reading the pieces is raised here."""
         began, sent = self._clock(), 0
         for piece in pieces:
             view = memoryview(piece)
@@ -132,14 +137,14 @@ class Channel:
                 sent += len(view[start : start + CHUNK])
 
     def shorten_timeout(self, timeout: float) -> None:
-        """Wait no longer than this from now on: we are leaving."""
+        """Lower the timeout from now on, for an orderly close."""
         self._timeout, self._patient = min(timeout, self._timeout), False
         self.restart_timeout()
 
     def abort(self) -> None:
-        """End the connection while another thread may be waiting on it, which then sees its end. Never raises."""
+        """End the connection from another thread; a thread that waits on it sees the end. Never raises."""
         try:
-            # Past the TLS layer, whose own shutdown is not made for two threads.
+            # Below the TLS layer, whose own shutdown is not safe from two threads.
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
         except OSError:
             pass

@@ -1,8 +1,9 @@
-"""Connect to other servers: which addresses are allowed, and TLS with names always checked.
+"""Connect to external servers: allowed addresses, and TLS with certificate names always checked.
 
-The address that was checked is the one connected to, so a name cannot be rebound. Never: link-local, metadata services,
-multicast, unspecified, reserved, Teredo, and the appliance's own ports. `security: none`: only loopback and private.
-What nobody who operates this computer has named (`only_public`) lies in no network of its own.
+The connection goes to the very address that was checked, so a name cannot be rebound. Never allowed: link-local
+addresses, metadata services, multicast, unspecified, reserved, Teredo, and the appliance's own ports. With `security:
+none` only loopback and private addresses are allowed. With `only_public`, for hosts that the operator did not name,
+private addresses are not.
 """
 
 import functools
@@ -33,19 +34,19 @@ from mailbox_appliance.system import ca_certificates
 
 MAX_CANDIDATES = 8
 Address = IPv4Address | IPv6Address
-#: Who looks a name up in the place of the system; raises OSError where there is none of that name.
+#: Replaces the system's name lookup; raises OSError for an unknown name.
 AddressLookup = Callable[[str], Sequence[Address]]
 
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052
 _PRIVATE = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")))  # RFC 1918, RFC 4193
-# IANA's registries of special addresses, as far as not every release of Python knows them.
+# IANA's registries of special addresses, for releases of Python that lack some of them.
 _SPECIAL = tuple(map(ip_network, ("192.88.99.0/24", "64:ff9b:1::/48", "2001::/23", "3fff::/20", "5f00::/16")))
 _FORBIDDEN = tuple(
     map(
         ip_network,
         (
-            "0.0.0.0/8",  # "this network" (RFC 1122): on many systems another name of the computer itself
+            "0.0.0.0/8",  # "this network" (RFC 1122): on many systems another name for this computer
             "169.254.0.0/16",
             "fe80::/10",
             "fec0::/10",
@@ -58,16 +59,16 @@ _FORBIDDEN = tuple(
             "fd20:ce::254/128",  # Google
             "fd00:c1::a9fe:a9fe/128",  # Oracle
             "fd00:42::42/128",  # Scaleway
-            "2001::/32",  # Teredo (RFC 4380): a relay would take us to the IPv4 address in it
+            "2001::/32",  # Teredo (RFC 4380): a relay would connect to the IPv4 address inside it.
         ),
     )
 )
 
 
 def is_allowed(address: Address, security: Security) -> bool:
-    """Whether a mail server may be reached at this address in this way."""
+    """Whether a mail server at this address may be contacted with this security."""
     if isinstance(address, IPv6Address) and (translated := _translated_address(address)) is not None:
-        # A gateway would take us there: nothing that is special on this computer or network may be named in this way.
+        # A gateway would connect there, so the address inside must be public.
         return security != "none" and translated.is_global and is_allowed(translated, security)
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_loopback:
@@ -80,14 +81,14 @@ def is_allowed(address: Address, security: Security) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address lies in the public internet, also behind a gateway that it names."""
+    """Whether an address is on the public internet; if it names a gateway, whether the address behind it is."""
     if isinstance(address, IPv6Address) and (inner := address.ipv4_mapped or _translated_address(address)) is not None:
         return is_public(inner)
     return address.is_global and not any(address in network for network in _SPECIAL) and is_allowed(address, "tls")
 
 
 def is_near(address: Address) -> bool:
-    """Whether an address is of this computer, or of a network that is not public."""
+    """Whether an address belongs to this computer or to a network that is not public."""
     return not is_public(address) or _is_own(address)
 
 
@@ -105,29 +106,29 @@ def _is_own(address: Address) -> bool:
 
 
 class OwnPorts:
-    """The TCP ports at which this process listens. No mailbox is connected to them. May be used from any thread."""
+    """The TCP ports that this process listens on; mailboxes cannot use them. Any thread may use it."""
 
     def __init__(self) -> None:
         self._ports: dict[int, int] = {}
 
     def add(self, listener: object, port: int) -> None:
-        """Note that a listener is open."""
+        """Record that a listener is open."""
         self._ports[id(listener)] = port
 
     def remove(self, listener: object) -> None:
-        """Note that it is closed, or was never open."""
+        """Record that a listener is closed or was never open."""
         self._ports.pop(id(listener), None)
 
     def __contains__(self, port: int) -> bool:
         return port in tuple(self._ports.values())
 
 
-#: Of the whole process, as ports are: what connects is far from what listens, and they share nothing else.
+#: One object for the process: connecting and listening code share nothing else.
 OWN_PORTS = OwnPorts()
 
 
 def _translated_address(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address behind a translation gateway (NAT64, 6to4)."""
+    """Return the IPv4 address behind a translation gateway (NAT64, 6to4)."""
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.sixtofour
 
 
@@ -142,21 +143,21 @@ def open_connection(
     find: AddressLookup | None = None,
     contact: Contact | None = None,
 ) -> socket.socket:
-    """A TCP connection to the first allowed address of the host that answers, within `timeout` seconds in all.
+    """Connect over TCP to the first allowed address of the host that answers, within `timeout` seconds in total.
 
-    `only_public`: no loopback and private addresses either. `contact` learns whether the address is near, and bounds
-    the time if it is. Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
+    `only_public`: loopback and private addresses are not allowed. `contact` receives whether the address is near, and
+    bounds the time if it is. Raises RemoteFault: `forbidden_address`, `unreachable` or `timeout`.
     """
     found = _resolve(host, port, server, find)
     candidates = _only_public(found, server) if only_public else _only_allowed(found, security, server)
     contact = contact or Contact()
-    # With a public address after a near one, whoever owns the name would see there that the near port is closed.
+    # If a public address came after a near one, the owner of the name would see there that the near port is closed.
     near = [one for one in candidates if is_near(ip_address(one[1][0]))]
     contact.is_near, candidates = bool(near), near or candidates
     deadline = min(time.monotonic() + timeout, contact.deadline)
     fault = named("port_blocked", server)
     for tried, (family, sockaddr) in enumerate(candidates):
-        # An address that swallows packets must not use up the time of those after it.
+        # An address that drops packets must not use up the time of the next ones.
         share = (deadline - time.monotonic()) / (len(candidates) - tried)
         if share <= 0:
             break
@@ -231,26 +232,26 @@ def _open_socket(family: int, sockaddr: tuple[str, int], timeout: float) -> sock
     return connection
 
 
-# --- TLS towards other servers: the system's authorities plus a private one, TLS 1.2 or newer, names always checked ---
+# --- TLS to other servers: the system's CAs plus a private one, TLS 1.2 or newer, names always checked ---
 
 
 # X509_V_ERR_* of OpenSSL's x509_vfy.h
 _NAME_MISMATCH = (62, 64)
 _EXPIRED = 10
 _NOT_YET_VALID = 9
-#: A clock that stands before this was written is wrong: that of a computer whose battery is empty, say.
+#: A clock before this date is wrong, for example because a battery is empty.
 _CODE_WRITTEN_AT = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
-#: The server, or we, take none of the other's versions (RFC 8446 6.2, protocol_version).
+#: The two sides share no TLS version (RFC 8446 6.2, protocol_version).
 _VERSION_TOO_OLD = frozenset(
     {"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "UNSUPPORTED_SSL_PROTOCOL_VERSION"}
 )
 
 
 def client_context(ca_file: str) -> ssl.SSLContext:
-    """The context for connections to mail servers. `ca_file` adds the authorities in that file; empty adds none.
+    """Return the TLS context for connections to mail servers. `ca_file` adds the CAs in that file; empty adds none.
 
-    Loading the system's authorities takes about 20 ms, so a context is kept until the file changes. Raises OSError when
-    the file cannot be read or holds no certificate (ssl.SSLError is one).
+    Loading the system's CAs takes about 20 ms, so a context is cached until the file changes. Raises OSError if the
+    file cannot be read or contains no certificate (ssl.SSLError is one).
     """
     return _load_context(ca_file, Path(ca_file).stat().st_mtime_ns if ca_file else 0)
 
@@ -265,9 +266,9 @@ def _load_context(ca_file: str, changed: int) -> ssl.SSLContext:  # noqa: ARG001
 
 
 def context_or_fault(server: ServerName, ca_file: str) -> ssl.SSLContext:
-    """As client_context; raises RemoteFault when the file with the private authority is of no use.
+    """Return `client_context`, or raise RemoteFault if the file with the private CA cannot be used.
 
-    As `unreachable`: whoever typed how to reach a server cannot mend it, and it may be there again the next time.
+    Its kind is `unreachable`: the member cannot fix the file, and it may work again the next time.
     """
     try:
         return client_context(ca_file)
@@ -276,9 +277,9 @@ def context_or_fault(server: ServerName, ca_file: str) -> ssl.SSLContext:
 
 
 def require_ca_file(ca_file: str) -> None:
-    """Raises BadSetting, naming the file, where it is set and of no use: better at the start than at each mailbox."""
+    """Raise BadSetting, naming the file, if it is set and cannot be used: better at the start than at each mailbox."""
     if not ca_file:
-        return  # no start waits for the authorities of the system
+        return  # So no start of the appliance loads the system's CAs.
     try:
         client_context(ca_file)
     except (OSError, ValueError) as error:  # ValueError: NUL in the path
@@ -291,7 +292,7 @@ def _describe_bad_ca_file(ca_file: str, error: Exception) -> str:
 
 
 def tls_fault(server: ServerName, error: ssl.SSLError, now: Callable[[], float] = time.time) -> RemoteFault:
-    """What a failed handshake means."""
+    """Return the fault that explains a failed TLS handshake."""
     return named_fault(_fault_name_of(error, now), server)
 
 

@@ -1,7 +1,7 @@
-"""Names looked up in DNS (RFC 1034, RFC 1035): services, mail exchangers, aliases, addresses.
+"""DNS lookups (RFC 1034, RFC 1035): services, mail exchangers, aliases, addresses.
 
-What comes back is bounded, and host names only: a name that reads as an address, or that means this computer, is left
-out. Asked is the system's resolver, or the one that the operator names; nobody else is ever connected to.
+Results are bounded, and contain host names only: a name that reads as an address, or that means this computer, is left
+out. Only the system's resolver, or the one that the operator names, is asked; nothing else is contacted.
 """
 
 import re
@@ -28,7 +28,7 @@ _THIS_COMPUTER = ("localhost", "localdomain")
 
 
 class NoSuchName(Exception):
-    """DNS says that there is no such name (NXDOMAIN, RFC 8020: and none below it)."""
+    """DNS reports that the name does not exist (NXDOMAIN; RFC 8020: nor any name below it)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ServiceHost:
 
 
 def host_name(text: str) -> str | None:
-    """A host name with at least two labels, in lower case and without the dot of the root; None: it is none."""
+    """Return a host name with at least two labels, lower case, without the final dot; None if the text is not one."""
     name = text.lower().removesuffix(".")
     if not _HOST_NAME.fullmatch(name) or name.rpartition(".")[2] in _THIS_COMPUTER:
         return None
@@ -49,23 +49,23 @@ def host_name(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class Resolver:
-    """Whom to ask, and up to which moment (`time.monotonic`).
+    """The server to ask, and the deadline (`time.monotonic`).
 
-    `server`: an IP address, with a port maybe; empty: the system's resolver. Each method raises NoSuchName or
-    RemoteFault; no records of the kind is an empty answer.
+    `server`: an IP address, optionally with a port; empty: the system's resolver. Each method raises NoSuchName or
+    RemoteFault; if there are no records of the kind, the result is empty.
     """
 
     server: str
     until: float
 
     def find_services(self, name: str) -> tuple[ServiceHost, ...]:
-        """The hosts of a service, the preferred ones first; none where it is not offered there (target `.`)."""
+        """Return the hosts of a service, preferred ones first; empty if it is not offered (target `.`)."""
         records = sorted(self._ask(name, "SRV"), key=lambda record: (record.priority, -record.weight))
         named = [(host_name(record.target.to_text()), record.port) for record in records[:MOST_RECORDS]]
         return tuple(ServiceHost(host, port) for host, port in named if host is not None and port)
 
     def find_exchangers(self, name: str) -> tuple[str, ...] | None:
-        """The hosts that take mail for a domain, the preferred ones first; None: it takes none (RFC 7505)."""
+        """Return the hosts that accept mail for a domain, preferred ones first; None if it accepts none (RFC 7505)."""
         records = sorted(self._ask(name, "MX"), key=lambda record: record.preference)
         if len(records) == 1 and records[0].exchange.to_text() == ".":
             return None
@@ -73,17 +73,17 @@ class Resolver:
         return tuple(host for host in named if host is not None)
 
     def find_alias(self, name: str) -> str | None:
-        """What a name is another name of (CNAME)."""
+        """Return the name that an alias points to (CNAME)."""
         records = self._ask(name, "CNAME")
         return host_name(records[0].target.to_text()) if records else None
 
     def find_addresses(self, name: str) -> tuple[Address, ...]:
-        """The addresses of a host: those of IPv4, or of IPv6 where it has none."""
+        """Return the IPv4 addresses of a host, or its IPv6 addresses if it has none."""
         records = self._ask(name, "A") or self._ask(name, "AAAA")
         return tuple(ip_address(record.address) for record in records[:MOST_RECORDS])
 
     def look_up(self, name: str) -> tuple[Address, ...]:
-        """As `find_addresses`, for callers that connect. Raises OSError as `getaddrinfo` does."""
+        """Return `find_addresses`, for callers that connect. Raises OSError as `getaddrinfo` does."""
         try:
             return self.find_addresses(name)
         except NoSuchName as error:

@@ -1,10 +1,10 @@
-"""One request over HTTPS, one answer: what is asked of other people's servers that is not mail.
+"""One request over HTTPS and one response, for external servers other than mail servers.
 
-The address that was checked is the one connected to, names of certificates are always checked, and no redirect is
-followed unless the caller asks for it: then over HTTPS alone, every hop is checked as the first was, and what was sent
-besides the address is not sent on. An answer has a longest length, and the whole takes no longer than the timeout,
-however slowly it comes; a large request may take longer, by its size, as long as it moves. `http://` is for whoever has
-checked that it is this computer: it goes nowhere else but to private addresses.
+The connection goes to the very address that was checked, and certificate names are always checked. Redirects are
+followed only if the caller asks for it: over HTTPS alone, with each hop checked like the first, and without sending
+body and headers again. The response is bounded in length, and the whole in time, however slowly it arrives; a large
+request may take longer, by its size, as long as it moves. `http://` is only for callers that checked the address
+themselves: it is limited to private addresses.
 """
 
 import http.client
@@ -26,18 +26,18 @@ from mailbox_appliance.remote.net.connect import AddressLookup, context_or_fault
 from mailbox_appliance.version import __version__
 
 LONGEST_ANSWER = 1 << 16
-LONGEST_UPLOAD = 600.0  # seconds that a large request has besides the timeout
+LONGEST_UPLOAD = 600.0  # seconds that a large request gets in addition to the timeout
 _REDIRECTS = (301, 302, 303, 307, 308)
-# RFC 3986 2: what may stand in a target as it is; everything else is sent in percent-encoding.
+# RFC 3986 2: characters of a target that are sent unchanged; all others are percent-encoded.
 _TARGET = "!#$%&'()*+,/:;=?@[]~"
 
 
 @dataclass(frozen=True)
 class HttpsOptions:
-    """Which server is asked, where it may lie, and how long it may take.
+    """The server to ask, where it may be, and the time limit.
 
-    `only_public`: nowhere but at public addresses; only a host that the operator named may lie elsewhere. `find`: who
-    looks names up in the place of the system. `limit`: the most bytes of an answer.
+    `only_public`: only public addresses are allowed; for hosts that the operator did not name. `find`: replaces the
+    system's name lookup. `limit`: the largest response in bytes.
     """
 
     server: ServerName
@@ -50,7 +50,7 @@ class HttpsOptions:
 
 @dataclass(frozen=True)
 class HttpsResponse:
-    """What a server answered, whatever its status. The names of the header fields are in lower case."""
+    """A response with any status. The names of header fields are in lower case."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -58,7 +58,7 @@ class HttpsResponse:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that we are to wait (RFC 9110 10.2.3), an hour at most; the form with a date is not looked at."""
+        """The seconds to wait (RFC 9110 10.2.3), an hour at most. The form with a date is ignored."""
         text = self.headers.get("retry-after", "")
         return min(float(text), 3600.0) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -66,7 +66,7 @@ class HttpsResponse:
 def get(
     url: str, options: HttpsOptions, headers: Mapping[str, str] | None = None, *, redirects: int = 0
 ) -> HttpsResponse:
-    """What lies at an address. `redirects`: how many of them are followed. Raises RemoteFault."""
+    """Get the content of a URL. `redirects`: how many are followed. Raises RemoteFault."""
     until = time.monotonic() + options.timeout
     answer = _send_request("GET", url, options, headers or {}, b"", until)
     for _ in range(redirects):
@@ -80,20 +80,22 @@ def get(
 def request(
     method: str, url: str, options: HttpsOptions, headers: Mapping[str, str] | None = None, body: bytes = b""
 ) -> HttpsResponse:
-    """What a server answers to a request. Raises RemoteFault; its `in_doubt`: the server may have got the request."""
+    """Send a request and return the response. Raises RemoteFault; if it is `in_doubt`, the server may have got the
+    request.
+    """
     return _send_request(
         method, url, options, headers or {}, body, time.monotonic() + seconds_allowed(options, len(body))
     )
 
 
 def seconds_allowed(options: HttpsOptions, size: int) -> float:
-    """The seconds that a request of so many bytes may take with its answer."""
+    """Return the seconds that a request of `size` bytes may take, including its response."""
     return options.timeout + min(size / SLOWEST_RATE, LONGEST_UPLOAD)
 
 
 @dataclass(frozen=True)
 class _ParsedUrl:
-    """An address, taken apart: all of it in ASCII."""
+    """The parts of a URL, all in ASCII."""
 
     is_secure: bool
     host: str
@@ -103,7 +105,7 @@ class _ParsedUrl:
 
 
 def _parse_url(url: str, server: ServerName) -> _ParsedUrl:
-    """Raises RemoteFault where nobody can be asked at an address, or it has a user in it."""
+    """Parse a URL. Raises RemoteFault if it names no usable host, or contains a user."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -113,7 +115,7 @@ def _parse_url(url: str, server: ServerName) -> _ParsedUrl:
             authority = (f"[{host}]" if ":" in host else host) + (f":{parts.port}" if parts.port else "")
             target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_TARGET)
             return _ParsedUrl(is_secure, host, parts.port or (443 if is_secure else 80), authority, target)
-    except (ValueError, UnicodeError):  # a port that is none; idna's errors are UnicodeErrors
+    except (ValueError, UnicodeError):  # an invalid port; idna's errors are UnicodeErrors
         pass
     raise RemoteFault(server, "unreachable", f"The address of the {SERVER_NAMES[server]} server is none.")
 
@@ -138,7 +140,7 @@ def _send_request(
     try:
         last = (len(whole) - 1) // CHUNK * CHUNK
         _send(sock, whole[:last], options, until)
-        is_sent = True  # with what comes now the server may have all of it
+        is_sent = True  # From here on the server may have the whole request.
         _send(sock, whole[last:], options, until)
         return _read_response(method, sock, options, until)
     except (OSError, http.client.HTTPException, ValueError, RemoteFault) as error:
@@ -209,13 +211,13 @@ def _send(sock: socket.socket, data: bytes, options: HttpsOptions, until: float)
 
 
 class _Stream(io.RawIOBase):
-    """What comes from a socket, up to a moment: it passes for a socket where an answer of HTTP is read."""
+    """The bytes of a socket up to a deadline, in the form that `http.client` reads a response from."""
 
     def __init__(self, sock: socket.socket, until: float) -> None:
         self._sock, self._until = sock, until
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        """As `http.client` asks for it."""
+        """Return the stream that `http.client` asks for."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -227,7 +229,7 @@ class _Stream(io.RawIOBase):
 
 
 def _seconds_left(until: float) -> float:
-    """The seconds up to a moment. Raises TimeoutError after it."""
+    """Return the seconds up to a deadline. Raises TimeoutError after it."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
