@@ -88,8 +88,8 @@ class Unmovable(RemoteFault):
 
     def __init__(self) -> None:
         reason = (
-            "The IMAP server cannot remove single messages, and other messages of the folder are marked as deleted."
-            " Have the mail program that marked them remove them, and try again."
+            "The IMAP server cannot remove single messages, and other messages in the folder are marked as"
+            " deleted. Expunge them in the mail client that marked them, then try again."
         )
         super().__init__("imap", "unsupported", reason)
 
@@ -124,9 +124,9 @@ def stopping_fault(server: ServerName) -> RemoteFault:
 def malformed_fault(server: ServerName) -> RemoteFault:
     """Return the fault for a response that breaks the protocol or is longer than allowed."""
     if server in ("oauth", "graph"):  # no user has entered this host
-        return RemoteFault(server, "malformed", "The provider answered what cannot be read. Try again later.")
+        return RemoteFault(server, "malformed", "The provider returned an invalid response. Try again later.")
     name = SERVER_NAMES[server]
-    return RemoteFault(server, "malformed", f"The answer does not follow {name}. Check that host and port are right.")
+    return RemoteFault(server, "malformed", f"The response does not follow {name}. Check that host and port are right.")
 
 
 # --- Named faults: the meaning of each, and a sentence with its fix for people ---
@@ -146,138 +146,139 @@ FAULTS: dict[str, NamedFault] = {
     # --- credentials ---
     "wrong_password": NamedFault(
         "login_refused",
-        "The {server} server refused user name or password. Check both; the user name is mostly the whole address."
-        " Some providers want an app password.",
+        "The {server} server refused the user name or password. Check both; the user name is usually the full"
+        " address. Some providers require an app password.",
     ),
     "app_password_required": NamedFault(
         "login_refused",
-        "The provider wants an app password here instead of one's own. Make one on its web site, under security, and"
-        " use that; or, at Google, connect the mailbox by signing in with Google.",
+        "The provider requires an app password instead of your own. Create one on its website, under security."
+        " For Google, you can connect the mailbox by signing in with Google instead.",
     ),
     "web_login_required": NamedFault(
         "login_refused",
-        "The provider distrusts this login. Sign in on its web site, confirm that it was you, and try again.",
+        "The provider blocked this sign-in as suspicious. Sign in on its website, confirm that it was you, then"
+        " try again.",
     ),
     "basic_auth_disabled": NamedFault(
         "login_refused",
-        "The provider takes no passwords from programs any more. Connect the mailbox by the provider's sign-in.",
+        "The provider no longer accepts passwords from mail clients. Connect the mailbox with the provider's sign-in.",
     ),
     "smtp_auth_disabled": NamedFault(
         "login_refused",
-        "The provider has turned off sending by SMTP (SMTP AUTH) for this mailbox. Connect it by the sign-in of"
-        " Outlook, which sends in another way, or have an administrator turn SMTP AUTH on.",
+        "The provider has turned off sending over SMTP (SMTP AUTH) for this mailbox. Connect it with the Outlook"
+        " sign-in, which sends in another way, or ask an administrator to turn SMTP AUTH on.",
     ),
     "imap_access_off": NamedFault(
         "login_refused",
-        "IMAP is off for this mailbox, or the password is wrong. Turn IMAP on in the settings on the provider's web"
-        " site, and try again.",
+        "IMAP is off for this mailbox, or the password is wrong. Turn IMAP on in the settings on the provider's"
+        " website, then try again.",
     ),
     "imap_disabled": NamedFault(
-        "login_refused", "The provider's plan or administrator has IMAP off for this mailbox. Ask them to turn it on."
+        "login_refused",
+        ("The provider's plan or administrator has turned IMAP off for this mailbox. Ask them to turn it on."),
     ),
     "account_locked": NamedFault(
         "login_refused",
-        "The provider has locked or suspended this account. Sign in on its web site to see why, or ask its support.",
+        "The provider has locked or suspended this account. Sign in on its website to see why, or contact its support.",
     ),
     "password_expired": NamedFault(
-        "login_refused", "The password has expired. Set a new one at the provider, and use that."
+        "login_refused", "The password has expired. Set a new one at the provider and use it here."
     ),
     "blocked_by_policy": NamedFault(
         "login_refused",
-        "A policy of the organisation forbids this login, by place, device or program. Ask its administrator.",
+        "A policy of the organization forbids this sign-in because of its location, device or program. Ask its"
+        " administrator.",
     ),
     "token_refused": NamedFault(
-        "login_refused", "The {server} server no longer takes the access that was given. Sign in again."
+        "login_refused", "The {server} server no longer accepts the access you granted. Sign in again."
     ),
     # --- consent ---
     "access_revoked": NamedFault(
         "login_refused",
-        "The access was taken back: by its owner, an administrator, or by a new password. Sign in again.",
+        "The access was revoked by its owner, by an administrator or by a new password. Sign in again.",
     ),
     "access_expired": NamedFault("login_refused", "The access has expired. Sign in again."),
-    "sign_in_again": NamedFault("login_refused", "The provider wants to see its user again. Sign in again."),
+    "sign_in_again": NamedFault("login_refused", "The provider requires a new sign-in. Sign in again."),
     "consent_required": NamedFault(
         "login_refused",
-        "The access does not include what is needed. Sign in again, and tick every box that asks for mail.",
+        "The granted access does not include mail. Sign in again and select every box about mail.",
     ),
-    "consent_declined": NamedFault("login_refused", "The access was declined. Sign in again, and agree to it."),
+    "consent_declined": NamedFault("login_refused", "The access was declined. Sign in again and allow it."),
     "admin_consent_required": NamedFault(
         "login_refused",
-        "The organisation lets only its administrator agree to this access. Ask them to approve the application, then"
-        " sign in again.",
+        "Only an administrator of the organization can grant this access. Ask them to approve the application,"
+        " then sign in again.",
     ),
     "oauth_app_refused": NamedFault(
         "refused",
-        "The provider refuses the OAuth application of this appliance. Its administrator must check client id, client"
-        " secret (whether it has one, and whether that has expired) and redirect address.",
+        "The provider refused the OAuth app of this appliance. An administrator of the appliance must check its"
+        " client ID, its client secret (which may be missing or expired) and its redirect URL.",
     ),
     # --- connection ---
     "certificate_name": NamedFault(
         "tls",
-        "The certificate of the {server} server is for another name. Use the host name that the certificate has.",
+        "The certificate of the {server} server is for another name. Use the host name in the certificate.",
     ),
     "certificate_untrusted": NamedFault(
         "tls",
-        "The certificate of the {server} server is not from a trusted authority. If it is from your own, name its file"
-        " in the setting remote.ca_file.",
+        "The certificate of the {server} server is not from a trusted CA. For a private CA, name its file in the"
+        " setting remote.ca_file.",
     ),
     "certificate_expired": NamedFault(
         "tls",
-        "The certificate of the {server} server has expired. Its operator must renew it, unless this computer's clock"
-        " is wrong, which takes today for {today}.",
+        "The certificate of the {server} server has expired. Its operator must renew it, unless this computer's"
+        " clock is wrong (it shows {today}).",
     ),
     "certificate_not_yet_valid": NamedFault(
         "tls",
-        "The certificate of the {server} server is not valid yet. Check this computer's clock, which takes today for"
-        " {today}.",
+        "The certificate of the {server} server is not valid yet. Check this computer's clock (it shows {today}).",
     ),
-    "clock_skew": NamedFault(
-        "tls", "The clock of this computer is wrong: it takes today for {today}. Set it, and try again."
-    ),
+    "clock_skew": NamedFault("tls", "This computer's clock is wrong (it shows {today}). Set it, then try again."),
     "tls_too_old": NamedFault(
-        "tls", "The {server} server offers no TLS of version 1.2 or newer. Its operator must update it."
+        "tls", "The {server} server does not support TLS 1.2 or newer. Its operator must update it."
     ),
-    "tls_required": NamedFault(
-        "login_refused", "The {server} server wants TLS for this. Use security `tls` or `starttls`."
-    ),
+    "tls_required": NamedFault("login_refused", "The {server} server requires TLS. Use security `tls` or `starttls`."),
     "wrong_port": NamedFault(
-        "tls", "No TLS with the {server} server. Check the port, and whether it wants `tls` or `starttls`."
+        "tls", "TLS with the {server} server failed. Check the port, and whether it uses `tls` or `starttls`."
     ),
     "connection_refused": NamedFault(
         "unreachable", "The {server} server does not accept connections on this port. Check host and port."
     ),
     "port_blocked": NamedFault(
         "timeout",
-        "The {server} server did not answer in time: nothing came back from this port. A firewall or the provider of"
-        " this network may block it. Check host and port; some networks let only 465, 587 and 993 through.",
+        "The {server} server did not answer in time on this port. A firewall or the network provider may block"
+        " it. Check host and port; some networks allow only 465, 587 and 993.",
     ),
     "firewall": NamedFault(
-        "unreachable", "A firewall forbids this connection to the {server} server. Ask whoever runs this network."
+        "unreachable",
+        ("A firewall blocks this connection to the {server} server. Ask the administrator of this network."),
     ),
-    "network_down": NamedFault(
-        "unreachable", "There is no way from this computer to the {server} server. Check its network."
-    ),
+    "network_down": NamedFault("unreachable", "This computer has no route to the {server} server. Check its network."),
     "host_unknown": NamedFault("unreachable", "The {server} server could not be found. Check the host name."),
     "dns_down": NamedFault(
         "unreachable",
-        "The {server} server could not be found: this computer's DNS gives no answer. Check its network.",
+        "The {server} server could not be found: DNS on this computer does not answer. Check its network.",
     ),
     # --- permissions ---
     "sender_not_allowed": NamedFault(
         "refused",
-        "The provider does not let this mailbox send as this address. Use its own, or have the other one added there.",
+        "The provider does not allow this mailbox to send from this address. Use the mailbox's own address, or"
+        " add the other one at the provider.",
     ),
     "sending_blocked": NamedFault(
-        "refused", "The provider has blocked this mailbox from sending. See its web site, or ask its support."
+        "refused", "The provider has blocked this mailbox from sending. Check its website or contact its support."
     ),
     "sending_limit": NamedFault(
-        "refused", "The provider's limit of messages or recipients in a time is reached. Wait, a day at most."
+        "refused",
+        ("The provider's limit for messages or recipients per period is reached. Wait; this takes a day at most."),
     ),
-    "quota_exceeded": NamedFault("refused", "The mailbox is full. Delete mail, or get more room from the provider."),
+    "quota_exceeded": NamedFault(
+        "refused", ("The mailbox is full. Delete mail, or get more storage from the provider.")
+    ),
     "mailbox_missing": NamedFault(
         "refused",
-        "The login was taken, but there is no mailbox behind it that may be reached so. Check the address, that the"
-        " mailbox has a licence and IMAP turned on, and who may open it where it is shared.",
+        "Sign-in succeeded, but this account has no mailbox available over IMAP. Check the address, that the"
+        " mailbox has a license and IMAP is on, and for a shared mailbox who has access.",
     ),
     "all_mail_hidden": NamedFault(
         "refused",
@@ -286,13 +287,15 @@ FAULTS: dict[str, NamedFault] = {
     # --- temporary ---
     "too_many_connections": NamedFault(
         "throttled",
-        "Too many programs are connected to this mailbox. Close some, or wait a few minutes.",
+        "Too many mail clients are connected to this mailbox. Close some, or wait a few minutes.",
     ),
-    "too_many_logins": NamedFault("throttled", "The {server} server takes no logins now, after too many. Try later."),
+    "too_many_logins": NamedFault(
+        "throttled", ("The {server} server accepts no sign-ins for now, after too many attempts. Try again later.")
+    ),
     "rate_limited": NamedFault(
-        "throttled", "The provider limits how much this mailbox may be asked, for a while. Try again later."
+        "throttled", "The provider limits the requests for this mailbox for now. Try again later."
     ),
-    "server_down": NamedFault("refused", "Something behind the {server} server is down. Try again later."),
+    "server_down": NamedFault("refused", "A system behind the {server} server is down. Try again later."),
 }
 
 
@@ -330,7 +333,7 @@ def lookup_fault(server: ServerName, error: Exception) -> RemoteFault:
 
 # --- Replies of real servers: which refusal is which fault. One table, read from the top; the first row counts ---
 #
-# The free text of a reply is looked at here, where the fault is made, and is never kept, logged or quoted. A reply
+# The free text of a reply is matched here, where the fault is made, and is never kept, logged or quoted. A reply
 # that no row knows stays what its code says.
 #
 # Where the texts are from:

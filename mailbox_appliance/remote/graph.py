@@ -38,8 +38,8 @@ _GONE = "erroritemnotfound"
 _MOST_DRAFTS = 10
 
 _UNKNOWN_UPLOAD_HOST = (
-    "Microsoft Graph wants a file uploaded to an address where none is sent to. In another cloud, name its host in"
-    " upload_hosts, in the file of the setting remote.providers_file."
+    "Microsoft Graph named an upload URL that is not allowed. In a national cloud, add its host to upload_hosts"
+    " in the file of the setting remote.providers_file."
 )
 
 _T = TypeVar("_T")
@@ -168,7 +168,9 @@ class Graph:
 
 def fault_of_response(said: GraphResponse) -> RemoteFault:
     """Return the fault for an error of Graph."""
-    told = fault_of_reply("graph", said.text) or RemoteFault("graph", "refused", "Microsoft Graph refuses the request.")
+    told = fault_of_reply("graph", said.text) or RemoteFault(
+        "graph", "refused", ("Microsoft Graph refused the request.")
+    )
     told.retry_after = said.retry_after
     return told
 

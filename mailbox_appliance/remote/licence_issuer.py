@@ -24,8 +24,8 @@ def is_licence_valid(url: str, token: str, *, ca_file: str, timeout: float) -> b
     headers = {"Content-Type": "application/json"}
     answer = https.request("POST", url, options, headers, json.dumps({"token": token}).encode())
     if answer.status != 200:
-        raise RemoteFault("license", "malformed", f"The licence server answered with status {answer.status}.")
+        raise RemoteFault("license", "malformed", f"The license server answered with status {answer.status}.")
     try:
         return decode_json(answer.body, _LicenceAnswer).valid
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise RemoteFault("license", "malformed", "The licence server gave no answer that could be read.") from error
+        raise RemoteFault("license", "malformed", "The license server returned an invalid response.") from error

@@ -137,9 +137,7 @@ def _fault_of_refusal(answer: HttpsResponse) -> RemoteFault:
 
 
 def _unknown_refusal() -> RemoteFault:
-    return RemoteFault(
-        "oauth", "refused", "The sign-in of the provider refuses this, for a reason that we do not know."
-    )
+    return RemoteFault("oauth", "refused", "The provider's sign-in refused this for an unknown reason.")
 
 
 def _decode_answer(answer: HttpsResponse, kind: Any) -> Any:
@@ -288,7 +286,7 @@ def request_device_code(asking: OAuthClient, scopes: Iterable[str]) -> DevicePro
     """
     url = asking.provider.device_url
     if url is None:
-        raise RemoteFault("oauth", "unsupported", f"{asking.provider.title} has no sign-in by a code.")
+        raise RemoteFault("oauth", "unsupported", f"{asking.provider.title} does not support sign-in with a code.")
     body = urlencode({"client_id": asking.app.client_id, "scope": " ".join(scopes)})
     return read_device_prompt(require_success(_post(asking, url, body)))
 

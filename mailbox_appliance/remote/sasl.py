@@ -28,7 +28,7 @@ class TokenLogin:
         self.mechanism: Mechanism = "OAUTHBEARER" if "OAUTHBEARER" in offered else "XOAUTH2"
         if self.mechanism not in offered:
             name = SERVER_NAMES[server]
-            reason = f"The {name} server offers no login with the provider's sign-in now (XOAUTH2). Try again later."
+            reason = f"The {name} server does not accept the provider's sign-in now (XOAUTH2). Try again later."
             raise RemoteFault(server, "unsupported", reason)
         self._server, self._host = server, endpoint.host
         # RFC 7628 3.2.3 requires one character to acknowledge a refusal, XOAUTH2 none.
@@ -57,7 +57,7 @@ class TokenLogin:
 def _first_response(mechanism: Mechanism, user: str, token: str) -> bytes:
     if not _TOKEN.fullmatch(token) or "\x01" in user:
         raise RemoteFault(
-            "oauth", "malformed", "The provider gave an access token that no server takes. Sign in again."
+            "oauth", "malformed", "The provider issued an access token that servers cannot accept. Sign in again."
         )
     if mechanism == "XOAUTH2":
         return f"user={user}\x01auth=Bearer {token}\x01\x01".encode()

@@ -53,7 +53,9 @@ def fetch_sender_addresses(
     if answer.status == 401:
         raise named_fault("token_refused", "oauth")
     if answer.status != 200:
-        refused = RemoteFault("oauth", "refused", "The provider does not tell what the mailbox may send as.")
+        refused = RemoteFault(
+            "oauth", "refused", ("The provider did not list the addresses this mailbox can send from.")
+        )
         raise fault_of_reply("graph", str(answer.status)) or refused
     try:
         return _without_doubles(_read_gmail(answer.body) if provider.provider == "google" else _read_graph(answer.body))

@@ -37,7 +37,7 @@ from mailbox_appliance.remote.sasl import TokenLogin
 # --- Lines: smtplib's commands and EHLO parsing over the bounded channel, with replies parsed strictly ---
 
 
-MAX_LINE = 4096  # RFC 5321 4.5.3.1.5 says 512; generous, yet bounded
+MAX_LINE = 4096  # RFC 5321 4.5.3.1.5 allows 512
 MAX_LINES = 100
 
 _ENHANCED = re.compile(rb"([245]\.\d{1,3}\.\d{1,3})(?:\s|$)")
@@ -120,16 +120,18 @@ def log_in(dialogue: SmtpDialogue, endpoint: Endpoint, context: ssl.SSLContext |
     """
     if endpoint.security == "tls" and context is not None:
         _shake_hands(lambda: dialogue.secure(context))
-    _expect_code(dialogue.getreply(), 220, "turns connections away")
-    _expect_code(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+    _expect_code(dialogue.getreply(), 220, "refuses connections")
+    _expect_code(dialogue.ehlo(), 250, "does not answer EHLO")
     dialogue.channel.contact.has_greeted = True
     if endpoint.security == "starttls" and context is not None:
         # RFC 8314: no fallback, since an attacker may have removed the capability
         if not dialogue.has_extn("starttls"):
-            raise RemoteFault("smtp", "tls", "The SMTP server offers no STARTTLS on this port. Try security `tls`.")
+            raise RemoteFault(
+                "smtp", "tls", ("The SMTP server does not offer STARTTLS on this port. Try security `tls`.")
+            )
         _expect_code(dialogue.docmd("STARTTLS"), 220, "cannot start TLS now")
         _shake_hands(lambda: dialogue.secure(context))
-        _expect_code(dialogue.ehlo(), 250, "does not greet us back (EHLO)")
+        _expect_code(dialogue.ehlo(), 250, "does not answer EHLO")
     if endpoint.username:
         _log_in(dialogue, endpoint)
 
@@ -168,7 +170,10 @@ def _log_in(dialogue: SmtpDialogue, endpoint: Endpoint) -> None:
             if answer[0] == 334:
                 answer = dialogue.docmd(_encode_base64(secret.encode()))
     else:
-        reason = "The SMTP server offers no login with a password here (AUTH PLAIN or LOGIN). Check port and security."
+        reason = (
+            "The SMTP server accepts no password sign-in on this connection (AUTH PLAIN or LOGIN). Check"
+            " port and security."
+        )
         raise RemoteFault("smtp", "login_refused", reason)
     if answer[0] != 235:
         raise _login_fault(answer, endpoint.host)
@@ -208,7 +213,7 @@ def _login_fault(answer: tuple[int, bytes], host: str) -> RemoteFault:
     if (
         reply.is_temporary
     ):  # 454 4.7.0 means no more than that (RFC 4954 6); after too many sign-ins the server adds a text
-        return RemoteFault("smtp", "refused", "The SMTP server cannot check logins now. Try again later.", reply)
+        return RemoteFault("smtp", "refused", "The SMTP server cannot check sign-ins now. Try again later.", reply)
     return named_fault("wrong_password", "smtp", reply)
 
 
@@ -345,7 +350,7 @@ class SmtpConnection:
         with self._mark_broken_on_fault():
             if self._dialogue.channel.has_unsolicited_data():
                 reply = reply_of(*self._dialogue.getreply())
-                raise RemoteFault("smtp", "refused", "The SMTP server broke the message off.", reply)
+                raise RemoteFault("smtp", "refused", "The SMTP server ended the message early.", reply)
 
     def send_final_dot(self, timeout: float, meanwhile: Callable[[], object] = lambda: None) -> Reply:
         """Send the final dot and return the server's reply, waiting up to `timeout` seconds in total.

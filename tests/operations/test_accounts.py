@@ -385,7 +385,7 @@ def test_whose_sign_in_is_offered(email: str, provider: str, client: CheckedClie
 def test_what_is_found_can_be_connected_as_it_is(client: CheckedClient) -> None:
     """Its servers are those of POST /accounts, but for the password."""
     (way,) = found(client, "ada@gmx.net")["candidates"]
-    assert "settings on the site of GMX" in way["note"]
+    assert "settings on GMX's website" in way["note"]
     servers = {name: way[name] | {"password": "secret", "host": "127.0.0.1", "port": 1} for name in ("imap", "smtp")}
     refused = client.ask("POST", "/accounts", {"email": "ada@gmx.net", **servers})
     assert refused.refusal == (503, "provider_unavailable")

@@ -130,7 +130,7 @@ def test_whatever_graph_does_a_key_sends_once_at_most(box: Outlook, odd: Odd) ->
     answer = box.send(body, key)
     assert WORDS not in str(answer.body)
     if odd.told == "sender_rejected":
-        assert "does not let this mailbox send as this address" in str(answer.body["warnings"])
+        assert "does not allow this mailbox to send from this address" in str(answer.body["warnings"])
     assert answer.status == odd.status, answer
     assert told(answer) == odd.told, answer
     assert len(box.graph.messages) == odd.sent

@@ -171,9 +171,13 @@ SignIn = Literal["google", "outlook"]
 _PROVIDERS_TOML = Path(__file__).with_name("known_servers.toml")
 _SECURITY_OF_PORT: Mapping[int, Protected] = {993: "tls", 465: "tls", 143: "starttls", 587: "starttls"}
 _WANTS = {
-    "app_password": "{name} wants an app password, which you make on its site, in place of your own.",
-    "own_password": "{name} wants the password for mail programs, which you set on its site, in place of your own.",
-    "switched_on": "Other mail programs must be let in first, in the settings on the site of {name}.",
+    "app_password": (
+        "{name} requires an app password. Create one on its website and use it instead of your own password."
+    ),
+    "own_password": (
+        "{name} requires a password for mail clients. Set one on its website and use it instead of your own password."
+    ),
+    "switched_on": "Allow other mail clients first, in the settings on {name}'s website.",
 }
 
 

@@ -53,10 +53,10 @@ _FAILURES = {
     "host_unknown": "does not exist",
     "dns_down": "could not be looked up",
     "certificate_name": "has a certificate for another name",
-    "tls": "has no certificate that can be trusted",
+    "tls": "has a certificate that is not trusted",
     "timeout": "did not answer in time",
     "unreachable": "does not answer over HTTPS",
-    "forbidden_address": "has no public address, and is asked at no other",
+    "forbidden_address": "has no public address, so it is not contacted",
 }
 #: The target of a domain's `autodiscover` alias if Microsoft 365 hosts its mailboxes.
 _MICROSOFT = frozenset({"autodiscover.outlook.com", "autodiscover-s.outlook.com"})
@@ -113,7 +113,9 @@ def ask_well_known_autoconfig(request: DiscoveryRequest) -> SourceResult:
 def ask_directory(request: DiscoveryRequest) -> SourceResult:
     """Read the document that the directory of providers has for the domain."""
     if not request.directory:
-        return SourceResult("autoconfig", "No directory of providers is asked (setting remote.autoconfig_directory).")
+        return SourceResult(
+            "autoconfig", ("No directory of providers is configured (setting remote.autoconfig_directory).")
+        )
     try:
         config = _fetch_config(request, request.directory + request.domain, request.directory_web)
     except RemoteFault as fault:
@@ -130,7 +132,7 @@ def ask_exchangers(request: DiscoveryRequest) -> SourceResult:
     except NoSuchName:
         return SourceResult("mx", f"There is no domain {request.domain} in DNS. Check the address.")
     if hosts is None:
-        return SourceResult("mx", f"{request.domain} says that it takes no mail at all.", ends_guessing=True)
+        return SourceResult("mx", f"{request.domain} reports that it accepts no mail (RFC 7505).", ends_guessing=True)
     for host in hosts:
         if (provider := autoconfig.provider_of_exchanger(host)) is not None:
             return _result_of_provider(request, provider, f"Mail for {request.domain} goes to {provider.name}.", host)
@@ -150,14 +152,13 @@ def guess_usual_names(request: DiscoveryRequest) -> SourceResult:
     imap = next((name for name in there if not name.startswith("smtp.")), None)
     smtp = next((name for name in reversed(there) if not name.startswith("imap.")), None)
     if imap is None or smtp is None:
-        return SourceResult("guess", f"{domain} has no hosts of the usual names (imap, mail, smtp).")
+        return SourceResult("guess", f"{domain} has no hosts with the usual names (imap, mail, smtp).")
     servers = (
         DiscoveredServer(imap, _IMAP_TLS, "tls", request.email),
         DiscoveredServer(smtp, _SMTP_TLS, "tls", request.email),
     )
-    told = (
-        f"{_join_hosts([imap, smtp])} exist{'s' if imap == smtp else ''}; whether they are mail servers was not tried."
-    )
+    exist = "exists" if imap == smtp else "exist"
+    told = f"{_join_hosts([imap, smtp])} {exist}; whether they are mail servers was not checked."
     return SourceResult("guess", told, ServerPair(*servers), _GUESS)
 
 
@@ -183,10 +184,12 @@ def _result_of_provider(request: DiscoveryRequest, provider: MailProvider, told:
 
 def _result_of_unknown(request: DiscoveryRequest, hosts: tuple[str, ...]) -> SourceResult:
     if not hosts:
-        return SourceResult("mx", f"The DNS of {request.domain} does not say who takes its mail (MX records).")
+        return SourceResult("mx", f"The DNS of {request.domain} has no MX records for this domain.")
     goes = f"Mail for {request.domain} goes to"
     if (service := autoconfig.mail_filter_of(hosts[0])) is not None:
-        return SourceResult("mx", f"{goes} {service}, which hands it on: that does not tell where its mailboxes are.")
+        return SourceResult(
+            "mx", f"{goes} {service}, which forwards it, so this does not show where its mailboxes are."
+        )
     host = hosts[0]
     for name in _parent_domains(host, request.domain) if request.directory else ():
         config = _find_in_directory(request, name)
@@ -194,7 +197,7 @@ def _result_of_unknown(request: DiscoveryRequest, hosts: tuple[str, ...]) -> Sou
             return _result_of_config(
                 config, f"{goes} {host}, which the directory of providers knows", _DIRECTORY_OF_EXCHANGER, "mx"
             )
-    return SourceResult("mx", f"{goes} {host}, of which nothing is known.")
+    return SourceResult("mx", f"{goes} {host}, which is not a known provider.")
 
 
 def _parent_domains(host: str, domain: str) -> list[str]:
@@ -217,7 +220,7 @@ def _ask_autoconfig(request: DiscoveryRequest, host: str, path: str) -> SourceRe
     except RemoteFault as fault:
         return SourceResult("autoconfig", f"{host} {_describe_failure(fault)}.")
     if config is None:
-        return SourceResult("autoconfig", f"{host} says nothing about mail servers.")
+        return SourceResult("autoconfig", f"{host} names no mail servers.")
     return _result_of_config(config, f"{host} says so", _OWN_AUTOCONFIG)
 
 
@@ -238,14 +241,14 @@ def _result_of_config(config: AutoconfigServers, how: str, weight: int, source: 
         return SourceResult(source, f"{how}: {_join_hosts(named)}.", ServerPair(imap, smtp), weight)
     if config.imap_by_sign_in:
         return SourceResult(
-            source, f"{how}, but its servers take no password, only a sign-in that is not offered here."
+            source, f"{how}, but its servers accept no password, only a sign-in that this appliance does not support."
         )
     return SourceResult(source, f"{how}, but names no server for IMAP or SMTP with TLS.")
 
 
 def _describe_failure(fault: RemoteFault) -> str:
     """Return a sentence that explains why a web server gave no document."""
-    return _FAILURES.get(fault.name or "") or _FAILURES.get(fault.kind, "gave no answer that can be read")
+    return _FAILURES.get(fault.name or "") or _FAILURES.get(fault.kind, "gave an invalid response")
 
 
 def _first_with_sign_in(servers: tuple[DiscoveredServer, ...]) -> DiscoveredServer | None:
@@ -318,14 +321,14 @@ def discover(email: str, options: DiscoveryOptions) -> DiscoveryResult:
     """Find the servers of a mailbox. This takes a few seconds at most; a source that fails only reports why."""
     domain = _domain_to_ask(email)
     if domain is None:
-        told = "The part after the @ is no name that can be looked up, such as example.org."
+        told = "The part after the @ must be a domain, such as example.org."
         return DiscoveryResult((), (SourceResult("table", told),))
     if (provider := autoconfig.provider_of_domain(domain)) is not None:
         servers = provider.servers(email)
         told = f"{domain} is a domain of {provider.name}." if servers else provider.note or ""
         heard = SourceResult("table", told, ServerPair(*servers) if servers else None)
         return DiscoveryResult(autoconfig.rank_candidates([heard]), (heard,))
-    unknown = SourceResult("table", f"{domain} is none of the large providers that are known here.")
+    unknown = SourceResult("table", f"{domain} is not one of the large providers known here.")
     answers = _ask_sources(email, domain, options)
     return DiscoveryResult(autoconfig.rank_candidates(answers), (unknown, *answers))
 
@@ -358,4 +361,4 @@ def _await_source(source: Source, answer: "Future[SourceResult]", until: float) 
     except RemoteFault as fault:
         return SourceResult(source, fault.reason)
     except NotInTime:
-        return SourceResult(source, "No answer came in time.")
+        return SourceResult(source, "No response arrived in time.")

@@ -37,15 +37,15 @@ _ABOUT_FOLDERS = frozenset({"NONEXISTENT", "TRYCREATE", "NOPERM", "ALREADYEXISTS
 # Response codes (RFC 5530, RFC 9051 7.1), their meaning here, and what a person can do.
 _CODES: dict[str, tuple[FaultKind, str]] = {
     "LIMIT": ("throttled", "The IMAP server's limit is reached. Try again later."),
-    "INUSE": ("throttled", "The mailbox is in use by too many others. Try again later."),
-    "THROTTLED": ("throttled", "The IMAP server limits how often it may be asked. Try again later."),
-    "UNAVAILABLE": ("refused", "Something behind the IMAP server is down. Try again later."),
-    "SERVERBUG": ("refused", "The IMAP server has a fault. Ask its operator."),
+    "INUSE": ("throttled", "Too many other clients use this mailbox. Try again later."),
+    "THROTTLED": ("throttled", "The IMAP server limits the number of requests. Try again later."),
+    "UNAVAILABLE": ("refused", "A system behind the IMAP server is down. Try again later."),
+    "SERVERBUG": ("refused", "The IMAP server reported an internal error. Ask its operator."),
     "OVERQUOTA": ("refused", "The mailbox is full."),
     "NONEXISTENT": ("refused", "The IMAP server does not have this folder."),
     "TRYCREATE": ("refused", "The IMAP server does not have this folder."),
     "NOPERM": ("refused", "The IMAP server does not permit this."),
-    "PRIVACYREQUIRED": ("login_refused", "The IMAP server wants TLS for this. Use security `tls` or `starttls`."),
+    "PRIVACYREQUIRED": ("login_refused", "The IMAP server requires TLS. Use security `tls` or `starttls`."),
 }
 
 
@@ -195,13 +195,15 @@ def _read_greeting(channel: Channel, host: str) -> LoginClient:
         raise
     except imaplib.IMAP4.error as error:
         channel.contact.has_greeted = True  # with BYE
-        raise fault_of_refusal(error, reason="The IMAP server turns connections away now. Try again later.") from error
+        raise fault_of_refusal(
+            error, reason=("The IMAP server refuses connections for now. Try again later.")
+        ) from error
 
 
 def _start_tls(client: LoginClient, context: ssl.SSLContext) -> None:
     # RFC 8314: no fallback. A missing capability, or a greeting that skips the sign-in (PREAUTH), may be an attack.
     if client.protocol.state != "NONAUTH" or "STARTTLS" not in client.protocol.capabilities:
-        raise RemoteFault("imap", "tls", "The IMAP server offers no STARTTLS on this port. Try security `tls`.")
+        raise RemoteFault("imap", "tls", "The IMAP server does not offer STARTTLS on this port. Try security `tls`.")
     try:
         client.protocol.secure(context)
     except ssl.SSLError as error:
@@ -219,7 +221,7 @@ def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
         if "AUTH=PLAIN" in words:
             client.plain_login(endpoint.username, endpoint.password)
         elif "LOGINDISABLED" in words:
-            reason = "The IMAP server takes no passwords on this connection. Use security `tls` or `starttls`."
+            reason = "The IMAP server accepts no passwords on this connection. Use security `tls` or `starttls`."
             raise RemoteFault("imap", "login_refused", reason)
         else:
             client.login(_quote_user_name(endpoint.username), endpoint.password)
@@ -229,7 +231,7 @@ def _log_in(client: LoginClient, endpoint: Endpoint) -> None:
         # imapclient also reports a refused login when the connection ends during the wait for the response.
         if isinstance(error.__context__, imaplib.IMAP4.abort):
             raise error.__context__ from None
-        reason = "The IMAP server refused user name or password. Some providers want an app password."
+        reason = "The IMAP server refused the user name or password. Some providers require an app password."
         raise fault_of_refusal(error, "login_refused", reason, host=endpoint.host) from error
 
 

@@ -60,7 +60,7 @@ class FolderLister:
         self._wire.run_command(f"STATUS {encode_folder_path(path)} ({self._items})", self._collect)
         _, states = self._take_results()
         if path not in states:
-            raise RemoteFault("imap", "refused", "The IMAP server does not tell the state of this folder.")
+            raise RemoteFault("imap", "refused", "The IMAP server did not report the state of this folder.")
         return states[path]
 
     def create(self, path: str) -> None:
@@ -245,7 +245,7 @@ class Selection:
         parameter = " (CONDSTORE)" if self.has_condstore else ""
         opened, text = self._select("SELECT", path, parameter)
         if b"[READ-ONLY]" in text.upper():
-            raise RemoteFault("imap", "refused", "The IMAP server lets this folder be read only.")
+            raise RemoteFault("imap", "refused", "The IMAP server allows only reading this folder.")
         self.is_writable = True
         return opened
 

@@ -174,13 +174,13 @@ def fetch_structure(wire: ImapWire, uid: int) -> ListedPart:
     """Return the parts of a message. Raises RemoteFault if it is gone."""
     told = _fetch_one(wire, uid, "(UID BODYSTRUCTURE)").structure
     if not isinstance(told, list):
-        raise RemoteFault("imap", "refused", "The IMAP server does not tell what this message consists of.")
+        raise RemoteFault("imap", "refused", "The IMAP server did not report the structure of this message.")
     return read_body_structure(told)
 
 
 def _fetch_one(wire: ImapWire, uid: int, items: str) -> FetchedItems:
     if uid not in (found := _fetch(wire, [uid], items, with_flags=False)):
-        raise RemoteFault("imap", "refused", "The message is no longer in this folder. Look at the folder again.")
+        raise RemoteFault("imap", "refused", "The message is no longer in this folder. List the folder again.")
     return found[uid]
 
 

@@ -380,7 +380,9 @@ def _format_label(label: str) -> str:
     if folder_roles.is_user_label(label):
         return quote_string(imap_utf7.encode(label).decode("ascii"))
     if label.lower() not in folder_roles.SYSTEM_LABELS:
-        reason = "A label must not begin with a backslash: that is how the server writes its own. Choose another name."
+        reason = (
+            "A label must not begin with a backslash, which the server uses for its own labels. Choose another name."
+        )
         raise RemoteFault("imap", "unsupported", reason)
     return label
 

@@ -216,6 +216,6 @@ def _run_commands(wire: ImapWire, commands: Sequence[str]) -> None:
 def _format_flags(flags: Collection[str]) -> str:
     """Return flags as a list. Raises RemoteFault (`unsupported`) for one that IMAP cannot express."""
     if not all(map(is_flag, flags)):
-        reason = "A flag or label has characters that IMAP does not allow. Use letters, digits and - _ . only."
+        reason = "A flag or label contains characters that IMAP does not allow. Use only letters, digits and - _ ."
         raise RemoteFault("imap", "unsupported", reason)
     return f"({' '.join(sorted(flags))})"

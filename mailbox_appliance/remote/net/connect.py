@@ -195,7 +195,7 @@ def _parse_literal(name: str) -> Sequence[Address]:
 def _only_public(found: list[tuple[int, tuple[str, int]]], server: ServerName) -> list[tuple[int, tuple[str, int]]]:
     public = [one for one in found if is_public(ip_address(one[1][0]))]
     if not public:
-        reason = f"The {SERVER_NAMES[server]} server has no public address, and only those are connected to."
+        reason = f"The {SERVER_NAMES[server]} server has no public address, so it cannot be used."
         raise RemoteFault(server, "forbidden_address", reason)
     return public[:MAX_CANDIDATES]
 
@@ -210,12 +210,12 @@ def _only_allowed(
         return others[:MAX_CANDIDATES]
     name = SERVER_NAMES[server]
     if allowed:
-        reason = f"The {name} server has an address and port of the appliance itself. Check host and port."
+        reason = f"The {name} server has the appliance's own address and port. Check host and port."
         raise RemoteFault(server, "forbidden_address", reason)
     if any(is_allowed(address, "tls") for address in addresses):
         reason = f"The {name} server is outside this network: use security `tls` or `starttls` instead of `none`."
     else:
-        reason = f"The {name} server has a link-local, reserved or metadata address, where we never connect."
+        reason = f"The {name} server has a link-local, reserved or metadata address, which is never allowed."
     raise RemoteFault(server, "forbidden_address", reason)
 
 
@@ -287,7 +287,7 @@ def require_ca_file(ca_file: str) -> None:
 
 
 def _describe_bad_ca_file(ca_file: str, error: Exception) -> str:
-    why = "holds no certificate (PEM)" if isinstance(error, ssl.SSLError) else "cannot be read"
+    why = "contains no certificate (PEM)" if isinstance(error, ssl.SSLError) else "cannot be read"
     return f"{Path(ca_file).absolute()}, the file of the setting remote.ca_file, {why}."
 
 

@@ -89,7 +89,7 @@ class Resolver:
         except NoSuchName as error:
             raise OSError from error
         except RemoteFault as error:
-            raise socket.gaierror(socket.EAI_AGAIN, "no answer of the DNS server") from error
+            raise socket.gaierror(socket.EAI_AGAIN, "no response from the DNS server") from error
 
     def _ask(self, name: str, kind: str) -> list[Any]:
         import dns.exception
@@ -125,5 +125,5 @@ def _resolver(server: str) -> "dns.resolver.Resolver":
 
 
 def _without_resolver() -> RemoteFault:
-    reason = "This computer names no DNS server. Name one in the setting remote.resolver."
+    reason = "No DNS server is configured on this computer. Name one in the setting remote.resolver."
     return RemoteFault("dns", "unreachable", reason)

@@ -127,7 +127,7 @@ def _redirect_target(url: str, location: str, server: ServerName) -> str:
             return there
     except ValueError:
         pass
-    raise _malformed_response(server, "leads to an address where we do not follow.")
+    raise _malformed_response(server, "redirects to a URL that is not allowed.")
 
 
 def _send_request(
@@ -159,7 +159,7 @@ def _to_fault(error: Exception, server: ServerName) -> RemoteFault:
     return (
         disconnected_fault(server)
         if isinstance(error, OSError)
-        else _malformed_response(server, "gave no answer that could be read.")
+        else _malformed_response(server, "returned an invalid response.")
     )
 
 
@@ -242,9 +242,9 @@ def _read_response(method: str, sock: socket.socket, options: HttpsOptions, unti
     response.begin()
     body = response.read(options.limit + 1)
     if len(body) > options.limit:
-        raise _malformed_response(options.server, "gave a longer answer than we read.")
+        raise _malformed_response(options.server, "returned a response that is too long.")
     if response.length:
-        raise _malformed_response(options.server, "broke off in the middle of its answer.")
+        raise _malformed_response(options.server, "ended the connection during its response.")
     return HttpsResponse(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
 
 

@@ -137,7 +137,7 @@ else:
         world.web.asked.clear()
         found = discover("ada@hosted.example", DiscoveryOptions(means.calls, ca_file=means.ca_file))
         assert found.candidates == ()
-        assert any("No directory of providers is asked" in one.message for one in found.results)
+        assert any("No directory of providers is configured" in one.message for one in found.results)
         assert not [one for one in world.web.asked if one.startswith(DIRECTORY)]
 
     def test_a_directory_that_is_gone_takes_nothing_along(world: Internet, means: DiscoveryOptions) -> None:
@@ -146,7 +146,7 @@ else:
         )
         assert [one.source for one in found.candidates] == ["srv"]
         assert "The directory of providers does not exist." in told_by(found, "autoconfig")
-        assert told_by(found, "mx") == ["Mail for uni.example goes to mx.uni.example, of which nothing is known."]
+        assert told_by(found, "mx") == ["Mail for uni.example goes to mx.uni.example, which is not a known provider."]
 
     def test_what_is_silent_is_not_waited_for_long(
         world: Internet, means: DiscoveryOptions, monkeypatch: pytest.MonkeyPatch
@@ -164,7 +164,7 @@ else:
         ]
         said = told_by(found, "autoconfig")
         assert "silent.example did not answer in time." in said
-        assert told_by(found, "srv")[0] in ("No answer came in time.", "The DNS server did not answer in time.")
+        assert told_by(found, "srv")[0] in ("No response arrived in time.", "The DNS server did not answer in time.")
 
     def test_a_dns_server_that_fails_is_told_from_a_name_that_is_not_there(
         world: Internet, means: DiscoveryOptions
@@ -183,7 +183,7 @@ else:
         before = len(world.names.asked)
         found = discover(email, means)
         assert (found.candidates, len(found.results), len(world.names.asked)) == ((), 1, before)
-        assert "no name that can be looked up" in found.results[0].message
+        assert "must be a domain" in found.results[0].message
 
     def test_once_the_appliance_stops_nobody_is_waited_for(means: DiscoveryOptions) -> None:
         means.calls.abandon_all()

@@ -91,10 +91,10 @@ def test_what_is_public() -> None:
 @pytest.mark.parametrize(
     ("host", "security", "kind", "told"),
     [
-        ("169.254.169.254", "tls", "forbidden_address", "never connect"),
-        ("0.0.0.0", "tls", "forbidden_address", "never connect"),
-        ("::ffff:169.254.169.254", "starttls", "forbidden_address", "never connect"),
-        ("2852039166", "tls", "forbidden_address", "never connect"),  # 169.254.169.254, as one number
+        ("169.254.169.254", "tls", "forbidden_address", "never allowed"),
+        ("0.0.0.0", "tls", "forbidden_address", "never allowed"),
+        ("::ffff:169.254.169.254", "starttls", "forbidden_address", "never allowed"),
+        ("2852039166", "tls", "forbidden_address", "never allowed"),  # 169.254.169.254, as one number
         ("93.184.216.34", "none", "forbidden_address", "`starttls`"),
         ("no-such-host.invalid", "tls", "unreachable", "host name"),
         ("a" * 64 + ".test", "tls", "unreachable", "host name"),
@@ -135,7 +135,7 @@ def test_no_mailbox_is_at_a_port_of_the_appliance(host: str) -> None:
         finally:
             OWN_PORTS.remove(listener)
         assert caught.value.kind == "forbidden_address"
-        assert "the appliance itself" in caught.value.reason
+        assert "appliance's own address" in caught.value.reason
         open_connection(host, port, "none", 5, server="imap").close()
 
 
