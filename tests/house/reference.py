@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from mailbox_appliance.cli import main
+from mailbox_appliance.cli.examples import example_of
 from mailbox_appliance.cli.groups import Root, global_options
 from mailbox_appliance.cli.main import ENTRIES
 from mailbox_appliance.log_events import EVENTS, LIBRARY_EVENT
@@ -570,7 +571,7 @@ def _command_section(words: tuple[str, ...], command: click.Command, root: click
     text = f"## {' '.join(words)}\n\n{_wrap(command.help or '')}\n```text\n{usage}\n```\n"
     if options := _options(command.get_params(context), context):
         text += "\n" + options
-    if example := _example_of(command, context):
+    if example := example_of(words):
         text += f"\n```sh\n{example}\n```\n"
     return text
 
@@ -581,12 +582,6 @@ def _options(parameters: Sequence[click.Parameter], context: click.Context) -> s
         if "--help" not in names and text:
             lines.append(_fill(f"- `{' '.join(names.split())}`: {_CLICK_RANGE.sub('', text)}", "  ") + "\n")
     return "".join(lines)
-
-
-def _example_of(command: click.Command, context: click.Context) -> str:
-    """Return the lines of the section Example in the help of a command."""
-    found = re.search(r"^Examples?:\n((?: .*\n|\n)+)", command.get_help(context) + "\n", re.MULTILINE)
-    return textwrap.dedent(found[1]).strip() if found else ""
 
 
 def _first_line(command: click.Command) -> str:
