@@ -24,7 +24,7 @@ until curl -fs -o /dev/null http://127.0.0.1:8025/api/v1; do sleep 0.05; done
 echo '{PASSWORD}' | mailbox-appliance setup --name Ada --email ada@{DOMAIN} --password-stdin
 echo '{MAIL_PASSWORD}' | mailbox-appliance accounts add --email ada@{DOMAIN} --display-name 'Ada Byron' \
     --imap-host imap.{DOMAIN} --smtp-host smtp.{DOMAIN} --password-stdin
-until mailbox-appliance accounts list | grep -q '"ready"'; do sleep 0.1; done
+until mailbox-appliance accounts list >~/.accounts; grep -q '"ready"' ~/.accounts; do sleep 0.1; done
 mailbox-appliance api-keys create --name docs --profile full --supplemental admin.accounts \
     --supplemental admin.members --supplemental admin.api_keys --supplemental admin.license \
     --supplemental admin.audit >~/.key
@@ -34,8 +34,8 @@ _CONTINUE = """
 mailbox-appliance serve >/dev/null 2>&1 &
 until curl -fs -o /dev/null http://127.0.0.1:8025/api/v1; do sleep 0.05; done
 export TOKEN=$(grep -o 'mbxk_[A-Za-z0-9]*' ~/.key)
-export ACCOUNT=$(mailbox-appliance accounts list | grep -o -m1 'acc_[a-z0-9]*')
-rm ~/.key
+export ACCOUNT=$(grep -o -m1 'acc_[a-z0-9]*' ~/.accounts)
+rm ~/.key ~/.accounts
 """
 _WAIT = "for _ in $(seq 200); do curl -fs -o /dev/null http://127.0.0.1:8025/api/v1 && break; sleep 0.05; done"
 

@@ -24,6 +24,15 @@ def test_every_object_has_one_place() -> None:
     assert len(headings) == len(set(headings))
 
 
+def test_the_index_lists_every_page() -> None:
+    """Pages of a numbered series, and those below an index of their own, are found from there."""
+    docs = reference.ROOT / "docs"
+    index = (docs / "index.md").read_text("utf-8")
+    pages = [str(file.relative_to(docs)) for file in [*docs.glob("*.md"), *docs.glob("*/*.md")]]
+    inner = re.compile(r"index\.md|decisions/.*|reference/log-events-\d\.md")
+    assert [page for page in sorted(pages) if not inner.fullmatch(page) and f"]({page})" not in index] == []
+
+
 def test_the_site_builds(tmp_path: Path) -> None:
     """With Zensical's strict checks: a page or an anchor that is not there raises BuildFailed with its place."""
     assert site.build(tmp_path / "site") > 150
