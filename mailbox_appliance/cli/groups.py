@@ -50,7 +50,7 @@ class _WithExample(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example of this command, if it has one, above the inherited text."""
-        from mailbox_appliance.cli.examples import example_of  # loaded only when help is shown
+        from mailbox_appliance.cli.help_examples import example_of  # loaded only when help is shown
 
         if lines := example_of(command_words(ctx)):
             with formatter.section("Example"):

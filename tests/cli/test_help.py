@@ -6,7 +6,7 @@ import click
 import pytest
 
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.examples import example_of
+from mailbox_appliance.cli.help_examples import example_of
 from mailbox_appliance.cli.groups import walk
 from mailbox_appliance.cli.main import ENTRIES, SECTIONS, root
 from mailbox_appliance.cli.terminal import Terminal
@@ -51,7 +51,7 @@ def test_it_has_a_summary_and_an_example(
     assert summary.endswith(".")
     assert len(summary) <= _LONGEST_SUMMARY
     example = example_of(words)
-    assert example is not None, "see the table in mailbox_appliance/cli/examples.py"
+    assert example is not None, "see the table in mailbox_appliance/cli/help_examples.py"
     shown = "".join(f"  {line}\n" for line in example.splitlines())
     assert cli(*words, "--help").code == 0
     assert f"\nExample:\n{shown}" in capsys.readouterr().out
