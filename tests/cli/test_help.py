@@ -6,8 +6,8 @@ import click
 import pytest
 
 from mailbox_appliance.cli.context import Invocation
-from mailbox_appliance.cli.help_examples import example_of
 from mailbox_appliance.cli.groups import walk
+from mailbox_appliance.cli.help_examples import example_of
 from mailbox_appliance.cli.main import ENTRIES, SECTIONS, root
 from mailbox_appliance.cli.terminal import Terminal
 from tests.cli.conftest import CommandLine
