@@ -132,7 +132,7 @@ def wanted_mailbox(given: Given) -> str | None:
     """Return the mailbox that the command line names, as an option or argument; None if it names none."""
     wanted = {name for name in (given.get("account"), given.get("mailbox")) if name is not None}
     if len(wanted) > 1:
-        raise wrong_usage("The mailbox is named twice.", "option:--account")
+        raise wrong_usage("Two mailboxes are named. Name one, as an argument or with --account.", "option:--account")
     return wanted.pop() if wanted else None
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mailbox_appliance.client.http import ApiClient
 
 MIB = 1024 * 1024
-#: Bytes: the largest body that the API accepts, and the attachments of one message, decoded, together.
+#: Bytes: the largest body that the API accepts, and the total of a message's decoded attachments.
 LARGEST_BODY, LARGEST_ATTACHMENTS = 36 * MIB, 25 * MIB
 
 _INPUT = "option:--input"

@@ -17,7 +17,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]")
 _GAP = 2
 #: Smallest widths of a column: as long as there is space, and at the least.
 _COMFORTABLE, _NARROWEST = 12, 8
-#: A time as the API writes it, and the shorter forms for narrow tables: to the minute, then the day.
+#: A time in the API's format, and its length in full and cut for narrow tables: to the minute, then the day.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _WHOLE_TIME, _TO_THE_MINUTE, _THE_DAY = 24, 16, 10
 #: The widest column of a table if the output is not a terminal.

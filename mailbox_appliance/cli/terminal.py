@@ -12,7 +12,7 @@ from typing import BinaryIO, TextIO
 from mailbox_appliance.client.errors import wrong_usage
 from mailbox_appliance.system import stdio
 
-#: The longest line that is read as a secret, in bytes: 16,384 characters of UTF-8, the API's limit, fit.
+#: The most bytes of a secret: enough for the API's limit of 16,384 characters in UTF-8.
 _LONGEST_SECRET = 65536
 #: Characters or bytes that are written at once.
 _PIECE = 32 * 1024

@@ -1,4 +1,4 @@
-"""Backups while no service runs: create, list, verify."""
+"""Backups while no appliance is running: create, list, verify."""
 
 import os
 from contextlib import suppress

@@ -242,7 +242,7 @@ def _unread_summary(unpacked: UnpackResult) -> dict[str, Any]:
 
 
 def _find_key(data_dir: Path) -> StoreKey | None:
-    """The key of the store that is there, which opens its backups; None where it cannot be had."""
+    """Return the key of the current store, which opens its backups; None if it is unavailable."""
     with suppress(KeyUnusable, OSError):
         return read_key(find_key_file(data_dir, os.environ), load_passphrase(os.environ))
     return None

@@ -183,7 +183,7 @@ def _with_dry_run(row: Row) -> click.Command:
 
 _REST = (row.command() for row in (PREVIEW, FORWARD, *DELIVERY_ROWS))
 SENDING_COMMANDS: tuple[click.Command, ...] = (_with_dry_run(SEND), *_REST)
-#: The command of `drafts` that sends one.
+#: The command `drafts send`.
 DRAFT_COMMAND = _with_dry_run(SEND_DRAFT)
 
 
