@@ -1,4 +1,4 @@
-"""Settings: file, then environment, then flag; what does not fit is refused with the place and what would fit."""
+"""Settings from file, environment and flag; an invalid value is refused with its source and what is valid."""
 
 import os
 import re
@@ -22,7 +22,7 @@ PREFIX = "MAILBOX_APPLIANCE_"
 
 
 def from_file(folder: Path, text: str) -> Path:
-    """A configuration file with this text."""
+    """Write a configuration file with this text."""
     file = folder / "config.toml"
     file.write_text(text, "utf-8")
     return file

@@ -1,4 +1,4 @@
-"""Certificates of every kind that a server may show, of its own, of an authority, of a chain, of any time."""
+"""Certificates for test servers: self-signed, CA-issued, with a chain, and valid at any time."""
 
 import datetime
 import ipaddress
@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from mailbox_appliance.client.tls import certificate_fingerprint
 
 _PEM = serialization.Encoding.PEM
-#: Names under which a test reaches its own server.
+#: Names by which a test reaches its own server.
 HERE = ("localhost", "127.0.0.1")
 
 
@@ -27,27 +27,27 @@ class Certificate:
 
     @property
     def fingerprint(self) -> str:
-        """As `https fingerprint` prints it."""
+        """The fingerprint as `https fingerprint` prints it."""
         return certificate_fingerprint(self.certificate.public_bytes(serialization.Encoding.DER))
 
     @property
     def pem(self) -> bytes:
-        """The certificate alone."""
+        """The certificate in PEM, without its chain."""
         return self.certificate.public_bytes(_PEM)
 
     @property
     def private(self) -> bytes:
-        """Its key."""
+        """The private key."""
         return self.key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
     def context(self, folder: Path, *between: "Certificate") -> ssl.SSLContext:
-        """What a server shows: this one, then those between it and its root."""
+        """Return a server context that shows this certificate and the intermediate ones."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.renew(context, folder, *between)
         return context
 
     def renew(self, context: ssl.SSLContext, folder: Path, *between: "Certificate") -> None:
-        """Show this one to who connects from now on."""
+        """Show this certificate to clients that connect from now on."""
         file = folder / f"{self.fingerprint[7:23]}.pem"
         file.write_bytes(b"".join([self.private, self.pem, *(each.pem for each in between)]))
         context.load_cert_chain(file)
@@ -60,7 +60,7 @@ def issue(
     days: tuple[int, int] = (-60, 30),
     authority: bool = False,
 ) -> Certificate:
-    """A certificate that is valid between two days from now, of an issuer or of its own."""
+    """Issue a certificate that is valid between two days from now, signed by `issuer` or by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"test {x509.random_serial_number() % 10**6}")])
     now = datetime.datetime.now(datetime.UTC)

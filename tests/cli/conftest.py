@@ -1,4 +1,4 @@
-"""A command line in process: its own streams, folders and environment; nothing of the user's is touched."""
+"""The command line in this process, with its own streams, folders and environment; the user's files are not touched."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from tests.cli.recording_server import RecordingServer
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """The output, error output and exit code of a command."""
 
     code: int
     out: str
@@ -24,17 +24,17 @@ class Outcome:
 
     @property
     def data(self) -> Any:
-        """The data of the envelope on the output."""
+        """The data of the envelope on stdout."""
         return json.loads(self.out)["data"]
 
     @property
     def error(self) -> Any:
-        """The error object on the error output; nothing but help stands before it."""
+        """The error object on stderr; only help may precede it."""
         return json.loads(self.err.splitlines()[-1] if self.err.startswith("Usage: ") else self.err)["error"]
 
 
 class Screen(io.StringIO):
-    """An output that says it is a terminal."""
+    """An output stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -69,25 +69,25 @@ class CommandLine:
         return Outcome(run(argv, self.services, terminal), out.getvalue(), err.getvalue())
 
     def speak_to(self, server: RecordingServer) -> None:
-        """Let commands speak to this server with a token."""
+        """Make commands use this server with a token."""
         self.environment |= {"MAILBOX_APPLIANCE_INSTANCE": server.url, "MAILBOX_APPLIANCE_TOKEN": "mbxs_test"}
 
 
 @pytest.fixture
 def cli(tmp_path: Path) -> CommandLine:
-    """A command line that has logged in nowhere."""
+    """A command line without any session."""
     return CommandLine(tmp_path)
 
 
 @pytest.fixture
 def server() -> Iterator[RecordingServer]:
-    """A server that notes what it is asked."""
+    """A server that records its requests."""
     with RecordingServer() as started:
         yield started
 
 
 @pytest.fixture
 def client_of(cli: CommandLine, server: RecordingServer) -> CommandLine:
-    """A command line that speaks to the recording server."""
+    """A command line that uses the recording server."""
     cli.speak_to(server)
     return cli

@@ -1,4 +1,4 @@
-"""What has to be there before a golden command line, made anew for each; its id or folder is a value of the stage."""
+"""Preparations for golden command lines, made again for each; IDs and folders become values of the stage."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def _message(stage: Stage) -> dict[str, object]:
 
 
 def doubt(stage: Stage) -> None:
-    """A delivery of which nobody knows how it went."""
+    """Create an uncertain delivery."""
     if "doubting" not in stage.values:
         stage.smtp.user = stage.values["doubter"]
         stage.smtp.at("reply", Keep(DROP))
@@ -38,32 +38,32 @@ def doubt(stage: Stage) -> None:
 
 
 def message_to_lose(stage: Stage) -> None:
-    """A message that nobody needs."""
+    """Choose a message that no other row needs."""
     stage.values["any"] = stage.values[f"heap{20 + stage.next() % 4}"]
 
 
 def draft(stage: Stage) -> None:
-    """A draft, and a key to send it with."""
+    """Create a draft and a key for sending it."""
     stage.values["new"] = stage.ask("POST", f"{stage.box}/drafts", _message(stage))["id"]
     stage.values["token"] = f"draft-{stage.next()}"
 
 
 def scheduled(stage: Stage) -> None:
-    """Something that is sent later."""
+    """Schedule a message."""
     body = {**_message(stage), "sendAt": LATER}
     answer = stage.ask("POST", f"{stage.box}/send", body, key=f"later-{stage.next()}")
     stage.values["new"] = answer["scheduleId"]
 
 
 def account_of_reader(stage: Stage) -> None:
-    """A second mailbox."""
+    """Connect a second mailbox."""
     room_for_reader(stage)
     email, mail = stage.values["reader"], stage.mail
     stage.appliance.connect(email, imap_port=mail.imap_port, smtp_port=mail.submission_port)
 
 
 def room_for_reader(stage: Stage) -> None:
-    """The second mailbox is not connected."""
+    """Disconnect the second mailbox."""
     for one in stage.ask("GET", "/accounts"):
         if one["email"] == stage.values["reader"]:
             stage.ask("DELETE", f"/accounts/{one['id']}")
@@ -73,64 +73,64 @@ def room_for_reader(stage: Stage) -> None:
 
 
 def nobody(stage: Stage) -> None:
-    """Eve is no member."""
+    """Remove the member Eve."""
     for one in stage.ask("GET", "/admin/members"):
         if one["email"] == _EVE["email"]:
             stage.ask("DELETE", f"/admin/members/{one['id']}")
 
 
 def member(stage: Stage) -> None:
-    """Eve is a member who has not taken up the invitation."""
+    """Add the member Eve, who has not accepted the invitation."""
     nobody(stage)
     made = stage.ask("POST", "/admin/members", _EVE)
     stage.values["new"], stage.values["link"] = made["member"]["id"], made["invitation"]["url"]
 
 
 def enrolled(stage: Stage) -> None:
-    """Eve is a member with a password."""
+    """Add the member Eve with a password."""
     member(stage)
     body = {"token": stage.values["link"].rpartition("=")[2], "password": PASSWORD, "deviceName": "desk"}
     stage.values["session of Eve"] = stage.ask("POST", "/auth/enroll", body)["token"]
 
 
 def forgetful(stage: Stage) -> None:
-    """Eve has forgotten her password, and was given a link."""
+    """Add the member Eve with a password reset link."""
     enrolled(stage)
     stage.values["link"] = stage.ask("POST", f"/admin/members/{stage.values['new']}/password-reset")["url"]
 
 
 def api_key(stage: Stage) -> None:
-    """A key that nobody needs."""
+    """Create an API key that no other row needs."""
     stage.values["new"] = stage.ask("POST", "/me/api-keys", {"name": "Old", "permissionProfile": "read-only"})[
         "apiKey"
     ]["id"]
 
 
 def session(stage: Stage) -> None:
-    """Another log-in of the administrator."""
+    """Create another session of the administrator."""
     known = {one["id"] for one in stage.ask("GET", "/me/sessions")}
     stage.ask("POST", "/auth/login", {"email": "ada@example.org", "password": PASSWORD, "deviceName": "phone"})
     stage.values["new"] = next(one["id"] for one in stage.ask("GET", "/me/sessions") if one["id"] not in known)
 
 
 def log_in(stage: Stage) -> None:
-    """The command line is logged in by itself."""
+    """Sign the command line in."""
     environment = {**stage.environment, "MAILBOX_APPLIANCE_PASSWORD": PASSWORD}
     assert play(["login", "--email", "ada@example.org", "--device-name", "desk"], environment).code == 0
 
 
 def instances(stage: Stage) -> None:
-    """Appliances that were logged in to."""
+    """Store known appliances."""
     write_instances(stage.folder)
 
 
 def licensed(stage: Stage) -> None:
-    """A licence is installed."""
+    """Install a license."""
     stage.ask("PUT", "/admin/license", {"token": stage.values["license"]})
 
 
 def oauth_app(stage: Stage) -> None:
-    """An OAuth application is saved."""
+    """Save an OAuth app."""
     stage.ask("PUT", "/admin/oauth-apps/google", {"clientId": "1", "clientSecret": "s"})
 
 
@@ -138,31 +138,31 @@ def oauth_app(stage: Stage) -> None:
 
 
 def certificate(stage: Stage) -> None:
-    """A certificate that somebody else issued, and its key."""
+    """Write a certificate of another issuer, and its key."""
     own = issued(since=FAR.replace(year=2020), until=FAR)
     (stage.folder / "own.pem").write_bytes(own.pem)
     (stage.folder / "own.key").write_bytes(own.key)
 
 
 def sealed_backup(stage: Stage) -> None:
-    """A backup with a passphrase, which may leave the appliance."""
+    """Create a backup with a passphrase, which can be downloaded."""
     if "sealed" not in stage.values:
         stage.values["sealed"] = stage.ask("POST", "/admin/backups", {"passphrase": "twelve geese fly"})["id"]
 
 
 def empty_directory(stage: Stage) -> None:
-    """A data directory that is not there yet."""
+    """Name a data directory that does not exist yet."""
     stage.values["files"] = str(stage.folder / f"files-{stage.next():03}")
 
 
 def log(stage: Stage) -> None:
-    """A data directory with a log."""
+    """Create a data directory with a log."""
     empty_directory(stage)
     stage.write("logs/appliance.log", _LOG)
 
 
 def store(stage: Stage) -> None:
-    """A store that is set up, and that nobody serves."""
+    """Create a store that is set up and not served."""
     template = stage.folder / "template"
     if not template.exists():
         setup_on_files(template, name="Ada", email="ada@example.org", password=PASSWORD, device_name="desk")
@@ -172,7 +172,7 @@ def store(stage: Stage) -> None:
 
 
 def store_beside_a_keychain(stage: Stage) -> None:
-    """The same, and a keychain for this process and its children (see `surroundings`)."""
+    """Create a store and a keychain for this process and its children (see `surroundings`)."""
     store(stage)
     backends = stage.folder / "backends"
     backends.mkdir(exist_ok=True)
@@ -180,7 +180,7 @@ def store_beside_a_keychain(stage: Stage) -> None:
 
 
 def backup_of_store(stage: Stage) -> None:
-    """A store, and a backup of it beside it."""
+    """Create a store and a backup of it."""
     store(stage)
     files = {**stage.environment, "MAILBOX_APPLIANCE_DATA_DIR": stage.values["files"]}
     assert play(["backup", "create"], files).code == 0
@@ -189,6 +189,6 @@ def backup_of_store(stage: Stage) -> None:
 
 
 def older_store(stage: Stage) -> None:
-    """A store of release 0.10."""
+    """Create a store of release 0.10."""
     empty_directory(stage)
     copied(4, stage.folder / stage.values["files"])

@@ -1,7 +1,7 @@
-"""One row for every command: a command line that succeeds, one that does not, and what has to be there before.
+"""One row for each command: a command line that succeeds, one that fails, and the preparation for the first.
 
-Words in braces are values of the stage. The rows are run in this order, each line that succeeds as json, table and
-ndjson, and the one that does not as json and table; `before` goes before each that succeeds.
+Words in braces are values of the stage. The rows run in this order: each succeeding line as json, table and ndjson, and
+each failing one as json and table. `before` runs before each succeeding line.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Row:
     before: Before | None = None
     says: tuple[str, ...] = ()
     bad_says: tuple[str, ...] = ()
-    #: Whether the token of the environment counts, and not that of a log-in.
+    #: Whether the command uses the token in the environment instead of a stored session.
     by_token: bool = True
 
 
@@ -186,7 +186,7 @@ STOPPED = (
     Row("demo",                   "",                                  "--port 65536", None),
 )
 # fmt: on
-#: What runs as a process: the command line, what it is asked, and what it says then or when it is there.
+#: Commands that run as a process: the command line, its input, and a mark in its output.
 SERVING = {
     "serve": ("serve --port 0 --ready-json", "", "ready"),
     "demo": ("demo", "", "Ctrl-C"),

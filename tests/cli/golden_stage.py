@@ -1,4 +1,4 @@
-"""Where golden command lines are run: an appliance with mail of fixed content, and scratch directories beside it."""
+"""The stage of golden command lines: an appliance with fixed mail, and scratch directories next to it."""
 
 import contextlib
 import imaplib
@@ -34,7 +34,7 @@ LATER = (datetime.now(UTC) + timedelta(days=100)).strftime("%Y-%m-%dT09:00:00Z")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command line left behind."""
+    """The output, error output and exit code of a command line."""
 
     code: int
     out: str
@@ -53,7 +53,7 @@ def play(words: list[str], environment: Mapping[str, str], stdin: str = "") -> O
 
 @dataclass
 class Stage:
-    """The appliance, what is on it by name, and what makes more of it."""
+    """The appliance, named values of it, and functions that change it."""
 
     folder: Path
     mail: MailServer
@@ -64,7 +64,7 @@ class Stage:
 
     @property
     def known(self) -> dict[str, str]:
-        """Texts of this run -> what stands for them."""
+        """Texts of this run -> their placeholders."""
         names = ("user", "doubter", "reader")
         mailboxes = {self.values[name]: f"box-{number:03}@example.test" for number, name in enumerate(names, 1)}
         ports = {self.values["imap"]: "00143", self.values["smtp"]: "00587", str(self.smtp.port): "00025"}
@@ -72,7 +72,7 @@ class Stage:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of an administrator who sits at this computer."""
+        """The environment of an administrator on this computer."""
         return {
             "MAILBOX_APPLIANCE_CONFIG_DIR": str(self.folder / "config"),
             "MAILBOX_APPLIANCE_DATA_DIR": str(self.appliance.folder),
@@ -82,13 +82,13 @@ class Stage:
         }
 
     def surroundings_of(self, name: str) -> dict[str, str]:
-        """Of a process: a client of the appliance, or what runs beside it."""
+        """Return the environment of a process: a client of the appliance, or one that runs next to it."""
         if name == "mcp":
             return self.environment
         return {"MAILBOX_APPLIANCE_DATA_DIR": str(self.folder / name), "TMPDIR": str(self.folder)}
 
     def ask(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:
-        """The data of an answer of the API, which must not be an error."""
+        """Return the data of an API response, which must not be an error."""
         answer = (
             self.appliance.ask(method, path, body, Idempotency_Key=key)
             if key
@@ -98,7 +98,7 @@ class Stage:
         return answer.data
 
     def next(self) -> int:
-        """A number that was not used before."""
+        """Return a number that was not used before."""
         self.count += 1
         return self.count
 
@@ -110,12 +110,12 @@ class Stage:
 
     @property
     def box(self) -> str:
-        """The path of the mailbox."""
+        """The API path of the mailbox."""
         return f"/accounts/{self.values['account']}"
 
 
 class Serving:
-    """A command that runs until it is told to stop, as a process of its own; it begins when this is made."""
+    """A command that runs until it is stopped, started as a separate process."""
 
     def __init__(self, line: str, environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -128,7 +128,7 @@ class Serving:
         )
 
     def stopped(self, asked: str, mark: str) -> Outcome:
-        """What it said until a line with the mark, and after the end of its input, or of the patience of somebody."""
+        """Send input, stop the process once a line with the mark was printed, and return its outcome."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if asked:
@@ -146,7 +146,7 @@ class Serving:
 
 
 def surroundings(folder: Path) -> dict[str, str | None]:
-    """Environment variables of this process while the commands run: nothing of the user's, and a made-up keychain."""
+    """Return environment variables for this process that hide the user's files and select a simulated keychain."""
     gone = ("KEY_FILE", "PASSPHRASE", "KEYCHAIN_SECONDS", "TOKEN", "INSTANCE", "LINK", "PASSWORD")
     return {
         **{f"MAILBOX_APPLIANCE_{name}": None for name in gone},
@@ -161,7 +161,7 @@ def surroundings(folder: Path) -> dict[str, str | None]:
 
 
 def letter(number: int, subject: str, **fields: str) -> EmailMessage:
-    """A message of fixed content."""
+    """Return a message with fixed content."""
     made = EmailMessage(policy=SMTP)
     made["From"], made["To"] = "Bob Builder <bob@example.net>", "Ada <ada@example.org>"
     made["Date"], made["Subject"] = datetime(YEAR, 1, number, 9, tzinfo=UTC), subject
@@ -173,7 +173,7 @@ def letter(number: int, subject: str, **fields: str) -> EmailMessage:
 
 
 def letters() -> Iterator[tuple[str, EmailMessage]]:
-    """What lies in the mailbox, each with its folder, in the order of its arrival."""
+    """Yield the messages of the mailbox with their folders, in the order of arrival."""
     yield "INBOX", letter(1, "Plans for the house")
     answer = letter(2, "Re: Plans for the house", In_Reply_To="<letter-1@example.net>")
     answer.add_attachment(b"%PDF-1.4 plan", "application", "pdf", filename="plan.pdf")
@@ -185,7 +185,7 @@ def letters() -> Iterator[tuple[str, EmailMessage]]:
 
 
 def fill(mail: MailServer, user: str) -> None:
-    """Put the letters into a mailbox, each received when it says."""
+    """Add the letters to a mailbox, each with its own time of arrival."""
     mail.make_folder(user, "Heap")
     with imaplib.IMAP4(mail.host, mail.imap_port, timeout=10) as client:
         client.login(user, "secret")
@@ -200,7 +200,7 @@ def fill(mail: MailServer, user: str) -> None:
 
 @contextlib.contextmanager
 def opened(mail: MailServer) -> Iterator[Stage]:
-    """A stage on which everything stands."""
+    """Open a complete stage."""
     # The path is as long everywhere.
     folder = Path(tempfile.mkdtemp(prefix="golden-", dir="/tmp"))
     smtp = ScriptedSmtp().start()
@@ -263,14 +263,14 @@ def _furnish_beside(stage: Stage) -> None:
 
 
 def write_instances(folder: Path) -> None:
-    """Remember appliances that were logged in to."""
+    """Store known appliances."""
     (folder / "config").mkdir(exist_ok=True)
     rows = {name: {"url": f"https://{name}", "fingerprint": None} for name in ("mail.example.org", "other.example")}
     (folder / "config" / "instances.json").write_text(json.dumps({"instances": rows}))
 
 
 def connected(stage: Stage, user: str, smtp_port: int) -> str:
-    """Connect a mailbox, and wait until it is there; its id."""
+    """Connect a mailbox, wait until it is ready, and return its ID."""
     account = stage.appliance.connect(user, imap_port=stage.mail.imap_port, smtp_port=smtp_port)
     path = f"/accounts/{account}"
     wait_until(lambda: stage.ask("GET", path)["status"] == "ready", lambda: "the first sync does not end", 20)
@@ -279,7 +279,7 @@ def connected(stage: Stage, user: str, smtp_port: int) -> str:
 
 
 def _is_complete(stage: Stage, account: str) -> bool:
-    """Whether every message is there with its body."""
+    """Whether every message has arrived with its body."""
     (found,) = (one for one in stage.ask("GET", "/status")["accounts"] if one["id"] == account)
     return found["lastSyncAt"] is not None and found["progress"] is None
 

@@ -1,6 +1,6 @@
-"""What commands leave behind, as text that is the same with every run: what moves is put at a fixed value.
+"""The output of commands as text that is the same in every run: changing values become fixed ones.
 
-Ids and tokens keep their length, so that tables keep their columns; the same id is the same number throughout a file.
+IDs and tokens keep their length, so that tables keep their columns. The same ID gets the same number throughout a file.
 """
 
 import re
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from mailbox_appliance.version import __version__
 
-#: The year of all that is made up; other times are those of the run.
+#: The year of all fixed dates; other times are those of the run.
 YEAR = 2024
-#: Of what is long, only this much is kept: so many lines, so many characters of one.
+#: Lines and characters to keep of long output.
 _MOST_LINES, _KEPT_LINES, _LONGEST_LINE, _KEPT_OF_LINE = 120, 25, 3_000, 600
 
 _ID = re.compile(r"\b(mem|ses|key|acc|fld|msg|thr|att|dlv|sch|inv|aud|bak|req)_[0-9a-hjkmnp-tv-z]{26}\b")
@@ -54,7 +54,7 @@ _MOVES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 
 
 def fixed(text: str, known: Mapping[str, str]) -> str:
-    """The text without what moves. `known`: texts of this run -> what stands for them."""
+    """Replace changing values. `known`: texts of this run -> their placeholders."""
     numbers: dict[str, str] = {}
 
     def numbered(found: re.Match[str]) -> str:
@@ -73,7 +73,7 @@ def fixed(text: str, known: Mapping[str, str]) -> str:
 
 
 def shortened(text: str) -> str:
-    """The beginning of what is long, and how long it is."""
+    """Return the beginning of a long text and a mark."""
     lines = [
         line if len(line) <= _LONGEST_LINE else f"{line[:_KEPT_OF_LINE]} [and so on]" for line in text.splitlines()
     ]

@@ -1,4 +1,4 @@
-"""A real HTTP server that notes what it is asked and answers what the test put there."""
+"""A real HTTP server that records its requests and returns prepared responses."""
 
 import json
 import ssl
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came in."""
+    """One recorded request."""
 
     method: str
     target: str
@@ -21,31 +21,31 @@ class Asked:
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
+        """The decoded body."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True)
 class Canned:
-    """One answer: a JSON value or raw bytes; `drop` closes the connection without one."""
+    """One prepared response: a JSON value or raw bytes. `drop` closes the connection without one."""
 
     status: int = 200
     value: Any = None
     raw: bytes | None = None
     drop: bool = False
-    #: Answers before the body has been read, and closes.
+    #: Responds before the body has been read, and closes the connection.
     early: bool = False
     #: Waits until the server stops.
     silent: bool = False
-    #: Waits until this has been asked, such as `GET /admin/store`.
+    #: Waits until this request has arrived, such as `GET /admin/store`.
     after: str = ""
-    #: Header fields besides the length.
+    #: Header fields in addition to the length.
     fields: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
 class RecordingServer:
-    """Answers each (method, target) with the next of its canned answers, the last of them for ever; others with 404."""
+    """Answers each (method, target) with its next prepared response, repeating the last one; others with 404."""
 
     context: ssl.SSLContext | None = None
     answers: dict[tuple[str, str], list[Canned]] = field(default_factory=dict)
@@ -53,22 +53,22 @@ class RecordingServer:
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, method: str, target: str, *canned: Canned) -> None:
-        """Put answers there for a target below /api/v1."""
+        """Prepare responses for a target below /api/v1."""
         self.answers[method, "/api/v1" + target] = list(canned)
 
     def data(self, method: str, target: str, data: Any, status: int = 200) -> None:
-        """Put an answer there that is an envelope with this data."""
+        """Prepare a response that is an envelope with this data."""
         self.answer(method, target, Canned(status, {"data": data}))
 
     def next_answer(self, method: str, target: str) -> Canned:
-        """What is to be answered now."""
+        """Return the response that is due now."""
         waiting = self.answers.get((method, target))
         if not waiting:
             return Canned(404, {"error": {"code": "not_found", "message": "nothing here", "requestId": "req_test"}})
         return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     def wait_for(self, line: str, seconds: float = 20) -> None:
-        """Wait until a request with this method and target below /api/v1 has been answered, twice over."""
+        """Wait until a request with this method and target below /api/v1 has been answered twice."""
         method, target = line.split(" ")
         until = time.monotonic() + seconds
         while [(asked.method, asked.target) for asked in self.asked].count((method, "/api/v1" + target)) < 2:
@@ -88,7 +88,7 @@ class RecordingServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address of the server."""
         return f"{'https' if self.context else 'http'}://127.0.0.1:{self._server.server_address[1]}"
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:

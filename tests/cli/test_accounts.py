@@ -1,4 +1,4 @@
-"""Mailboxes from the command line: reconnected, shared, and those of others for administrators."""
+"""The commands about mailboxes: reconnecting, sharing, and the mailboxes of others for administrators."""
 
 from typing import Any
 

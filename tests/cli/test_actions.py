@@ -1,4 +1,4 @@
-"""Command lines that change mail at its server, and the requests that they stand for."""
+"""Commands that change mail on its server, and their requests."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Canned answers, and what a command makes of them: output, error output, exit code."""
+"""The output, error output and exit code of commands for prepared responses."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Command lines about API keys, and the requests that they stand for."""
+"""Commands about API keys, and their requests."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`audit verify`: through the appliance that runs, else on real files, where it names the row that is not right."""
+"""`audit verify` through the running appliance, or on files, where it names the altered row."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ MEDDLING: list[tuple[str, tuple[str, ...], int | None]] = [
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data directory of an appliance that ran and was stopped; while it ran its log was whole."""
+    """The data directory of a stopped appliance whose audit log is intact."""
     process = RunningAppliance(tmp_path_factory.mktemp("finished") / "data").start()
     process.set_up()
     for _ in range(3):
@@ -55,7 +55,7 @@ def line(cli: CommandLine, finished: Path) -> CommandLine:
 
 
 def meddle(folder: Path, *statements: str) -> tuple[int, dict[int, str]]:
-    """Change the log in the file, as who has its key can; answers how many rows there were, and what is there now."""
+    """Change the log in the file as a holder of its key could; return the number of rows before and the rows now."""
     store = Store.open(folder)
     with store.database.transaction(durable=True):
         count = int(store.database.value(f"SELECT {LAST}"))

@@ -1,4 +1,4 @@
-"""Start at login by the command line: what it writes down, and what it says where it cannot."""
+"""`autostart`: the entry that it writes, and its errors."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ __all__ = ["cli"]
 
 @pytest.fixture
 def at_a_desk(cli: CommandLine) -> CommandLine:
-    """A command line of somebody with a home of their own, who named no data directory."""
+    """A command line of a user with a home directory and without a named data directory."""
     cli.services |= SERVICES
     cli.environment["HOME"] = str(cli.folder / "home")
     del cli.environment["MAILBOX_APPLIANCE_DATA_DIR"]

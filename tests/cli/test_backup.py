@@ -1,4 +1,4 @@
-"""Backups from the command line: through the appliance that runs, as its operator; on the files; and of any file."""
+"""Backup commands: through the running appliance as its operator, on the files, and on any backup file."""
 
 import json
 import os
@@ -154,7 +154,7 @@ def test_refusals(cli: CommandLine, running: RecordingServer, status: int, code:
 
 @dataclass(frozen=True)
 class Made:
-    """A data directory that is set up, and the backups in it: what was answered when they were made."""
+    """A data directory that is set up, and the output of the commands that created its backups."""
 
     folder: Path
     plain: Outcome
@@ -163,7 +163,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Made once: a passphrase takes its time."""
+    """Create the backups once, since deriving keys from passphrases is slow."""
     line = CommandLine(tmp_path_factory.mktemp("made"), services=dict(SERVICES))
     setup_on_files(line.data_dir, name="Ada", email="ada@example.org", password=PASSWORD, device_name="d")
     plain = line("backup", "create")
@@ -173,7 +173,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture
 def files(cli: CommandLine, made: Made) -> CommandLine:
-    """A command line on a copy of this directory, which nothing runs on."""
+    """A command line on a copy of this directory, without a running appliance."""
     cli.services |= SERVICES
     shutil.copytree(made.folder, cli.data_dir, dirs_exist_ok=True)
     return cli
@@ -265,7 +265,7 @@ def test_what_would_be_unpacked_is_told_and_nothing_is(files: CommandLine, made:
 
 
 def newer(_: bytes) -> bytes:
-    """How a backup of a later release may begin."""
+    """Return a possible beginning of a backup of a later release."""
     manifest = b'{"backup": 2, "format": 7, "id": "bak_00000000000000000000000000"}'
     return b"MBXBACKUP\n" + len(manifest).to_bytes(4, "big") + sha256(manifest).digest() + manifest + bytes(32)
 
@@ -363,7 +363,7 @@ def test_a_short_passphrase_is_refused(files: CommandLine) -> None:
 
 
 def test_beside_an_appliance_that_runs(cli: CommandLine) -> None:
-    """No service is handed in: whatever is told of the data directory comes from the appliance."""
+    """No function for files is available, so everything must come from the appliance."""
     process = RunningAppliance(cli.data_dir).start()
     process.set_up()
     made = cli("backup", "create").data
@@ -428,7 +428,7 @@ def test_a_new_passphrase_is_typed_twice(files: CommandLine) -> None:
 
 @contextmanager
 def at_a_terminal(*argv: str, environment: Mapping[str, str]) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
-    """A command whose input and complaints are a terminal; gives it, and the other end of the terminal."""
+    """Start a command whose stdin and stderr are a terminal; yield it and the other end of the terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mailbox_appliance", *argv]
     with subprocess.Popen(
@@ -448,7 +448,7 @@ def at_a_terminal(*argv: str, environment: Mapping[str, str]) -> Iterator[tuple[
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:
-    """What is shown until something wanted is, within some seconds."""
+    """Return the terminal's output up to the wanted text, which must come within seconds."""
     shown = b""
     while wanted not in shown:
         assert select.select([terminal], [], [], 20)[0], f"nothing more is shown after {shown!r}"

@@ -1,4 +1,4 @@
-"""Connections that fail, answers that are none, and addresses. Certificates: `test_remote`."""
+"""Failing connections, invalid responses, and addresses. For certificates see `test_remote`."""
 
 import socket
 import time
@@ -15,7 +15,7 @@ SEND = ("emails", "send", "--account", "acc_1", "--idempotency-key", "k1", "--to
 
 
 def unused_port() -> int:
-    """A port that nothing listens on."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -46,7 +46,7 @@ def test_nobody_listens(cli: CommandLine) -> None:
 def test_where_nothing_runs_the_command_is_told_that_starts_it(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, line: list[str]
 ) -> None:
-    """As it was asked for: another directory than this user's own is named in it, by option or variable."""
+    """A directory other than the user's default is part of the suggested command."""
     monkeypatch.setenv("XDG_DATA_HOME", str(cli.folder / "own"))
     own = cli.folder / "own" / "mailbox-appliance"
     there = cli.folder / "a b"

@@ -1,4 +1,4 @@
-"""Command lines and the requests that they stand for."""
+"""Commands and their requests."""
 
 import importlib
 import json
@@ -369,7 +369,7 @@ def test_every_command_can_be_reached_and_has_help() -> None:
 
 
 def calls() -> list[Call]:
-    """Every REST call that a command names."""
+    """Return every REST call of a command."""
     found: list[Call] = []
     for module in pkgutil.iter_modules(commands.__path__):
         for value in vars(importlib.import_module(f"{commands.__name__}.{module.name}")).values():

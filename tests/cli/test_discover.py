@@ -1,4 +1,4 @@
-"""`accounts discover`: what a person sees, and the command that connects what was found."""
+"""`accounts discover`: its output for people, and the command that connects the servers found."""
 
 from typing import Any
 

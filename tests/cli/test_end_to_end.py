@@ -1,4 +1,4 @@
-"""The command line against the appliance itself, each as a process of its own."""
+"""The command line against a real appliance, each as a process."""
 
 import json
 import os
@@ -24,20 +24,20 @@ PASSWORD = b"correct horse battery\n"
 
 
 def run(cli: CommandLine, *argv: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-    """Run one command line to its end."""
+    """Run one command line and return its outcome."""
     environment = {**os.environ, **cli.environment}
     return subprocess.run([*PROGRAM, *argv], env=environment, input=stdin, capture_output=True, timeout=60)
 
 
 def data(cli: CommandLine, *argv: str, stdin: bytes = b"") -> Any:
-    """The data that a command answers, which must succeed."""
+    """Return the data of a command, which must succeed."""
     finished = run(cli, *argv, stdin=stdin)
     assert (finished.returncode, finished.stderr) == (0, b"")
     return json.loads(finished.stdout)["data"]
 
 
 def failed(cli: CommandLine, *argv: str, stdin: bytes = b"") -> tuple[int, str]:
-    """The exit code and the error code of a command that must fail."""
+    """Return the exit code and error code of a command, which must fail."""
     finished = run(cli, *argv, stdin=stdin)
     assert finished.stdout == b""
     return finished.returncode, json.loads(finished.stderr)["error"]["code"]
@@ -45,7 +45,7 @@ def failed(cli: CommandLine, *argv: str, stdin: bytes = b"") -> tuple[int, str]:
 
 @contextmanager
 def serving(cli: CommandLine) -> Iterator[dict[str, Any]]:
-    """An appliance on the data directory of the command line; what it says when it is ready."""
+    """Serve the data directory of the command line; yield the ready message."""
     environment = {**os.environ, **cli.environment}
     command = [*PROGRAM, "serve", "--port", "0", "--ready-json"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -100,14 +100,14 @@ def test_a_password_that_is_refused(cli: CommandLine, password: bytes) -> None:
 
 
 def add_options(server: MailServer, address: str) -> tuple[str, ...]:
-    """The options that connect a mailbox of the test's mail server."""
+    """Return the options that connect a mailbox of the test's mail server."""
     imap = ("--imap-host", "localhost", "--imap-port", str(server.imaps_port))
     smtp = ("--smtp-host", "localhost", "--smtp-port", str(server.smtps_port))
     return ("accounts", "add", "--email", address, *imap, *smtp, "--password-stdin")
 
 
 def wait_for_item(cli: CommandLine, *argv: str) -> Any:
-    """The first item of a list, which may take a moment to come."""
+    """Wait for the first item of a list and return it."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if items := data(cli, *argv)["items"]:

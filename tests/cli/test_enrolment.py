@@ -1,4 +1,4 @@
-"""Links that administrators gave out, taken up from the command line; and what members change about themselves."""
+"""Accepting links from administrators, and commands with which members change their own data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Attachments and sources are saved whole, under safe names, and never over a file that is there."""
+"""Attachments and raw messages are saved complete, under safe names, and never over an existing file."""
 
 import http.server
 import os
@@ -20,7 +20,7 @@ CONTENT = bytes(range(256)) * 5000
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that commands run in."""
+    """The current folder of the commands."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -161,7 +161,7 @@ def test_into_a_folder_it_goes_under_its_own_name(client_of: CommandLine, server
 
 @pytest.fixture
 def breaking_server() -> Iterator[str]:
-    """A server that promises more than it gives; its address."""
+    """A server that announces more bytes than it sends; its address."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

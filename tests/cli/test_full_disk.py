@@ -1,6 +1,6 @@
-"""Commands on a data directory whose disk has no block left: what is told is that, and nothing changes.
+"""Commands on a full disk report that and change nothing.
 
-The store lies on a small file system of its own (tmpfs, which takes root).
+The store is on a small file system of its own (tmpfs, which requires root).
 """
 
 import os
@@ -41,7 +41,7 @@ COMMANDS: list[tuple[str, bytes, int]] = [
 
 @contextmanager
 def small_disk(disk: Path) -> Iterator[Callable[[], None]]:
-    """A file system of four MiB, and what fills it to the last block."""
+    """A file system of 4 MiB, and a function that fills it completely."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
@@ -59,7 +59,7 @@ def small_disk(disk: Path) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A closed store on a disk that is full."""
+    """A closed store on a full disk."""
     disk = tmp_path_factory.mktemp("disk")
     with small_disk(disk) as fill:
         data = disk / "data"

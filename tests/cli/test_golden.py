@@ -1,6 +1,6 @@
-"""Every command as it looks: its help, a success in each format, an error, and exit codes (tests/cli/golden/).
+"""The complete output of every command: help, success in each format, an error, and exit codes (tests/cli/golden/).
 
-pytest tests/cli/test_golden.py --update-golden     writes the files anew; read the difference before it is committed
+pytest tests/cli/test_golden.py --update-golden     rewrites the files; check the difference before you commit it
 """
 
 import re
@@ -25,7 +25,7 @@ FORMATS = ("", " --format table", " --format ndjson")
 
 @pytest.fixture(scope="module")
 def played(mail_server: MailServer) -> Iterator[dict[str, str]]:
-    """What each command left behind, as the text of its file."""
+    """The output of each command, as the text of its file."""
     with pytest.MonkeyPatch.context() as patch, opened(mail_server) as stage:
         for name, value in surroundings(stage.folder).items():
             patch.setenv(name, value) if value is not None else patch.delenv(name, raising=False)
@@ -40,7 +40,7 @@ def played(mail_server: MailServer) -> Iterator[dict[str, str]]:
 
 
 def _parts(stage: Stage, row: Row) -> Iterator[str]:
-    """Help, success and error of a command."""
+    """Yield the help, success and error of a command."""
     yield _played(stage, f"{row.command} --help")
     for form in FORMATS if row.command not in SERVING else ():
         if row.before:

@@ -1,4 +1,4 @@
-"""What Tab completes: as the shells are told, and in the shells themselves."""
+"""Completions: the answers to the shells, and their effect in real shells."""
 
 import json
 import os
@@ -90,7 +90,7 @@ IN_FISH = [
 
 
 def known(cli: CommandLine) -> CommandLine:
-    """The command line of somebody who logged in to some appliances."""
+    """The command line of a user who has signed in to some appliances."""
     folder = cli.folder / "config"
     folder.mkdir()
     rows = {name: {"url": f"https://{name}", "fingerprint": None} for name in NAMES}
@@ -99,7 +99,7 @@ def known(cli: CommandLine) -> CommandLine:
 
 
 def tab(cli: CommandLine, line: str, shell: str = "zsh", **more: str) -> Outcome:
-    """What a shell is told."""
+    """Return the answer to a shell."""
     return cli(
         environment={"_MAILBOX_APPLIANCE_COMPLETE": f"{shell}_complete", "_MAILBOX_APPLIANCE_LINE": line, **more}
     )
@@ -160,7 +160,7 @@ def test_the_script_is_printed_and_can_be_read(shell: str, cli: CommandLine) -> 
 
 
 def in_a_shell(cli: CommandLine) -> Mapping[str, str]:
-    """An environment in which our program is found, in a folder with something to complete."""
+    """Return an environment that finds this program, in a folder with files to complete."""
     (cli.folder / "letter one.txt").touch()
     (cli.folder / "lists").mkdir()
     program = str(Path(sys.executable).parent)
@@ -185,7 +185,7 @@ def test_fish(cli: CommandLine) -> None:
 
 
 def test_a_function_stands_for_the_program(cli: CommandLine) -> None:
-    """Where only `python -m mailbox_appliance` is at hand."""
+    """For users who only have `python -m mailbox_appliance`."""
     environment = {**in_a_shell(cli), "PATH": os.environ["PATH"]}
     function = f'mailbox-appliance() {{ "{sys.executable}" -m mailbox_appliance "$@"; }}'
     with Shell("bash", cli.folder, environment, f'{function}; eval "$(mailbox-appliance completion bash)"') as opened:

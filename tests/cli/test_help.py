@@ -1,4 +1,4 @@
-"""Each help page has one form: a summary of one line, an example that can be typed, and options that are described."""
+"""Each help page has a summary of one line, an example that works, and options with descriptions."""
 
 import shlex
 
@@ -20,7 +20,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def command_lines(example: str) -> list[list[str]]:
-    """The words of our command lines in an example: those on both sides of a pipe, without redirections."""
+    """Return the words of our command lines in an example, from both sides of a pipe and without redirections."""
     found = []
     for part in example.replace("\\\n", " ").split(" | "):
         words = [word for word in shlex.split(part) if not word.startswith(("<", ">"))]
@@ -30,7 +30,7 @@ def command_lines(example: str) -> list[list[str]]:
 
 
 def parsed(words: list[str]) -> click.Command:
-    """The command that a command line names. Raises ClickException if a command, option or value is wrong."""
+    """Return the command that a command line names. Raises ClickException if a command, option or value is wrong."""
     invocation = Invocation(Terminal.of_process())
     command: click.Command = root()
     context, rest = None, words

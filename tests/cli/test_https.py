@@ -1,4 +1,4 @@
-"""HTTPS from the command line: through the appliance that runs, as its operator; else on the files."""
+"""HTTPS commands: through the running appliance as its operator, or on the files."""
 
 import json
 import os
@@ -26,7 +26,7 @@ STATUS = {"enabled": True, "host": "", "port": 8443, "url": "https://127.0.0.1:8
 
 
 def warned(outcome: Outcome) -> list[str]:
-    """The warnings beside the data."""
+    """Return the warnings next to the data."""
     return list(json.loads(outcome.out)["warnings"])
 
 
@@ -162,7 +162,7 @@ def test_the_whole_way_with_one_that_runs(tmp_path: Path, own: Issued) -> None:
 
 @pytest.fixture
 def files(cli: CommandLine) -> CommandLine:
-    """A command line on a fresh data directory, that nothing runs on."""
+    """A command line on a new data directory without a running appliance."""
     cli.services |= SERVICES
     return cli
 

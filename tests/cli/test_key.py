@@ -1,4 +1,4 @@
-"""The commands about the store's key: what each slot opens, what is refused, and that a refusal changes nothing."""
+"""The commands about the store's key: key slots, refusals, and that a refusal changes nothing."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ CHANGES = (("add-passphrase", STDIN), ("use-keyring",), ("use-file",))
 
 @pytest.fixture(autouse=True)
 def nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No keychain, no key kept elsewhere, and no passphrase but those of the test."""
+    """Remove the user's keychain, key file and passphrases from the environment."""
     for name in ("KEY_FILE", "PASSPHRASE", "KEYCHAIN_SECONDS"):
         monkeypatch.delenv(f"MAILBOX_APPLIANCE_{name}", raising=False)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
@@ -57,7 +57,7 @@ def key_cli(cli: CommandLine, template: Path) -> CommandLine:
 
 @pytest.fixture(scope="module")
 def desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretService]:
-    """A keychain that works."""
+    """A working keychain."""
     service = SecretService(tmp_path_factory.mktemp("desktop"))
     yield service
     service.stop()
@@ -65,7 +65,7 @@ def desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretService]
 
 @pytest.fixture
 def keychain(desktop: SecretService, monkeypatch: pytest.MonkeyPatch) -> SecretService:
-    """The same, for this process and its children."""
+    """A working keychain for this process and its children."""
     monkeypatch.delenv("PYTHON_KEYRING_BACKEND")
     for name, value in desktop.environment.items():
         monkeypatch.setenv(name, value)
@@ -77,13 +77,13 @@ def kinds(folder: Path) -> list[str]:
 
 
 def only_passphrase(folder: Path) -> None:
-    """The store opens by its passphrase and in no other way."""
+    """Check that the store opens with its passphrase and in no other way."""
     key = read_key(folder / KEY_FILE)
     (folder / KEY_FILE).write_bytes(render_key_file(key, (quickly_sealed(key, PASSPHRASE),)))
 
 
 def changes_of_key(folder: Path, passphrase: str | None = None) -> list[str | None]:
-    """The actors of the changes that the audit log tells."""
+    """Return the actors of the key changes in the audit log."""
     store = Store.open(folder, passphrase=passphrase)
     try:
         return [
@@ -94,7 +94,7 @@ def changes_of_key(folder: Path, passphrase: str | None = None) -> list[str | No
 
 
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """What lies in a folder but for `lock`, with modes."""
+    """Return the files of a folder except `lock`, with modes."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != "lock")
     return {str(file): (file.stat().st_mode, file.read_bytes()) for file in files}
 
@@ -418,7 +418,7 @@ def test_half_a_key_file_that_a_crash_left_is_thrown_away(key_cli: CommandLine, 
 
 
 def in_a_read_only(folder: Path, *words: str, environment: Mapping[str, str], stdin: bytes = b"") -> tuple[int, Any]:
-    """A command of which everybody else's folder is its own, but this one read-only."""
+    """Run a command with a read-only data directory."""
     mount = 'mount --bind -o ro "$0" "$0" && exec "$@"'
     program = (sys.executable, "-m", "mailbox_appliance", *words)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`license`: the requests that its commands stand for."""
+"""`license`: the requests of its commands."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Log-ins, what they leave behind, and which appliance a command speaks to."""
+"""Sessions, the files they leave behind, and the appliance that a command uses."""
 
 import fcntl
 import io
@@ -29,7 +29,7 @@ LOGGED_IN = {"token": "mbxs_new", "session": {"id": "ses_1"}, "member": {"id": "
 
 @contextmanager
 def owned(data_dir: Path, url: str) -> Iterator[None]:
-    """The data directory is owned by a process that listens there."""
+    """Let a process that listens at this URL own the data directory."""
     lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     (data_dir / "run.json").write_text(json.dumps({"pid": os.getpid(), "url": url, "secret": "s"}))
@@ -193,7 +193,7 @@ def test_run_json_is_believed_only_while_the_lock_is_held(cli: CommandLine, serv
 def test_what_one_that_was_killed_has_left_is_not_believed_while_the_next_one_starts(
     cli: CommandLine, server: RecordingServer
 ) -> None:
-    """Somebody else may listen there by now, who is to be given no token."""
+    """Another program may listen there by now and must not get a token."""
     cli.environment["MAILBOX_APPLIANCE_TOKEN"] = "mbxs_x"
     following = os.getpid() + 1
     with owned(cli.data_dir, server.url):
@@ -229,7 +229,7 @@ def test_a_second_setup_says_so(cli: CommandLine, running: RecordingServer) -> N
 
 
 def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, device_name: str) -> dict[str, Any]:
-    """Stands in for the floor above."""
+    """Stand in for the function of the higher layer."""
     if name == "Early":
         raise StoreInUse(holder="", folder=data_dir)
     if name == "Again":
@@ -241,13 +241,13 @@ def setup_on_files(data_dir: Path, *, name: str, email: str, password: str, devi
 def serve(
     data_dir: Path, *, flags: dict[str, object], ready_json: bool, passphrase: str | None, showing: object
 ) -> int:
-    """Stands in for the floor above."""
+    """Stand in for the function of the higher layer."""
     (data_dir / "served").write_text(json.dumps([flags, ready_json, passphrase]))
     return 7
 
 
 def demo(port: int = 0) -> int:
-    """Stands in for the floor above."""
+    """Stand in for the function of the higher layer."""
     return port
 
 

@@ -1,4 +1,4 @@
-"""The log, its end and its growth."""
+"""`logs`: the end of the log and new lines."""
 
 import io
 import json
@@ -16,7 +16,7 @@ LINE = {"at": "2026-01-02T03:04:05.678Z", "level": "info", "event": "request", "
 
 @pytest.fixture
 def file(cli: CommandLine) -> Path:
-    """A log of ten lines and one that is being written."""
+    """A log of ten lines and one unfinished line."""
     folder = cli.data_dir / "logs"
     folder.mkdir()
     found = folder / "appliance.log"

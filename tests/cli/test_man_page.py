@@ -1,4 +1,4 @@
-"""The manual page holds every command, and those who render manual pages have nothing to say about it."""
+"""The manual page describes every command, and programs that render it print no warnings."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_every_command_and_option_is_in_it() -> None:
 
 
 def test_every_variable_is_told() -> None:
-    """Those of the code are those of the help and of the page."""
+    """The variables in the code are those in the help and on the page."""
     told = {name.partition("=")[0] for names, _ in man_page.VARIABLES for name in names.split(", ")}
     folder = man_page.__file__.rpartition("/")[0]
     found = subprocess.run(

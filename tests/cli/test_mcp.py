@@ -1,4 +1,4 @@
-"""`mailbox-appliance mcp` as a process: what it asks of the appliance, what it says, and how it ends."""
+"""`mailbox-appliance mcp` as a process: its requests to the appliance, its output, and how it ends."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def server() -> Iterator[RecordingServer]:
 
 
 def assistant(server: RecordingServer, folder: Path, prefix: str = "") -> "subprocess.Popen[bytes]":
-    """The command, started."""
+    """Start the command."""
     environment = {**os.environ, "MAILBOX_APPLIANCE_TOKEN": TOKEN, "MAILBOX_APPLIANCE_CONFIG_DIR": str(folder)}
     argv = (sys.executable, "-m", "mailbox_appliance", "--instance", server.url + prefix, "mcp")
     pipe = subprocess.PIPE
@@ -62,7 +62,7 @@ def test_what_is_said_and_asked(server: RecordingServer, tmp_path: Path) -> None
 
 
 def test_how_it_ends(server: RecordingServer, tmp_path: Path) -> None:
-    """By a signal while a call is under way, and where nobody listens any more; all at once, since each takes long."""
+    """It ends by a signal during a call, and when its reader has gone; tested in parallel, since each takes long."""
     server.answers["POST", "/mcp"] = [Canned(silent=True)]
     names = ("terminated", "interrupted", "unheard")
     processes = {name: assistant(server, tmp_path) for name in names}

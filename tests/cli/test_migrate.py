@@ -1,4 +1,4 @@
-"""`store migrate`: an old store is looked at, upgraded, and told as upgraded already."""
+"""`store migrate`: dry run, upgrade, and the report about a store that is already upgraded."""
 
 import shutil
 

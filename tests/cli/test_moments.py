@@ -1,4 +1,4 @@
-"""Times on a command line, and what the API is told."""
+"""Times on a command line, and the times that the API gets."""
 
 import os
 import time

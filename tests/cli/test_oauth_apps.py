@@ -1,4 +1,4 @@
-"""`oauth-apps`: the requests that its commands stand for; secrets never come from an argument."""
+"""`oauth-apps`: the requests of its commands; secrets never come from an argument."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`backup restore --online` and `backup download`: an appliance that runs, by an administrator's log-in."""
+"""`backup restore --online` and `backup download`: by an administrator, on a running appliance."""
 
 from pathlib import Path
 from typing import Any

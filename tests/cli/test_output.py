@@ -1,4 +1,4 @@
-"""Text for terminals: what it may hold, how wide it is."""
+"""Text for terminals: allowed characters and width."""
 
 import pytest
 

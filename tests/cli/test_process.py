@@ -1,4 +1,4 @@
-"""The command line as a process: how quickly it starts, and how it ends when it is interrupted or nobody reads."""
+"""The command line as a process: how fast it starts, and how it ends when it is interrupted or its reader has gone."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.cli.conftest import CommandLine
 from tests.cli.recording_server import Canned, RecordingServer
 
 PROGRAM = (sys.executable, "-m", "mailbox_appliance")
-#: What a client has no use for: each costs tens of milliseconds.
+#: Modules that a client does not need; each takes tens of milliseconds.
 HEAVY = (
     "bottle",
     "waitress",
@@ -34,7 +34,7 @@ def run(*argv: str, environment: dict[str, str] | None = None) -> "subprocess.Co
 
 
 def modules_after(*argv: str, environment: dict[str, str] | None = None) -> set[str]:
-    """The modules that running a command line imports."""
+    """Return the modules that a command line imports."""
     code = (
         "import sys; from mailbox_appliance.cli.main import run; code = run(sys.argv[1:]);"
         "print('\\n' + ' '.join(sys.modules), file=sys.stderr)"
@@ -49,7 +49,7 @@ def test_help_imports_next_to_nothing() -> None:
     assert not [name for name in found if name.startswith("mailbox_appliance.cli.commands.")]
 
 
-#: What only those need who ask an appliance: each takes longer than all the rest of a help text.
+#: Modules for requests to an appliance; each takes longer than printing help.
 ASKING = {"http", "http.client", "ssl", "socket", "email", "subprocess", "tempfile", "platformdirs", "hashlib"}
 _EVERYTHING = """
 import sys
@@ -86,7 +86,7 @@ def test_a_command_imports_no_server_and_no_keychain(client_of: CommandLine, ser
 
 
 def test_help_takes_at_most_three_times_the_import_of_click() -> None:
-    """The shortest of some runs of each, in turns: what else the machine does makes runs longer, never shorter."""
+    """Compare the fastest of several alternating runs: other load makes runs slower, never faster."""
 
     def seconds(*argv: str) -> float:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""An appliance on another computer: which certificate is taken, what is refused, and that nothing is sent before."""
+"""A remote appliance: which certificates are accepted and refused, and that nothing is sent before."""
 
 import json
 import re
@@ -21,7 +21,7 @@ OWN, OTHER = issue(), issue()
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Iterator[RecordingServer]:
-    """An appliance whose certificate nobody vouches for."""
+    """An appliance with a certificate that is not trusted."""
     with RecordingServer(OWN.context(tmp_path)) as server:
         server.data("POST", "/auth/login", LOGGED_IN)
         server.data("GET", "/me", {"member": {}})
@@ -139,7 +139,7 @@ def test_no_command_goes_around_the_pin(cli: CommandLine, remote: RecordingServe
 
 
 def pin(cli: CommandLine, url: str, fingerprint: object) -> None:
-    """Remember an appliance, and use it."""
+    """Store an appliance with its fingerprint, and use it."""
     (cli.folder / "config").mkdir(exist_ok=True)
     rows = {"there": {"url": url, "fingerprint": fingerprint}}
     (cli.folder / "config" / "instances.json").write_text(json.dumps({"instances": rows}))

@@ -1,4 +1,4 @@
-"""The command line of another computer against the appliance itself, as processes, over HTTPS."""
+"""The command line of another computer against a real appliance, as processes, over HTTPS."""
 
 import socket
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.servers.running import PASSWORD, RunningAppliance
 
 
 def own_address() -> str:
-    """An address of this computer by which it is not local to itself; loopback where it has no other."""
+    """Return an address of this computer that does not count as local; loopback if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
             asked.connect(("192.0.2.1", 9))  # sends nothing: it asks which way that would go
@@ -26,7 +26,7 @@ def own_address() -> str:
 
 @dataclass
 class Both:
-    """The appliance, its operator's command line, and that of an administrator elsewhere."""
+    """The appliance, the command line of its operator, and that of a remote administrator."""
 
     appliance: RunningAppliance
     there: CommandLine
@@ -34,17 +34,17 @@ class Both:
     url: str
 
     def operate(self, *argv: str) -> Outcome:
-        """What the operator does, on the computer of the appliance."""
+        """Run a command as the operator, on the appliance's computer."""
         return self.there("--data-dir", str(self.appliance.folder), *argv)
 
     def log_in(self, *argv: str) -> Outcome:
-        """What the administrator does, elsewhere."""
+        """Sign in as the remote administrator."""
         login = ("login", self.url, "--email", "ada@example.org", "--password-stdin")
         return self.elsewhere(*login, *argv, stdin=PASSWORD.encode())
 
     @property
     def fingerprint(self) -> str:
-        """What the operator tells the administrator."""
+        """Return the fingerprint that the operator gives to the administrator."""
         told = self.operate("https", "fingerprint", "--format", "table")
         assert told.code == 0, told.err
         return told.out.strip()
@@ -52,7 +52,7 @@ class Both:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    """An appliance that offers HTTPS at an address of this computer."""
+    """An appliance that serves HTTPS at an address of this computer."""
     folders = [tmp_path_factory.mktemp(name) for name in ("appliance", "there", "elsewhere")]
     appliance = RunningAppliance(folders[0], arguments=("--https-port", "0", "--https-host", own_address())).start()
     appliance.set_up()

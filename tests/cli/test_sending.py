@@ -1,4 +1,4 @@
-"""Command lines that send, look at what they would send, and decide what became of it."""
+"""Commands that send, preview, and resolve deliveries."""
 
 import json
 from typing import Any

@@ -18,7 +18,7 @@ from tests.servers.smtp_script import DROP, Keep
 
 
 class Desk:
-    """A command line that is logged in to an appliance with one mailbox."""
+    """A command line with a session at an appliance with one mailbox."""
 
     def __init__(self, cli: CommandLine, appliance: RunningAppliance, mail_server: MailServer) -> None:
         self._cli, self._appliance, self.mail = cli, appliance, mail_server
@@ -26,33 +26,33 @@ class Desk:
         cli.environment["MAILBOX_APPLIANCE_TOKEN"] = appliance.set_up()
 
     def connect(self, smtp_port: int) -> str:
-        """Connect the mailbox, and wait until it is known; its id."""
+        """Connect the mailbox, wait until it is known, and return its ID."""
         account = self._appliance.connect(self.user, imap_port=self.mail.imap_port, smtp_port=smtp_port)
         self.until(lambda: self.data("accounts", "show")["status"] == "ready", "the first sync")
         return account
 
     def run(self, *argv: str, stdin: bytes = b"") -> Outcome:
-        """What a command line comes to."""
+        """Run a command line and return its outcome."""
         return self._cli(*argv, stdin=stdin)
 
     def data(self, *argv: str, stdin: bytes = b"") -> Any:
-        """The data that a command answers, which must succeed."""
+        """Return the data of a command, which must succeed."""
         outcome = self.run(*argv, stdin=stdin)
         assert (outcome.code, outcome.err) == (0, "")
         return outcome.data
 
     def items(self, *argv: str) -> list[Any]:
-        """The items of a list."""
+        """Return the items of a list."""
         found = self.data(*argv)["items"]
         assert isinstance(found, list)
         return found
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
-        """Wait until it is so."""
+        """Wait until the condition is true."""
         wait_until(lambda: bool(condition()), lambda: f"{what} did not come about", 15)
 
     def status(self, operation_id: str) -> str:
-        """What became of an operation."""
+        """Return the status of an operation."""
         return str(self.run("emails", "delivery-status", operation_id).data["status"])
 
 
@@ -64,7 +64,7 @@ def desk(cli: CommandLine, mail_server: MailServer) -> Iterator[Desk]:
 
 
 def letter(sender: str, to: str) -> bytes:
-    """A letter with a plan attached."""
+    """Return a message with an attachment."""
     message = EmailMessage(policy=SMTP)
     message["From"], message["To"], message["Subject"] = f"Reader <{sender}>", to, "The plans"
     message["Message-ID"], message["Date"] = "<plans@example.test>", datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Settings that change while an appliance runs, by name and value."""
+"""Commands about settings that change while an appliance runs."""
 
 from typing import Any
 

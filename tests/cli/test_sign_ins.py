@@ -1,4 +1,4 @@
-"""Signing in at Google and Microsoft from the command line: by a browser here, by a pasted address, by a code."""
+"""Signing in at Google and Microsoft from the command line: in a local browser, by a pasted address, by a code."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ def began(url: str = "https://accounts.example/authorize", **more: Any) -> dict[
 
 
 class LeadsBack(Canned):
-    """What an appliance answers that heard of a port: the provider will lead the browser back there."""
+    """The response of an appliance that knows the loopback port: the provider will redirect the browser to it."""
 
     @property
     def raw(self) -> bytes:
@@ -45,7 +45,7 @@ TOLD: list[tuple[int, str]] = []
 
 
 def browse(address: str, _environment: object) -> bool:
-    """Stands for a browser and a provider that agrees: two visitors who know no better, then the one who is awaited."""
+    """Simulate a browser and a consenting provider: two other requests, then the expected one."""
     SHOWN.append(address)
     if back := parse_qs(urlsplit(address).query).get("redirect_uri"):
         threading.Thread(target=visit, args=(back[0],)).start()

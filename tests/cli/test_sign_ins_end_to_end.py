@@ -1,4 +1,4 @@
-"""The same with a real appliance, a provider over HTTPS, and mail servers that take its tokens."""
+"""Sign-ins with a real appliance, a provider over HTTPS, and mail servers that accept its tokens."""
 
 import threading
 import urllib.request
@@ -20,7 +20,7 @@ BEFORE_IT: list[tuple[OAuthServer, str]] = []
 
 
 def browse(address: str, _environment: object) -> bool:
-    """A browser in which somebody agrees; it goes where the provider leads it."""
+    """Simulate a browser whose user consents; it follows the provider's redirects."""
     provider, person = BEFORE_IT[-1]
     back = provider.consent(address, person)
     threading.Thread(target=lambda: urllib.request.urlopen(back, timeout=10).close()).start()
@@ -36,7 +36,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> 
 
 @pytest.fixture
 def desk(scene: SignIns, cli: CommandLine) -> Iterator[CommandLine]:
-    """Bob's command line."""
+    """The command line of Bob."""
     listeners = HttpServer(App(scene.appliance), [("127.0.0.1", 0)], workers=2)
     listeners.start()
     instance = f"http://127.0.0.1:{listeners.addresses[0][1]}"

@@ -1,4 +1,4 @@
-"""The store from the command line: through the appliance that runs, as its operator; else on the files."""
+"""Store commands: through the running appliance as its operator, or on the files."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_what_needs_it_stopped_says_so_with_its_pid(tmp_path: Path) -> None:
 
 @pytest.fixture
 def files(cli: CommandLine) -> CommandLine:
-    """A command line on a data directory that is set up, and that nothing runs on."""
+    """A command line on a data directory that is set up, without a running appliance."""
     cli.services |= SERVICES
     setup_on_files(cli.data_dir, name="Ada", email="ada@example.org", password=PASSWORD, device_name="d")
     return cli

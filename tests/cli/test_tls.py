@@ -1,4 +1,4 @@
-"""Which certificates are taken without a pin, what is told of the others, and what is no TLS of today."""
+"""Certificates that are accepted without a pin, messages about others, and servers without current TLS."""
 
 import socket
 import ssl
@@ -22,7 +22,7 @@ BETWEEN = issue(ROOT, authority=True)
 
 @pytest.fixture
 def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This system trusts ROOT."""
+    """Make this system trust ROOT."""
     (tmp_path / "root.pem").write_bytes(ROOT.pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "root.pem"))
 
@@ -123,7 +123,7 @@ def test_an_http_port_that_takes_no_handshake(answer: bytes) -> None:
 
 
 def answered_twice(listener: socket.socket, answer: bytes) -> None:
-    """As a listener for HTTP does that sees a handshake."""
+    """Respond as an HTTP listener that receives a TLS handshake."""
     for _ in range(2):
         peer, _ = listener.accept()
         with peer:

@@ -1,4 +1,4 @@
-"""What the command `tray` takes; what it shows is tried in tests/tray."""
+"""The options of `tray`; for the icon itself see tests/tray."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is given empty, mostly a variable that was never set, is never taken for something that was left out."""
+"""Empty values, usually from unset variables, never count as omitted."""
 
 import pytest
 

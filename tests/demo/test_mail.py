@@ -1,4 +1,4 @@
-"""The sample mail: well-formed, the same each time, and varied."""
+"""The sample mail is well-formed, reproducible and varied."""
 
 from datetime import UTC, datetime
 from email import message_from_bytes

@@ -1,4 +1,4 @@
-"""The demo as a newcomer meets it: one command, three commands to paste, Ctrl-C, and nothing is left behind."""
+"""The demo as a new user sees it: one command, three commands to paste, Ctrl-C, and no files left behind."""
 
 import json
 import os
@@ -26,7 +26,7 @@ HOME_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE
 
 
 class Demo:
-    """A running demo: what it printed so far, and its scratch folder."""
+    """A running demo: its output so far, and its scratch folder."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.temporary, self.home = folder / "tmp", folder / "home"
@@ -53,7 +53,7 @@ class Demo:
         self.printed = ""
 
     def read_until(self, words: str, seconds: float = 90) -> str:
-        """Everything that was printed until these words came."""
+        """Return everything printed up to these words."""
         assert self.process.stdout
         end = time.monotonic() + seconds
         while words not in self.printed:
@@ -65,7 +65,7 @@ class Demo:
         return self.printed
 
     def commands(self) -> list[str]:
-        """The printed commands, as somebody copies them."""
+        """The printed commands, as a user copies them."""
         return [line for line in self.printed.splitlines() if "/mailbox-appliance " in line]
 
     def paste(self, command: str) -> "subprocess.CompletedProcess[str]":
@@ -75,24 +75,24 @@ class Demo:
         )
 
     def family(self) -> list[psutil.Process]:
-        """Every process that the demo started."""
+        """Return every process that the demo started."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def process_names(self) -> set[str]:
-        """What the processes are called on their command lines."""
+        """Return the names of the processes on their command lines."""
         return {word for process in self.family() for word in asked(process.cmdline)}
 
     def addresses(self) -> set[str]:
-        """The addresses that they listen on, or talk from."""
+        """Return the addresses of their connections and listeners."""
         return {connection.laddr.ip for process in self.family() for connection in asked(process.net_connections)}
 
     def left_behind(self) -> list[str]:
-        """Files in the temporary folder and in the user's home."""
+        """Return files in the temporary folder and in the user's home."""
         return [str(file) for folder in (self.temporary, self.home) for file in folder.rglob("*")]
 
 
 def asked(question: Callable[[], list[T]]) -> list[T]:
-    """What a process answers; nothing when it has just ended."""
+    """Return the answer about a process; nothing if it has just ended."""
     try:
         return question()
     except psutil.NoSuchProcess:
@@ -116,7 +116,7 @@ def running(folder: Path, *arguments: str) -> Iterator[Demo]:
 
 
 def with_ended(process: psutil.Process) -> None:
-    """End a process that outlived its test, so that a failure does not spoil others."""
+    """End a process that outlived its test, so that a failure does not affect other tests."""
     try:
         process.kill()
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""The demo's mail servers, in the process of their own, through an IMAP and an SMTP client that are not ours."""
+"""The demo's mail servers in their own process, used by third-party IMAP and SMTP clients."""
 
 import json
 import smtplib
@@ -70,7 +70,7 @@ def mail(subject: str, to: str = ME, sender: str = ME) -> EmailMessage:
 
 
 def found(look: Callable[[], list[Any]], seconds: float = 60) -> list[Any]:
-    """What `look` finds, as soon as it finds something."""
+    """Return the result of `look` as soon as it is not empty."""
     end = time.monotonic() + seconds
     while not (seen := look()):
         assert time.monotonic() < end, "nothing came"

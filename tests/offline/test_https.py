@@ -1,4 +1,4 @@
-"""HTTPS where nothing is serving: what is stored counts at the next start, and the log tells of it."""
+"""HTTPS while no appliance is running: changes take effect at the next start and are in the audit log."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ HERE = {"enabled": True, "host": "127.0.0.1", "port": 0}
 
 
 def stored(data_dir: Path) -> tuple[dict[str, object], list[tuple[str, str, str]]]:
-    """The stored settings, and what the log tells, the oldest first."""
+    """Return the stored settings and the rows of the audit log, oldest first."""
     store = Store.open(data_dir)
     try:
         events, _ = store.audit.list(None, 100)

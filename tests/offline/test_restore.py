@@ -1,4 +1,4 @@
-"""Restoring from the command line, where nothing is serving."""
+"""Restore while no appliance is running."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def people(folder: Path) -> People:
-    """A store with a backup in it, and a send that waits; since then the key was revoked."""
+    """A store with a backup and a scheduled send; the key was revoked after the backup."""
     store = Store.open(folder)
     made = populate(store)
     made.more["later"] = accept(store, made, "later", send_at=FakeClock().now().replace(year=2099))
@@ -60,7 +60,7 @@ def people(folder: Path) -> People:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a directory but the lock."""
+    """Return every file of a directory except the lock."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != "lock"}
 
@@ -120,7 +120,7 @@ def test_where_the_present_store_does_not_open(folder: Path, people: People) -> 
 
 
 def test_a_damaged_page_that_is_found_on_the_way_only(folder: Path, people: People) -> None:
-    """As in a large store, which is not looked through when it is opened: what cannot be carried over is held."""
+    """In a large store, which is not fully checked when opened: sends that cannot be carried over are held."""
     store = Store.open(folder)
     root = store.database.value("SELECT rootpage FROM sqlite_schema WHERE name = 'delivery_operations'")
     with store.database.transaction():
@@ -140,7 +140,7 @@ def test_a_damaged_page_that_is_found_on_the_way_only(folder: Path, people: Peop
 def test_a_store_whose_key_is_elsewhere_can_be_had_back(
     folder: Path, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a shell that does not know what the unit file says: the store was good."""
+    """In a shell without the variables of the unit file; the store itself is intact."""
     rekey_closed_store(folder, folder / KEY_FILE)
     (folder / KEY_FILE).rename(tmp_path / "key")
     before = contents(folder)
@@ -246,7 +246,7 @@ def scheduled(folder: Path) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def old(folder: Path) -> Path:
-    """A store of format 3 that was upgraded, and has sent since what waited then."""
+    """A store of format 3 that was upgraded and has since sent what was scheduled."""
     copied(3, folder)
     store = Store.open(folder)
     for (operation,) in store.database.rows("SELECT id FROM delivery_operations WHERE status = 'queued'"):

@@ -1,4 +1,4 @@
-"""Whatever opens a store of an older release on its way says in its answer that it was upgraded."""
+"""Every command that opens a store of an older release reports the upgrade."""
 
 from collections.abc import Callable
 from pathlib import Path

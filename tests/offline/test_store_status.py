@@ -1,4 +1,4 @@
-"""Status and dry run tell the truth of what lies there."""
+"""Status and dry run describe the existing files correctly."""
 
 import sqlite3
 from collections.abc import Callable
@@ -69,13 +69,13 @@ def test_a_store_that_would_not_open_says_why(tmp_path: Path, clock: FakeClock) 
 
 
 def told(folder: Path) -> tuple[Any, Any]:
-    """The format and the problem."""
+    """Return the format and the problem."""
     found = store.status(folder)["data"]
     return found["format"], found["problem"]
 
 
 def problem(folder: Path) -> str:
-    """Why the dry run refuses, which is why the upgrade would."""
+    """Return why the dry run refuses, which is also why the upgrade would."""
     with pytest.raises(errors.StoreUnusable) as caught:
         store.dry_run_upgrade(folder)
     with pytest.raises(type(caught.value)):

@@ -1,4 +1,4 @@
-"""HTTPS opens, moves and closes while others are answered; what cannot be done changes nothing, and is told."""
+"""HTTPS opens, moves and closes while requests are served; a failure changes nothing and is reported."""
 
 import http.client
 import json
@@ -42,7 +42,7 @@ OWN = next(address for address in own_addresses() if ":" not in address)
 
 
 class House:
-    """An appliance that listens, in this process."""
+    """A listening appliance in this process."""
 
     def __init__(self, appliance: Appliance, token: str = "") -> None:
         self.appliance, self.token = appliance, token
@@ -50,14 +50,14 @@ class House:
         self.app = App(appliance)
 
     def listen(self) -> "House":
-        """Open the listeners, and answer."""
+        """Open the listeners and serve."""
         self.listening = ServiceListeners(self.app, self.appliance)
         self.appliance.https = self.listening
         self.listening.start()
         return self
 
     def set(self, **values: object) -> None:
-        """Store settings, and let them take effect."""
+        """Store settings and apply them."""
         with self.appliance.store.database.transaction(durable=True):
             for name, value in values.items():
                 self.appliance.store.stored_settings.put(f"server.{name}", value)
@@ -65,7 +65,7 @@ class House:
 
     @property
     def port(self) -> int:
-        """Of HTTPS."""
+        """The HTTPS port."""
         assert self.listening.url is not None
         return int(self.listening.url.rpartition(":")[2])
 
@@ -75,7 +75,7 @@ class House:
         return http.client.HTTPSConnection(host, port or self.port, timeout=10, context=context)
 
     def seen(self) -> str:
-        """The fingerprint of the certificate that a new connection is shown."""
+        """Return the certificate fingerprint that a new connection gets."""
         connection = self.connection()
         connection.connect()
         shown = connection.sock.getpeercert(binary_form=True)
@@ -84,7 +84,7 @@ class House:
         return inspect.fingerprint(ssl.DER_cert_to_PEM_cert(shown).encode())
 
     def headers(self, url: str | None) -> dict[str, str]:
-        """Those of an answer."""
+        """Return the header fields of a response."""
         assert url is not None
         place = urlsplit(url)
         connection = self.connection() if place.scheme == "https" else http.client.HTTPConnection(place.netloc)
@@ -96,7 +96,7 @@ class House:
         return dict(response.headers)
 
     def close(self) -> None:
-        """Listen no more, and forget what was set."""
+        """Stop listening and reset the settings."""
         self.appliance.https = None
         with suppress(AttributeError):
             self.listening.stop(5)
@@ -108,7 +108,7 @@ class House:
 
 
 def appliance_with(folder: Path, clock: Clock | None = None, **flags: Value) -> Appliance:
-    """One that is to listen at a free port of 127.0.0.1."""
+    """Return an appliance that will listen at a free port of 127.0.0.1."""
     given: dict[str, Value] = {"server.host": "127.0.0.1", "server.port": 0}
     given |= {name.replace("__", "."): value for name, value in flags.items()}
     return Appliance(folder, settings.load(None, {}, given), clock)
@@ -124,7 +124,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Applianc
 
 @pytest.fixture
 def house(settled: tuple[Appliance, str]) -> Iterator[House]:
-    """One that listens by HTTP only."""
+    """An appliance that listens only over HTTP."""
     made = House(*settled).listen()
     yield made
     made.close()
@@ -132,7 +132,7 @@ def house(settled: tuple[Appliance, str]) -> Iterator[House]:
 
 @contextmanager
 def house_with(folder: Path, clock: Clock | None = None, **flags: Value) -> Iterator[House]:
-    """One with settings of its own, that does not listen yet."""
+    """An appliance with its own settings that does not listen yet."""
     appliance = appliance_with(folder, clock, **flags)
     made = House(appliance)
     try:
@@ -317,7 +317,7 @@ def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pyt
 
 
 def loops() -> list[str]:
-    """The threads of listeners."""
+    """Return the threads of listeners."""
     return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("web-1"))
 
 
@@ -362,7 +362,7 @@ def test_files_that_are_replaced_are_taken_within_a_look_and_open_connections_go
 
 
 def test_a_renewal_that_is_half_done_waits_for_its_other_half(house: House) -> None:
-    """As certbot and others do, who write one file after the other."""
+    """Certbot and other tools write one file after the other."""
     house.set(https=True, https_port=0, https_host="127.0.0.1")
     first = house.seen()
     certificate, key = generate.generate_certificate(["localhost"], _NOW)
@@ -469,7 +469,7 @@ def test_after_a_restore_what_cannot_be_offered_is_told_and_the_service_goes_on(
 def test_what_could_not_be_offered_is_tried_again_and_told_once(
     tmp_path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who is elsewhere could not ask for it."""
+    """A remote user could not retry it."""
     with house_with(tmp_path, clock) as house:
         house.listen()
         with taken_port() as port:

@@ -1,4 +1,4 @@
-"""Serving starts in order, says where it answers, obeys signals, and leaves the directory as it should be."""
+"""Serving starts in order, prints its address, obeys signals, and leaves the directory clean."""
 
 import http.client
 import json
@@ -33,7 +33,7 @@ ADMIN = {"name": "Ada", "email": "ada@example.org", "password": PASSWORD, "devic
 
 
 class Process:
-    """`mailbox-appliance serve`, with its output."""
+    """A `mailbox-appliance serve` process with its output."""
 
     def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -46,19 +46,19 @@ class Process:
         )
 
     def line(self) -> str:
-        """The next line of the output."""
+        """Return the next line of the output."""
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
     def ready(self) -> dict[str, Any]:
-        """What the ready line says."""
+        """Return the content of the ready line."""
         line = self.line()
         assert line, self.process.communicate(timeout=60)
         found: dict[str, Any] = json.loads(line)
         return found
 
     def end(self, number: int | None = None) -> tuple[int, str, str]:
-        """Exit code, the rest of the output, and the complaints."""
+        """Return exit code, remaining output and error output."""
         if number is not None:
             self.process.send_signal(number)
         output, complaints = self.process.communicate(timeout=60)
@@ -67,7 +67,7 @@ class Process:
 
 @contextmanager
 def serving(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """A process that serves, or tries to; killed at the end where it still lives."""
+    """Start a process that serves or fails; kill it at the end if it still runs."""
     one = Process(folder, *arguments, environment=environment)
     try:
         yield one
@@ -81,7 +81,7 @@ def connected(url: str) -> http.client.HTTPConnection:
 
 
 def status(url: str, path: str = "/healthz", **headers: str) -> int:
-    """The status of a GET."""
+    """Return the status of a GET request."""
     connection = connected(url)
     try:
         connection.request("GET", path, headers=headers)
@@ -205,7 +205,7 @@ def test_a_process_that_was_killed_is_not_believed_any_more(tmp_path: Path) -> N
 
 
 def refused(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Exit code and message of a start that fails; the store is free afterwards, and nothing claims to run."""
+    """Return exit code and message of a failing start; check that the store is free afterwards."""
     with serving(folder, *arguments, environment=environment) as one:
         code, output, complaints = one.end()
     assert output == ""

@@ -1,4 +1,4 @@
-"""Who restores a backup of before HTTPS was enabled, over HTTPS, still reaches the service there, by the same pin."""
+"""A restore of a backup from before HTTPS was enabled, requested over HTTPS, keeps the same address and certificate."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from tests.servers.running import RunningAppliance
 
 
 def fingerprint(url: str) -> str:
-    """Of the certificate that is shown at this address."""
+    """Return the fingerprint of the certificate at this address."""
     parts = urlsplit(url)
     shown = ssl.get_server_certificate((parts.hostname or "", parts.port or 0))
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest()

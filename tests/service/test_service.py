@@ -1,4 +1,4 @@
-"""A restore puts another appliance behind the same listeners; whatever goes wrong, one that is whole goes on."""
+"""A restore replaces the appliance behind the listeners; whatever fails, an intact one keeps serving."""
 
 import http.client
 import json
@@ -39,14 +39,14 @@ _FLAGS: dict[str, Value] = {"server.port": 0, "server.host": "127.0.0.1"}
 
 
 def back_up(appliance: RunningAppliance) -> str:
-    """Make a backup; answers its id."""
+    """Create a backup and return its ID."""
     answer = appliance.ask("POST", "/admin/backups", {})
     assert answer.status == 201, answer
     return str(answer.data["id"])
 
 
 def restore(appliance: RunningAppliance, backup_id: str, **more: Any) -> Answer:
-    """Ask for a restore, and wait until requests are answered again."""
+    """Request a restore, and wait until requests are served again."""
     answer = appliance.ask("POST", "/admin/restore", {"backupId": backup_id, **more})
     wait_until(lambda: appliance.ask("GET", "/").status == 200, lambda: "it does not answer again", 30)
     # The first answer may have come from before the service rested.
@@ -63,7 +63,7 @@ def has_restored(appliance: RunningAppliance) -> bool:
 
 
 def test_the_service_goes_on_with_what_was_restored(running: RunningAppliance) -> None:
-    """In the same process, at the same address, on the same connections, and whoever is logged in stays so."""
+    """The process, address, connections and sessions stay."""
     backup = back_up(running)
     assert running.ask("PATCH", "/me", {"name": "Somebody else"}).status == 200
     pid, run = running.process and running.process.pid, (running.folder / "run.json").read_text()
@@ -104,7 +104,7 @@ def test_the_service_goes_on_with_what_was_restored(running: RunningAppliance) -
 
 
 def test_https_stays_through_a_restore(tmp_path: Path) -> None:
-    """At its port, with its certificate, and a backup from before has none of them."""
+    """Port and certificate stay, although the backup has neither."""
     opened = list[Appliance]()
     with serving(tmp_path, opened.append) as served:
         backup = served.ask("POST", "/admin/backups", {}).data["id"]
@@ -178,7 +178,7 @@ def _key(appliance: RunningAppliance, name: str) -> tuple[str, str]:
 
 
 def test_being_told_to_end_during_a_restore(running: RunningAppliance) -> None:
-    """It ends in order, and the store is the one from before or the restored one, whole."""
+    """The process ends in order, and the store is either the previous or the restored one, intact."""
     backup = back_up(running)
     running.ask("PATCH", "/me", {"name": "Somebody else"})
     assert running.ask("POST", "/admin/restore", {"backupId": backup}).status == 202
@@ -197,7 +197,7 @@ def test_being_told_to_end_during_a_restore(running: RunningAppliance) -> None:
 
 
 class Served:
-    """A service in a thread of this process, set up, and what it was prepared with."""
+    """A service in a thread of this process, set up, with its prepare function."""
 
     def __init__(self, folder: Path, prepare: Callable[[Appliance], None]) -> None:
         opening = Bootstrap(folder, folder / KEY_FILE, flags=_FLAGS, prepare=prepare)
@@ -233,7 +233,7 @@ class Served:
         return remote.ask(method, path, body)
 
     def restore(self, backup_id: str) -> str:
-        """Restore, wait until it goes on; answers how the audit log says that it ended."""
+        """Restore, wait until it serves again, and return the outcome in the audit log."""
         before = {one["id"] for one in self._restores()}
         assert self.ask("POST", "/admin/restore", {"backupId": backup_id}).status == 202
         ended = list[str]()
@@ -314,7 +314,7 @@ def test_a_configuration_that_a_restore_has_decided_counts_from_the_first_start_
 
 
 def test_what_fails_once_it_works_again_brings_nothing_back(tmp_path: Path) -> None:
-    """It may have sent, and what it replaced would send that again."""
+    """The new appliance may have sent mail, which the previous store would send again."""
     opened = list[Appliance]()
 
     def prepare(appliance: Appliance) -> None:
@@ -353,7 +353,7 @@ def test_where_the_restored_store_does_not_open_what_was_there_is_put_back(tmp_p
 
 
 def test_a_restore_that_fails_before_it_is_decided_leaves_everything(tmp_path: Path) -> None:
-    """Here what is replaced cannot be kept."""
+    """Here the previous store cannot be kept."""
     with serving(tmp_path, lambda _: None) as served:
         backup = served.ask("POST", "/admin/backups", {}).data["id"]
         served.ask("PATCH", "/me", {"name": "Somebody else"})
@@ -372,7 +372,7 @@ def test_a_restore_that_fails_before_it_is_decided_leaves_everything(tmp_path: P
 
 
 def test_told_to_end_while_a_restore_waits_it_ends_in_time(tmp_path: Path) -> None:
-    """For a request that waits for a server; nothing is restored, and that is in the audit log."""
+    """The restore waits for a slow request; nothing is restored, and the audit log records that."""
     served = Served(tmp_path, lambda _: None)
     served.start()
     backup = served.ask("POST", "/admin/backups", {}).data["id"]
@@ -397,7 +397,7 @@ def test_told_to_end_while_a_restore_waits_it_ends_in_time(tmp_path: Path) -> No
 
 
 def given_up(folder: Path) -> list[tuple[str, str | None, str]]:
-    """How restores ended that nobody carried out, as the audit log tells after the next start; and after another."""
+    """Return how abandoned restores ended, as the audit log shows after the next start and the one after."""
     for _ in range(2):
         store = Store.open(folder)
         try:
@@ -441,7 +441,7 @@ def test_a_restore_that_was_accepted_and_then_given_up_is_told(
 
 
 def test_a_restore_that_a_kill_left_behind_is_told_at_the_next_start(tmp_path: Path) -> None:
-    """Not the one that was decided by then: the store says itself how that ended."""
+    """Except one past its point of no return, whose outcome the store itself shows."""
     with serving(tmp_path, lambda _: None) as served:
         backup = served.ask("POST", "/admin/backups", {}).data["id"]
         handed = list[tuple[Any, Actor]]()

@@ -1,4 +1,4 @@
-"""Who does not end in time is ended, though everything hangs, the log too."""
+"""A process that does not stop in time is killed, even if everything hangs, including the log."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""SIGTERM ends well whatever is under way, SIGHUP takes up what has changed, and both at any moment."""
+"""SIGTERM stops the service in order and SIGHUP reloads it, at any moment and under any load."""
 
 import http.client
 import json
@@ -37,7 +37,7 @@ _MEGABYTE = 1 << 20
 
 @contextmanager
 def started(folder: Path, *arguments: str) -> Iterator[RunningAppliance]:
-    """An appliance as a process, set up; killed at the end where it still lives."""
+    """Start a set-up appliance as a process; kill it at the end if it still runs."""
     appliance = RunningAppliance(folder, arguments=arguments).start()
     try:
         appliance.set_up()
@@ -48,7 +48,7 @@ def started(folder: Path, *arguments: str) -> Iterator[RunningAppliance]:
 
 
 def log_of(appliance: RunningAppliance) -> list[dict[str, Any]]:
-    """What it logged."""
+    """Return its log."""
     return [json.loads(line) for line in (appliance.folder / "logs" / "appliance.log").read_text().splitlines()]
 
 
@@ -64,7 +64,7 @@ def tell(appliance: RunningAppliance, *numbers: int) -> None:
 
 
 def ended(appliance: RunningAppliance, since: float) -> float:
-    """Wait until it has ended with 0; answers how many seconds that took."""
+    """Wait until it has ended with 0; return the seconds since `since`."""
     assert appliance.process is not None
     assert appliance.process.wait(_WITHIN) == 0
     took = time.monotonic() - since
@@ -76,7 +76,7 @@ def ended(appliance: RunningAppliance, since: float) -> float:
 
 
 class Scene:
-    """Mailboxes behind a server that stalls and one that sends as it is told, and clients with requests under way."""
+    """Mailboxes on a stalling server and on a scripted one, and clients with requests in progress."""
 
     def __init__(self, appliance: RunningAppliance, proxy: FaultProxy, smtp: ScriptedSmtp, mail: MailServer) -> None:
         self.appliance, self.proxy, self.smtp = appliance, proxy, smtp
@@ -92,7 +92,7 @@ class Scene:
         self._callers, self._is_secure = ThreadPoolExecutor(40), False
 
     def connection(self) -> http.client.HTTPConnection:
-        """A connection to it, by HTTP and by HTTPS in turn."""
+        """Return a connection, alternating between HTTP and HTTPS."""
         self._is_secure = not self._is_secure
         if not self._is_secure:
             return http.client.HTTPConnection(urlsplit(self.appliance.url).netloc, timeout=30)
@@ -101,7 +101,7 @@ class Scene:
         return http.client.HTTPSConnection(urlsplit(str(self.appliance.https)).netloc, timeout=30, context=context)
 
     def begin(self, name: str, ask: Callable[[http.client.HTTPConnection], None]) -> None:
-        """Have a client ask; what it is answered stands under this name then."""
+        """Let a client send a request; its response is stored under this name."""
 
         connection = self.connection()
 
@@ -138,7 +138,7 @@ class Scene:
         return lambda connection: connection.request(method, "/api/v1" + path, content, headers)
 
     def upload(self, goes_on: bool) -> Callable[[http.client.HTTPConnection], None]:
-        """A draft of a megabyte of which half is sent, and the rest a second later, or never."""
+        """Return a function that sends half of a 1 MB draft, and the rest a second later or never."""
         body = json.dumps({"body": {"text": "x" * _MEGABYTE}, "subject": "half"}).encode()
 
         def ask(connection: http.client.HTTPConnection) -> None:
@@ -158,7 +158,7 @@ class Scene:
         return self.request("POST", path, a_message(subject=key, **more), Idempotency_Key=key)
 
     def status_of(self, key: str) -> str:
-        """How the delivery under this key is now."""
+        """Return the status of the delivery with this key."""
         path = f"/accounts/{self.account}/delivery-operations"
         operation = self.answers[key].data["operationId"]
         return str(self.appliance.ask("GET", f"{path}/{operation}").data["status"])
@@ -168,7 +168,7 @@ class Scene:
 def test_all_that_is_under_way_is_answered_or_journalled(
     tmp_path: Path, mail_server: MailServer, scripted_smtp: ScriptedSmtp
 ) -> None:
-    """Of each kind some are asked by HTTP and some by HTTPS."""
+    """Some requests of each kind use HTTP, some HTTPS."""
     proxy = FaultProxy(mail_server.imap_port).start()
     secure = ("--https-port", "0", "--https-host", "127.0.0.1")
     with started(tmp_path, *secure) as appliance, socket.create_server(("127.0.0.1", 0)) as silent:
@@ -197,7 +197,7 @@ def test_all_that_is_under_way_is_answered_or_journalled(
 
 
 def _begin_all(scene: Scene, silent: int) -> None:
-    """20 requests and 5 sends; returns when all of them are under way."""
+    """Start 20 requests and 5 sends; return when all are in progress."""
     appliance, smtp = scene.appliance, scene.smtp
     raw = scene.request("GET", f"{scene.message}/raw")
     scene.begin("fetched", raw)  # so that it is here when the server stalls
@@ -287,7 +287,7 @@ def test_several_signals_end_it_as_one_does(tmp_path: Path, numbers: tuple[int, 
 
 
 class Told:
-    """Counts what it is told."""
+    """Counts the calls it gets."""
 
     stops = reloads = 0
 
@@ -299,7 +299,7 @@ class Told:
 
 
 def test_a_word_that_was_lost_on_its_way_counts_once_somebody_serves() -> None:
-    """What a callback of a library's swallows, say; a second one leaves alone what tidies up after the first."""
+    """A library callback may swallow the first signal; a second one does not interrupt the cleanup."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     begun, told = list[None](), Told()
@@ -340,7 +340,7 @@ main()
     [("service/main.py", "_open_service", "return"), ("service/signals.py", "forward_to", "call")],
 )
 def test_told_to_end_before_anybody_serves(tmp_path: Path, file: str, name: str, event: str) -> None:
-    """Also between the opening and the serving."""
+    """Also between opening and serving."""
     program = _TOLD_AT.format(file=file, name=name, event=event)
     command = [sys.executable, "-c", program, "--data-dir", str(tmp_path / "data"), "serve", "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
@@ -443,7 +443,7 @@ def test_an_upgrade_is_broken_off_and_done_at_the_next_start(tmp_path: Path) -> 
 
 
 def hung_up(appliance: RunningAppliance, times: int) -> None:
-    """Tell it to reload, and wait until it has, so often in all."""
+    """Ask it to reload, and wait until it has done so this many times."""
     tell(appliance, signal.SIGHUP)
     told = ("config_reloaded", "config_rejected")
     wait_until(
@@ -475,7 +475,7 @@ def _days(appliance: RunningAppliance) -> Any:
 
 
 def _rotate_log(appliance: RunningAppliance) -> None:
-    """As logrotate does: rename, tell, and deal with what was renamed once nobody writes to it any more."""
+    """Rotate as logrotate does: rename, send the signal, and process the old file once nobody writes to it."""
     log = appliance.folder / "logs" / "appliance.log"
     log.rename(rotated := log.with_name("appliance.log-20261121"))
     tell(appliance, signal.SIGHUP)

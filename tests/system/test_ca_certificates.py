@@ -1,4 +1,4 @@
-"""Whom certificates are believed from where the authorities lie in another place, or nowhere: with a real server."""
+"""Trusted certificates if the CA list is in another place or missing, tested with a real server."""
 
 import os
 import socket
@@ -35,7 +35,7 @@ _CERTIFIS = Path(certifi.where()).read_text("ascii").count("-----BEGIN CERTIFICA
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A server whose certificate is from ROOT."""
+    """A server with a certificate from ROOT."""
     context = issue(ROOT).context(tmp_path_factory.mktemp("server"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_serve, args=(listener, context), daemon=True).start()
@@ -53,7 +53,7 @@ def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> list[str]:
-    """What a command begins with to see a machine without /etc and without what OpenSSL brings."""
+    """The beginning of a command that sees a machine without /etc and without OpenSSL's files."""
     command = ["unshare", "--mount", *(() if os.getuid() == 0 else ("--map-root-user",))]
     if subprocess.run([*command, "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True).returncode:
         pytest.skip("no other machine can be shown here: that takes mount namespaces")
@@ -64,7 +64,7 @@ def elsewhere(tmp_path: Path) -> list[str]:
 
 
 def ask(elsewhere: list[str], port: int, place: str = "", **environment: str) -> str:
-    """Whether a child that sees that machine, with ROOT in this place, trusts the server; how many it knows."""
+    """Return whether a child on that machine, with ROOT in this place, trusts the server, and how many CAs it knows."""
     command = [*elsewhere, place, ROOT.pem.decode(), sys.executable, "-c", ASK, str(port)]
     asked = subprocess.run(command, env={"PATH": "/usr/bin:/bin", **environment}, capture_output=True, text=True)
     assert asked.returncode == 0, asked.stderr
@@ -78,7 +78,7 @@ def test_the_authorities_of_this_and_other_systems_are_found(elsewhere: list[str
 
 @pytest.fixture(scope="module")
 def hashed() -> str:
-    """The place where ROOT is in the usual folder, which OpenSSL looks up when it is asked for."""
+    """Return the place of ROOT in the usual folder, where OpenSSL finds it on demand."""
     command = ["openssl", "x509", "-noout", "-hash"]
     name = subprocess.run(command, input=ROOT.pem, capture_output=True, check=True).stdout.decode().strip()
     return str(USUAL / "certs" / f"{name}.0")
@@ -111,7 +111,7 @@ def test_what_the_environment_names_takes_the_place_of_the_usual(
 def test_a_list_without_an_authority_trusts_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    """In this process, where nobody can take the system's authorities away: those of ssl are."""
+    """Tested in this process with ssl's CAs replaced, since the system's cannot be removed."""
     (tmp_path / "list.pem").write_bytes(content)
     (tmp_path / "root.pem").write_bytes(ROOT.pem)
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):

@@ -1,4 +1,6 @@
-"""A service that dies by a fatal signal leaves a trace, and the next one says so until somebody has seen it."""
+"""A service killed by a fatal signal leaves a trace, and the next one reports it until an administrator dismisses
+it.
+"""
 
 import faulthandler
 import json
@@ -37,7 +39,7 @@ os.kill(os.getpid(), getattr(signal, sys.argv[2]))
 
 
 def _crash(running: RunningAppliance, number: signal.Signals = signal.SIGSEGV) -> None:
-    """Let a service die as by a fault in native code."""
+    """Crash a service as an error in native code would."""
     assert running.process is not None
     running.process.send_signal(number)
     assert running.process.wait(60) == -number
@@ -50,7 +52,7 @@ def _events(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def running(tmp_path: Path, templates: dict[str, Template]) -> Iterator[RunningAppliance]:
-    """A set-up appliance that serves."""
+    """An appliance that is set up and serving."""
     templates["set up"].copy(tmp_path / "data")
     made = RunningAppliance(tmp_path / "data", {"MAILBOX_APPLIANCE_KEYCHAIN": "off"})
     made.token = templates["set up"].token
@@ -59,7 +61,7 @@ def running(tmp_path: Path, templates: dict[str, Template]) -> Iterator[RunningA
 
 
 def test_a_service_that_crashed_says_so_until_it_is_dismissed(running: RunningAppliance) -> None:
-    """The trace is private and holds nothing of anybody's; another start does not dismiss it."""
+    """The trace is private and holds no data of users; another start does not dismiss it."""
     logs = running.folder / "logs"
     assert (logs / "crash.txt").stat().st_mode & 0o777 == 0o600
     assert (logs / "crash.txt").read_text() == ""
@@ -106,7 +108,7 @@ def test_a_service_that_crashed_says_so_until_it_is_dismissed(running: RunningAp
 def test_mail_on_its_way_is_in_no_trace_and_nothing_is_sent_twice(
     running: RunningAppliance, mail_server: MailServer
 ) -> None:
-    """It dies while the mail server holds the reply to the message: nobody knows whether it was accepted."""
+    """The service crashes while the mail server holds back its reply, so the outcome is unknown."""
     user = mail_server.fresh_user()
     smtp = ScriptedSmtp(user=user).start()
     account = running.connect(user, imap_port=mail_server.imap_port, smtp_port=smtp.port)

@@ -1,4 +1,4 @@
-"""What is read, and what is not waited for."""
+"""Reading regular files, and refusing files that would block."""
 
 import os
 import socket

@@ -1,6 +1,6 @@
-"""The keychain present, locked, with a prompt that nobody answers, and absent: each over D-Bus, and nothing waits long.
+"""Keychains over D-Bus: working, locked, with an unanswered prompt, and missing; no command waits long.
 
-What `key use-keyring` and `serve` do with one that is there or locked is in tests/cli/test_key.py.
+For `key use-keyring` and `serve` with a working or locked keychain see tests/cli/test_key.py.
 """
 
 import json
@@ -47,7 +47,7 @@ SITUATIONS: list[tuple[str, str | None]] = [
 
 @pytest.fixture(scope="module")
 def secret_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretService]:
-    """One that works, until it is locked."""
+    """A keychain that works until it is locked."""
     service = SecretService(tmp_path_factory.mktemp("desktop"))
     yield service
     service.stop()
@@ -55,7 +55,7 @@ def secret_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretS
 
 @pytest.fixture(scope="module")
 def prompting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PromptingKeychain]:
-    """One that asks somebody who is away."""
+    """A keychain with a prompt that nobody answers."""
     service = PromptingKeychain(tmp_path_factory.mktemp("prompting"))
     yield service
     service.stop()
@@ -65,7 +65,7 @@ def prompting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PromptingKey
 def environment(
     request: pytest.FixtureRequest, secret_service: SecretService, prompting: PromptingKeychain
 ) -> dict[str, str]:
-    """Of a process where the keychain is as the test says."""
+    """The environment of a process with the keychain that the test selects."""
     if request.param == "locked":
         secret_service.lock()
     of_bus = prompting.environment if request.param in ("prompting", "absent") else secret_service.environment
@@ -94,7 +94,7 @@ def test_a_log_in_is_kept_where_it_can_be_and_the_tray_never_waits_for_it(
 
 
 def told_by(log_in: TrayLogin) -> str:
-    """The token, or the last words of why there is none."""
+    """Return the token, or the reason why there is none."""
     log_in.find_token()
     try:
         return log_in.token

@@ -1,4 +1,4 @@
-"""The keychain and tokens in it, and what happens when there is none, when it is locked, and when it never answers."""
+"""Tokens in the keychain, and the behavior if it is missing, locked or never responds."""
 
 import contextlib
 import json
@@ -80,7 +80,7 @@ def backends(tmp_path: Path) -> Path:
 
 
 def run(cli: CommandLine, backends: Path, backend: str, *argv: str) -> int:
-    """Run a command in a process of its own, where this keychain is the keychain; the exit code."""
+    """Run a command in a separate process with this keychain; return the exit code."""
     environment = {
         **cli.environment,
         "MAILBOX_APPLIANCE_KEYCHAIN": "auto",
@@ -101,7 +101,7 @@ def tokens(cli: CommandLine) -> str:
 
 @pytest.fixture
 def logged_in_at(cli: CommandLine, server: RecordingServer) -> CommandLine:
-    """A command line for a server that lets everybody in."""
+    """A command line for a server that accepts every sign-in."""
     cli.environment["MAILBOX_APPLIANCE_INSTANCE"] = server.url
     server.data("POST", "/auth/login", {"token": "mbxs_new", "session": {}, "member": {}})
     server.data("POST", "/auth/logout", None)
@@ -170,7 +170,7 @@ def test_reading_and_forgetting_have_a_deadline_too(backends: Path) -> None:
 
 
 def test_a_prompt_does_not_outlive_who_asked(backends: Path) -> None:
-    """As where the tray is quit while its keychain waits for a password."""
+    """As when the tray is closed while its keychain waits for a password."""
     asks = "from mailbox_appliance.system import keyring; keyring.find('a name')"
     environment = environment_of("made_up_keychains.Mute", backends)
     asker = subprocess.Popen(

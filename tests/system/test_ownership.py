@@ -1,4 +1,4 @@
-"""A data directory is its user's alone: what others own or can reach is refused; modes are narrowed."""
+"""A data directory is private: files that others own or can reach are refused, and modes are narrowed."""
 
 import json
 import os
@@ -77,13 +77,13 @@ READ = (KEY_FILE, "config.toml", "tls/cert.pem", "tls/key.pem", "logs/appliance.
 
 @pytest.fixture
 def cli(tmp_path: Path) -> CommandLine:
-    """A command line on a directory that is empty."""
+    """A command line on an empty directory."""
     return CommandLine(tmp_path, services=dict(SERVICES))
 
 
 @pytest.fixture
 def owned(cli: CommandLine, templates: dict[str, Template]) -> CommandLine:
-    """A command line on a store of our own, with nothing amiss."""
+    """A command line on a store of this user, without problems."""
     shutil.copytree(templates["new"].folder, cli.data_dir, dirs_exist_ok=True)
     cli.data_dir.chmod(0o700)
     (cli.data_dir / "lock").unlink()
@@ -91,7 +91,7 @@ def owned(cli: CommandLine, templates: dict[str, Template]) -> CommandLine:
 
 
 def put(folder: Path, name: str) -> Path:
-    """A file (or folder) of this name, where there is none yet."""
+    """Create a file or folder of this name if it does not exist."""
     path = folder / name
     if name in FOLDERS:
         path.mkdir(mode=0o700, exist_ok=True)
@@ -102,7 +102,7 @@ def put(folder: Path, name: str) -> Path:
 
 
 def look(folder: Path) -> dict[str, tuple[object, ...]]:
-    """All that a refusal must not change."""
+    """Return everything that a refusal must not change."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (folder, *sorted(folder.rglob("*"))):
         status = path.lstat()
@@ -112,7 +112,7 @@ def look(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 def require_refused(cli: CommandLine, argv: tuple[str, ...], *words: str) -> None:
-    """The command names what is wrong, with exit code 1, and leaves the directory as it was."""
+    """Check that the command names the problem with exit code 1 and leaves the directory unchanged."""
     before = look(cli.data_dir)
     outcome = cli(*argv, stdin=b"correct horse battery\n")
     assert outcome.code == 1, (argv, outcome)
@@ -125,7 +125,7 @@ def require_refused(cli: CommandLine, argv: tuple[str, ...], *words: str) -> Non
 @as_root
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
 def test_every_command_refuses_a_directory_of_another_user(owned: CommandLine, argv: tuple[str, ...]) -> None:
-    """Also root does: the owner could exchange every file in it."""
+    """Root refuses too, since the owner could exchange every file in it."""
     os.chown(owned.data_dir, FOREIGN, FOREIGN)
     owned.data_dir.chmod(0o755)
     require_refused(owned, argv, str(owned.data_dir), f"uid {FOREIGN}", "root (uid 0)", f"chown -R 0 {owned.data_dir}")
@@ -235,7 +235,7 @@ def test_the_log_beside_a_linked_database_is_checked_as_well(owned: CommandLine,
 
 @pytest.fixture
 def key(owned: CommandLine, tmp_path: Path) -> Path:
-    """The key of the store, in a file elsewhere that is named."""
+    """The key of the store in a named file outside of the directory."""
     place = tmp_path / "kept" / "the.key"
     place.parent.mkdir()
     (owned.data_dir / KEY_FILE).rename(place)
@@ -245,7 +245,7 @@ def key(owned: CommandLine, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def named(key: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same, where the whole process is told."""
+    """The same key, named for the whole process."""
     monkeypatch.setenv("MAILBOX_APPLIANCE_KEY_FILE", str(key))
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     return key
@@ -261,7 +261,7 @@ def test_a_key_elsewhere_of_another_user_is_refused(owned: CommandLine, named: P
 
 @as_root
 def test_a_credential_may_be_anybodys(owned: CommandLine, named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container's secret has the owner that it has on the host; whoever starts the service has chosen it."""
+    """A container's secret has the owner that it has on the host; the person who starts the service chose it."""
     credential = named.rename(named.with_name("db-key"))
     os.chown(credential, FOREIGN, FOREIGN)
     monkeypatch.delenv("MAILBOX_APPLIANCE_KEY_FILE")
@@ -287,7 +287,7 @@ for path in map(Path, sys.argv[1:]):
 
 @pytest.fixture
 def reachable(tmp_path: Path) -> Iterator[Path]:
-    """A folder that other users can reach."""
+    """A folder that other users can access."""
     with tempfile.TemporaryDirectory(prefix="ownership-", dir="/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -367,7 +367,7 @@ def test_folders_that_are_missing_are_made_closed(tmp_path: Path) -> None:
 
 
 def modes_of(folder: Path) -> set[int]:
-    """The modes of a folder and of all below it."""
+    """Return the modes of a folder and everything in it."""
     return {path.lstat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
 
 
@@ -378,7 +378,7 @@ _CALL = re.compile(r'^\d+ +(\w+)\((?:.*?"([^"]*)"|\d+<([^>]*)>)?.*?0?([0-7]{3,4}
 
 @dataclass
 class Traced:
-    """Commands of a user whose home is empty and whose umask is 0; strace tells what they make in that home."""
+    """Commands of a user with an empty home and umask 0; strace records the files they create there."""
 
     folder: Path
 
@@ -392,7 +392,7 @@ class Traced:
         self.environment, self.count = kept | ours, 0
 
     def argv(self) -> list[str]:
-        """How the program is started."""
+        """The command that starts the program."""
         self.count += 1
         record = str(self.folder / f"record-{self.count:02}")
         tracing = [
@@ -412,7 +412,7 @@ class Traced:
         return ["sh", "-c", 'umask 0; exec "$@"', "sh", *tracing, sys.executable, "-m", "mailbox_appliance"]
 
     def __call__(self, *argv: str, stdin: str = "") -> str:
-        """Run a command to its good end; what it says."""
+        """Run a command, which must succeed; return its output."""
         done = subprocess.run(
             [*self.argv(), *argv], input=stdin, env=self.environment, capture_output=True, text=True, timeout=120
         )
@@ -420,7 +420,7 @@ class Traced:
         return done.stdout
 
     def calls(self, record: Path) -> Iterator[tuple[str, str, int]]:
-        """The calls of one run that make something in the home or change a mode or the umask, in order."""
+        """Yield the calls of one run that create files in the home or change a mode or the umask, in order."""
         for line in record.read_text().splitlines():
             match = _CALL.match(line)
             if match is None or (match[1].startswith("open") and "O_CREAT" not in line):
@@ -431,7 +431,7 @@ class Traced:
 
 
 def test_nothing_is_ever_open_to_others(tmp_path: Path) -> None:
-    """With umask 0, through set-up, HTTPS, backups, restores, compacting, a new key and an upgrade."""
+    """With umask 0: setup, HTTPS, backups, restores, compacting, a new key and an upgrade."""
     if reason := can_trace():
         pytest.skip(reason)
     run = Traced(tmp_path)
@@ -476,7 +476,7 @@ os.mkdir(sys.argv[2])
 
 
 def test_a_browser_that_the_tray_opens_keeps_the_umask_of_the_desktop(tmp_path: Path) -> None:
-    """Else what the user downloads with it from anywhere could be read by nobody else."""
+    """Otherwise only this user could read the files that they download with it."""
     browser = tmp_path / "browser"
     browser.write_text(f"#!/bin/sh\numask >{tmp_path / 'told'}\n")
     browser.chmod(0o700)

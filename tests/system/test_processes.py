@@ -74,7 +74,7 @@ OURS = {"MAILBOX_APPLIANCE_DATA_DIR": "/data", "MAILBOX_APPLIANCE_KEYCHAIN": "of
 
 
 def secrets_of_ours() -> dict[str, str]:
-    """Each of our variables that holds one."""
+    """Return our variables that hold a secret."""
     named = (TOKEN, PASSPHRASE_VARIABLE, PASSWORD_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE)
     given = ("NEW_PASSPHRASE", "MAILBOX_PASSWORD", "GOOGLE_CLIENT_SECRET", "OUTLOOK_CLIENT_SECRET", "LINK")
     return dict.fromkeys((*named, *(f"MAILBOX_APPLIANCE_{name}" for name in given)), "secret")

@@ -1,4 +1,4 @@
-"""It serves though its standard streams are closed or full; what cannot be written is let go."""
+"""The appliance serves with closed or full standard streams; output that cannot be written is dropped."""
 
 import json
 import os

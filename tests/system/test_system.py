@@ -1,6 +1,6 @@
-"""What differs between operating systems: on this one, and as on Windows with a `msvcrt` that is made up.
+"""Differences between operating systems: this one, and Windows with a simulated `msvcrt`.
 
-The made-up one knows ranges of bytes that an open file has locked, each for itself, as LockFile of Windows does.
+The simulation knows the byte ranges that each open file has locked, as LockFile of Windows does.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ PACKAGE = SOURCE.parent
 
 
 class Ranges(ModuleType):
-    """A `msvcrt` whose locks are kept here: (device, inode) -> (handle, first, behind the last)."""
+    """A `msvcrt` that keeps locks here: (device, inode) -> (handle, first, end)."""
 
     LK_UNLCK, LK_NBLCK = 0, 2
 
@@ -38,7 +38,7 @@ class Ranges(ModuleType):
         self.held: dict[tuple[int, int], set[tuple[int, int, int]]] = {}
 
     def locking(self, handle: int, how: int, length: int) -> None:
-        """From where the handle stands, so many bytes."""
+        """Lock or unlock so many bytes from the handle's position."""
         begin = os.lseek(handle, 0, os.SEEK_CUR)
         found = os.fstat(handle)
         ranges = self.held.setdefault((found.st_dev, found.st_ino), set())
@@ -62,7 +62,7 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> Ranges:
 
 @pytest.fixture
 def windows(ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module as it is on Windows, and its functions in the modules that lock and replace files."""
+    """The module as it is on Windows, used in the modules that lock and replace files."""
     spec = importlib.util.spec_from_file_location("system_of_windows", SOURCE)
     assert spec is not None
     assert spec.loader is not None
@@ -184,7 +184,7 @@ def test_one_at_a_time_changes_a_folder(room: ModuleType, tmp_path: Path) -> Non
 
 
 def test_a_data_directory_has_one_owner(room: ModuleType, tmp_path: Path) -> None:
-    """The store's own lock, and who asks whether it is held."""
+    """Tests the store's lock, and checks by others whether it is held."""
     owner = open_file.DirectoryLock(tmp_path)
     with pytest.raises(StoreInUse, match=f"pid {os.getpid()}"):
         open_file.DirectoryLock(tmp_path)
@@ -232,7 +232,7 @@ def test_room_and_the_disk(room: ModuleType, tmp_path: Path) -> None:
 
 
 class Kernel:
-    """A `kernel32` that has events with names, and handles of them."""
+    """A `kernel32` with named events and handles."""
 
     events: dict[str, threading.Event]
 
