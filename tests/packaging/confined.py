@@ -1,8 +1,8 @@
-"""Runs a command as the system unit would, as far as that goes without systemd: `confined.py FOLDER... -- COMMAND...`.
+"""Run a command as the system unit would, as far as possible without systemd: `confined.py FOLDER... -- COMMAND...`.
 
-Everything is read-only except the folders (ProtectSystem=strict and ReadWritePaths=, and a closed /tmp, which is more),
-without any capability (CapabilityBoundingSet=) or a way to get one (NoNewPrivileges=), and no memory that can be
-written is ever run (MemoryDenyWriteExecute=). For root on Linux 5.12 or newer.
+Everything except the folders is read-only (ProtectSystem=strict, ReadWritePaths=), and /tmp is closed, which is
+stricter. The command has no capabilities (CapabilityBoundingSet=), cannot get any (NoNewPrivileges=), and cannot
+execute writable memory (MemoryDenyWriteExecute=). Requires root and Linux 5.12 or newer.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _CAPABILITIES = 41
 
 
 def main() -> None:
-    """Confine this process, and become the command."""
+    """Confine this process, then execute the command."""
     place = sys.argv.index("--")
     folders, command = sys.argv[1:place], sys.argv[place + 1 :]
     _close_the_disk([os.fsencode(folder) for folder in folders])

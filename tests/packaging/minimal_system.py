@@ -1,7 +1,7 @@
-"""A minimal Debian to install packages in: the essential packages of this computer, copied. Python is none of them.
+"""A minimal Debian for installing packages: copies of this computer's essential packages, without Python.
 
-Made in a few seconds and without a network, where this computer runs Debian. Programs in it run under `env -i`, each
-with mounts of its own, which are gone when it ends: nothing is left mounted, whatever happens.
+It is created in a few seconds without a network, on a computer that runs Debian. Programs in it run under `env -i`,
+each with its own mounts, which disappear when it ends, so nothing stays mounted.
 """
 
 import os
@@ -20,7 +20,7 @@ _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 class CannotMake(Exception):
-    """It cannot be made here; the text says why."""
+    """The system cannot be created here; the text gives the reason."""
 
 
 class MinimalSystem:
@@ -30,7 +30,9 @@ class MinimalSystem:
         self.root = root
 
     def command(self, *words: str, user: str = "root", **variables: str) -> list[str]:
-        """The command line that runs words in it, as the process that is started, with nothing of this environment."""
+        """Return the command line that runs words in it as the started process, without variables of this
+        environment.
+        """
         environment = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **variables}
         given = [f"{name}={value}" for name, value in environment.items()]
         inside = shlex.join(["env", "-i", *given, "chroot", f"--userspec={user}", str(self.root)])
@@ -41,14 +43,14 @@ class MinimalSystem:
     def run(
         self, *words: str, typed: str = "", check: bool = True, user: str = "root", **variables: str
     ) -> "subprocess.CompletedProcess[str]":
-        """Run words to their end; AssertionError where they fail and `check` is asked for."""
+        """Run words and return their outcome; raise AssertionError if they fail and `check` is set."""
         command = self.command(*words, user=user, **variables)
         done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=300, cwd="/")
         assert not check or done.returncode == 0, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done
 
     def put(self, file: Path, folder: str = "root") -> str:
-        """Copy a file into it; its name there."""
+        """Copy a file into it; return its path there."""
         shutil.copy(file, self.root / folder)
         return f"/{folder}/{file.name}"
 
@@ -56,7 +58,7 @@ class MinimalSystem:
         return self.root / name
 
     def add(self, packages: Iterable[str]) -> None:
-        """Install packages of this computer, with what they depend on, as they lie here."""
+        """Install packages of this computer and their dependencies, by copying their files."""
         installed = _installed()
         wanted = _with_dependencies(packages, installed)
         there = set(re.findall(r"^Package: (\S+)$", (self / "var/lib/dpkg/status").read_text(), re.MULTILINE))
@@ -67,7 +69,7 @@ class MinimalSystem:
 
 
 def check_possible() -> None:
-    """Raise CannotMake where such a system cannot be made, or nothing can be run in it."""
+    """Raise CannotMake if such a system cannot be created or used here."""
     if os.geteuid() != 0:
         raise CannotMake("only root may change the root folder of a process")
     if missing := [each for each in ("dpkg-deb", "dpkg-query", "unshare", "chroot") if shutil.which(each) is None]:
@@ -78,7 +80,7 @@ def check_possible() -> None:
 
 
 def make(root: Path) -> MinimalSystem:
-    """Copy the essential packages of this computer, and what asks questions while packages are installed."""
+    """Copy the essential packages of this computer, and debconf, which asks questions during installations."""
     check_possible()
     system = MinimalSystem(root)
     for name in ("dev", "proc", "tmp", "root", "run", "var/tmp", "var/lib/dpkg/info", "var/lib/dpkg/updates", "etc"):
@@ -97,7 +99,7 @@ def make(root: Path) -> MinimalSystem:
 
 
 def _add_accounts(root: Path) -> None:
-    """The users and groups that every Debian has."""
+    """Add the users and groups that every Debian has."""
     for name in ("passwd", "group"):
         shutil.copy(root / "usr/share/base-passwd" / f"{name}.master", root / "etc" / name)
     (root / "etc/shadow").write_text("root:*:19000:0:99999:7:::\n")
@@ -105,7 +107,7 @@ def _add_accounts(root: Path) -> None:
 
 
 def _installed() -> dict[str, str]:
-    """What dpkg knows of each package that is installed here."""
+    """Return dpkg's record of each package installed here."""
     blocks = _STATUS.read_text("utf-8").split("\n\n")
     return {
         found[1]: block
@@ -128,7 +130,7 @@ def _with_dependencies(packages: Iterable[str], installed: dict[str, str]) -> se
 
 
 def _needed(told: str, installed: dict[str, str]) -> list[str]:
-    """Of each need the first package that is here, as it is or by what it provides."""
+    """Return, for each dependency, the first installed package that satisfies it, by name or by what it provides."""
     found = []
     for line in re.findall(r"^(?:Pre-)?Depends: (.+)$", told, re.MULTILINE):
         for need in line.split(","):
@@ -138,7 +140,7 @@ def _needed(told: str, installed: dict[str, str]) -> list[str]:
 
 
 def _copy_package(name: str, root: Path) -> None:
-    """Its files, links among them, and what dpkg keeps of it."""
+    """Copy the files of a package, including links, and dpkg's record of it."""
     for kept in (*_INFO.glob(f"{name}.*"), *_INFO.glob(f"{name}:*.*")):
         shutil.copy2(kept, root / "var/lib/dpkg/info")
     listed = subprocess.run(["dpkg-query", "--listfiles", name], check=True, capture_output=True, text=True).stdout
@@ -158,6 +160,6 @@ def _copy_file(path: Path, root: Path) -> None:
 
 
 def has_python(system: MinimalSystem) -> bool:
-    """Whether there is a Python in it."""
+    """Whether it contains a Python."""
     names: Sequence[Path] = [*system.root.glob("usr/bin/python*"), *system.root.glob("usr/local/bin/python*")]
     return bool(names)

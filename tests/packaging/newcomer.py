@@ -1,4 +1,4 @@
-"""What somebody does with an appliance just installed in a minimal system, each step with the program itself."""
+"""The first steps of a user with an appliance in a minimal system, each done with the program itself."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ _MODERN = {"MCP-Protocol-Version": "2025-11-25", "Accept": "application/json, te
 
 
 class Newcomer:
-    """The program at a place of a minimal system, run by a user of it on a data directory."""
+    """The program at a path of a minimal system, run by a user of it on a data directory."""
 
     def __init__(
         self, system: MinimalSystem, program: str = INSTALLED, *, user: str = "mailbox-appliance", data: str = DATA
@@ -33,18 +33,18 @@ class Newcomer:
 
     @property
     def running(self) -> RunningAppliance:
-        """The service, which was started."""
+        """The started service."""
         assert self._running is not None
         return self._running
 
     @property
     def pid(self) -> int:
-        """The process of the service."""
+        """The process ID of the service."""
         assert self.running.process is not None
         return self.running.process.pid
 
     def start(self) -> float:
-        """Start the service and ask it; the seconds until its first answer."""
+        """Start the service; return the seconds until its first response."""
         command = self.system.command(self.program, user=self.user, **self._variables)
         began = time.perf_counter()
         self._running = RunningAppliance(Path(self.data), argv=command).start()
@@ -54,27 +54,27 @@ class Newcomer:
         return took
 
     def stop(self) -> None:
-        """SIGTERM; it ends in order."""
+        """Send SIGTERM and wait for an orderly end."""
         assert self.running.stop() == 0, self.running.said()
 
     def end(self) -> None:
-        """Whatever happened, nothing of it runs on."""
+        """Make sure that nothing of it keeps running."""
         if self._running is not None:
             # Not kill -9: one file is a process that waits for another one, which would go on.
             self._running.stop()
 
     def say(self, *words: str, typed: str = "") -> Any:
-        """One command; the `data` of its answer."""
+        """Run one command; return the `data` of its output."""
         done = self.try_to_say(*words, typed=typed)
         assert done.returncode == 0, f"{words} ended with {done.returncode}: {done.stderr}"
         return json.loads(done.stdout)["data"]
 
     def try_to_say(self, *words: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
-        """One command, which may fail."""
+        """Run one command, which may fail."""
         return self.system.run(self.program, *words, typed=typed, check=False, user=self.user, **self._variables)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """What a browser gets there."""
+        """Return the response that a browser gets."""
         connection = http.client.HTTPConnection(urlsplit(self.running.url).netloc, timeout=30)
         try:
             connection.request("GET", path)
@@ -86,7 +86,7 @@ class Newcomer:
     # --- the steps ---
 
     def set_up(self) -> None:
-        """Become its administrator."""
+        """Create the administrator."""
         who = ("--name", "Ada", "--email", "ada@example.org", "--password-stdin")
         self.say("setup", *who, typed=PASSWORD + "\n")
         assert self.say("whoami")["member"]["email"] == "ada@example.org"
@@ -99,14 +99,14 @@ class Newcomer:
         self.account = added["id"]
 
     def send_and_read(self, to: str, subject: str) -> None:
-        """Send a message to oneself, and read it when it has come."""
+        """Send a message to oneself, and read it when it has arrived."""
         words = ("--to", to, "--subject", subject, "--text", "Read me.", "--idempotency-key", subject)
         sent = self.say("emails", "send", *words)
         assert sent["status"] == "succeeded", sent
         self.read(subject)
 
     def read(self, subject: str) -> None:
-        """Find a message in the inbox, and read it."""
+        """Find a message in the inbox and read it."""
         listed: list[Any] = []
 
         def has_come() -> bool:
@@ -119,7 +119,7 @@ class Newcomer:
         assert "Read me." in json.dumps(shown), shown
 
     def look_at_console(self) -> None:
-        """Its page, its program and looks, and a file of others that these need."""
+        """Fetch the console's page, script, style sheet and a third-party file that they need."""
         status, page = self.get("/")
         assert status == 200
         files = re.findall(r'"(/console/[^"]+)"', page.decode())
@@ -128,11 +128,11 @@ class Newcomer:
             assert self.get(file)[0] == 200, file
 
     def count_tools_by_stdio(self) -> int:
-        """How many tools an assistant is offered by `mcp`."""
+        """Return the number of tools that `mcp` offers."""
         return _tools(self.try_to_say("mcp", typed=_asked()).stdout.splitlines())
 
     def count_tools_by_http(self) -> int:
-        """The same at /mcp, with the session of the log-in."""
+        """Return the number of tools at /mcp, with the session's token."""
         (kept,) = (self.system / self.data[1:]).rglob("tokens.json")
         (token,) = json.loads(kept.read_text())["file"].values()
         connection = http.client.HTTPConnection(urlsplit(self.running.url).netloc, timeout=60)
@@ -147,7 +147,7 @@ class Newcomer:
 
 
 def _asked() -> str:
-    """What an assistant says to be told of the tools."""
+    """Return an MCP client's messages up to the list of tools."""
     client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},

@@ -1,4 +1,4 @@
-"""The packages of a build, and how they come into a minimal system and out of it."""
+"""The packages of a build, and how to install and remove them in a minimal system."""
 
 import re
 import subprocess
@@ -13,33 +13,33 @@ NAME = "mailbox-appliance"
 
 @dataclass(frozen=True)
 class Packages:
-    """What `packaging/build` has put into a folder."""
+    """The output folder of `packaging/build`."""
 
     folder: Path
 
     @property
     def deb(self) -> Path:
-        """The package for Debian."""
+        """The Debian package."""
         return next(self.folder.glob("*.deb"))
 
     @property
     def one_file(self) -> Path:
-        """The program that runs from wherever it lies."""
+        """The portable program."""
         return next(self.folder.glob(f"{NAME}-*-linux-*"))
 
     @property
     def unpacked(self) -> int:
-        """How many bytes the package for Debian takes on the disk, as it says."""
+        """The installed size of the Debian package in bytes, from its own field."""
         return int(self.field("Installed-Size")) * 1024
 
     def files(self) -> list[str]:
-        """What the package for Debian brings."""
+        """The files in the Debian package."""
         asked = ["dpkg-deb", "--contents", str(self.deb)]
         told = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
         return [line.split()[5] for line in told.splitlines()]
 
     def field(self, name: str) -> str:
-        """A field of the package for Debian."""
+        """Return a field of the Debian package."""
         asked = ["dpkg-deb", "--field", str(self.deb), name]
         return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -53,7 +53,7 @@ def build(output: Path, *options: str, python: str = "python3") -> Packages:
 
 
 def relabelled(package: Path, version: str, folder: Path) -> Path:
-    """The same package under another version: for what dpkg does between two of them."""
+    """Return the same package under another version, for testing upgrades with dpkg."""
     tree, made = folder / "tree", folder / f"{NAME}_{version}.deb"
     subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
     control = tree / "DEBIAN" / "control"
@@ -63,29 +63,29 @@ def relabelled(package: Path, version: str, folder: Path) -> Path:
 
 
 def unpack(system: MinimalSystem, package: Path) -> str:
-    """Nothing but the files of a package, in a folder of their own; the program there."""
+    """Unpack only the files of a package into a folder; return the path of the program."""
     system.run("dpkg-deb", "--extract", system.put(package), "/root/unpacked")
     return f"/root/unpacked/usr/lib/{NAME}/{NAME}"
 
 
 @dataclass(frozen=True)
 class Installer:
-    """Installs and removes, and answers no questions: by dpkg, or by apt, which fetches what is depended on."""
+    """Installs and removes packages without questions: with dpkg, or with apt, which downloads dependencies."""
 
     system: MinimalSystem
     by_apt: bool = False
 
     def install(self, package: Path) -> str:
-        """A package of this computer; what was said."""
+        """Install a package of this computer; return the output."""
         words = ("apt-get", "install", "--yes", "--no-install-recommends") if self.by_apt else ("dpkg", "--install")
         return self._done(*words, self.system.put(package))
 
     def remove(self) -> str:
-        """The program, and nothing that it kept."""
+        """Remove the program, keeping its data; return the output."""
         return self._done(*(("apt-get", "remove", "--yes") if self.by_apt else ("dpkg", "--remove")), NAME)
 
     def purge(self, answer: str = "") -> str:
-        """With an answer to the question that is asked then, or none; what was said."""
+        """Purge with an answer to the question about the data, or without one; return the output."""
         if answer:
             self.system.run("debconf-set-selections", typed=f"{NAME} {NAME}/delete-data boolean {answer}\n")
         return self._done(*(("apt-get", "purge", "--yes") if self.by_apt else ("dpkg", "--purge")), NAME)

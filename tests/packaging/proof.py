@@ -1,6 +1,6 @@
-"""Proves the packages of Linux: built as for a release, twice, and tried in a Debian that was just installed.
+"""Test the Linux packages: built as for a release, twice, and tried in a newly installed Debian.
 
-`scripts/test-packages`; needs root, the network of Debian's mirror, and an index of Python packages the first time.
+`scripts/test-packages`; requires root, a Debian mirror and, the first time, an index of Python packages.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _START, _HELP, _TIMES = 0.6, 0.3, 5
 
 
 def main() -> int:
-    """Returns 0 where all holds."""
+    """Run all tests; return 0 if they pass."""
     parser = argparse.ArgumentParser(prog="scripts/test-packages", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep the packages there, and take those that are there"
@@ -99,7 +99,7 @@ def _try_one_file(folder: Path, newer: Packages, server: MailServer) -> None:
 
 
 def _try_demo(system: MinimalSystem) -> None:
-    """It starts, and Ctrl-C leaves nothing behind."""
+    """Start the demo, and check that Ctrl-C leaves nothing behind."""
     with subprocess.Popen(system.command(INSTALLED, "demo"), stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:
@@ -117,7 +117,7 @@ def _tell_sizes(built: Packages) -> None:
 
 
 def _tell_times(system: MinimalSystem) -> None:
-    """From its start to its first answer, on new data directories; and its help."""
+    """Print the seconds from start to first response, on new data directories, and those of the help."""
     starts = []
     for number in range(_TIMES):
         program = Newcomer(system, user="root", data=f"/root/{number}")
@@ -150,7 +150,7 @@ def _look_through(package: Path) -> None:
 
 
 def _installed_system(root: Path, variant: str) -> MinimalSystem:
-    """A new Debian like this computer's; what was fetched for it is kept in build/."""
+    """Install a new Debian of this computer's release; downloads are kept in build/."""
     fetched = ROOT / "build" / f"{_codename()}-{variant}.tar"
     if not fetched.exists():
         fetched.parent.mkdir(exist_ok=True)

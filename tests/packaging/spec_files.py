@@ -1,4 +1,4 @@
-"""PyInstaller's spec files of systems that are not this one, run with parts that only remember what they were given."""
+"""PyInstaller spec files for other systems, run with stand-ins that only record their arguments."""
 
 import sys
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from tests.packaging.unit_files import ROOT
 
 
 class Made:
-    """Something that a spec file makes: which part of PyInstaller, and from what."""
+    """A call in a spec file: a part of PyInstaller and its arguments."""
 
     def __init__(self, kind: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.kind, self.given, self.named = kind, given, named
@@ -33,14 +33,14 @@ def _file_of(package: str) -> Path:
 
 
 class Recorded(ModuleType):
-    """A module in which everything can be called, and remembers what it was called with."""
+    """A module in which everything can be called and records its arguments."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *given, **named: SimpleNamespace(kind=name, given=given, named=named)
 
 
 def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch, work: Path) -> list[Made]:
-    """All that a spec file makes, in order; what it writes meanwhile lies in `work`."""
+    """Run a spec file; return all recorded calls in order. Files it writes go to `work`."""
     made: list[Made] = []
 
     def part(kind: str) -> Any:
@@ -63,10 +63,10 @@ def run_spec(file: Path, monkeypatch: pytest.MonkeyPatch, work: Path) -> list[Ma
 
 
 def of_kind(made: list[Made], kind: str) -> list[Made]:
-    """What of this kind was made."""
+    """Return the recorded calls of this kind."""
     return [each for each in made if each.kind == kind]
 
 
 def begins(program: Made) -> list[str]:
-    """The scripts with which a program begins."""
+    """Return the scripts that a program starts with."""
     return [script[0] for script in program.given[1]]

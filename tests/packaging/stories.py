@@ -1,4 +1,4 @@
-"""What is to hold for the packages wherever they are tried: in the test suite, and by `scripts/test-packages`."""
+"""Requirements on the packages, tested in the suite and by `scripts/test-packages`."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from tests.servers.secret_service import SecretService
 
 
 def one_file_is_enough(built: Packages, system: MinimalSystem, server: MailServer) -> float:
-    """It runs where nothing is installed, and trusts no server that nobody vouches for; the seconds of its start."""
+    """The portable program runs without an installation and trusts no unknown CA; returns the seconds of its start."""
     assert not minimal_system.has_python(system)
     assert not (system / "etc/ssl/certs").exists()
     program = Newcomer(system, system.put(built.one_file), user="root", data="/root/data")
@@ -35,7 +35,7 @@ def one_file_is_enough(built: Packages, system: MinimalSystem, server: MailServe
 
 
 def _is_left_by_tidiers(folder: Path) -> bool:
-    """Whether systemd-tmpfiles would never take what was unpacked there for old: it passes by what is locked."""
+    """Whether systemd-tmpfiles will never delete the unpacked files, because the folder is locked."""
     (unpacked,) = folder.iterdir()
     handle = os.open(unpacked, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -48,7 +48,7 @@ def _is_left_by_tidiers(folder: Path) -> bool:
 
 
 def a_bundle_trusts_whom_it_brings(built: Packages, system: MinimalSystem, server: MailServer) -> None:
-    """Where the system trusts nobody."""
+    """On a system without trusted CAs."""
     program = Newcomer(system, packages.unpack(system, built.deb), user="root", data="/root/other")
     try:
         trust.prove_list(program, server, server.fresh_user())
@@ -57,7 +57,7 @@ def a_bundle_trusts_whom_it_brings(built: Packages, system: MinimalSystem, serve
 
 
 def it_is_used_and_upgraded_while_it_runs(installer: Installer, older: Path, newer: Path, server: MailServer) -> None:
-    """By the system's user; what it kept is there after the upgrade, and the process goes on until it is ended."""
+    """As the system's user; its data survives the upgrade, and the process keeps running until it is stopped."""
     installer.install(older)
     program = Newcomer(installer.system)
     try:
@@ -96,7 +96,7 @@ esac
 
 @contextmanager
 def _systemd(system: MinimalSystem, *, runs: str, state: str) -> Iterator[Path]:
-    """Where systemd runs, and the system's unit as told; the file with what was asked."""
+    """Simulate a running systemd with this unit; yield the file that records the requests."""
     running, systemctl = system / "run/systemd/system", system / "usr/local/bin/systemctl"
     running.mkdir(parents=True)
     systemctl.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def _systemd(system: MinimalSystem, *, runs: str, state: str) -> Iterator[Path]:
 
 
 def a_running_service_is_stopped_for_an_upgrade(installer: Installer, package: Path) -> None:
-    """And started after it, also where it had only begun; where systemd runs, which is played here by a program."""
+    """And started after it, even if it was still starting; a program stands in for systemd."""
     with _systemd(installer.system, runs=INSTALLED, state="activating") as asked:
         assert "the service is stopped" in installer.install(package)
         words = [line.replace(f" {_UNIT}", "") for line in asked.read_text().splitlines()]
@@ -122,7 +122,7 @@ def a_running_service_is_stopped_for_an_upgrade(installer: Installer, package: P
 
 
 def what_does_not_run_or_is_not_ours_is_left_alone(system: MinimalSystem) -> None:
-    """A unit of the same name may be the administrator's own, with a program of theirs."""
+    """A unit of the same name may be the administrator's own and run another program."""
     before = f"/var/lib/dpkg/info/{NAME}.prerm"
     for runs, state in (("/usr/local/bin/mailbox-appliance", "active"), (INSTALLED, "inactive")):
         with _systemd(system, runs=runs, state=state) as asked:
@@ -135,7 +135,7 @@ def what_does_not_run_or_is_not_ours_is_left_alone(system: MinimalSystem) -> Non
 
 
 def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package: Path) -> None:
-    """What the service kept goes by a word of the administrator alone, what users keep by none."""
+    """The service's data is deleted only if the administrator says so; users' data never."""
     system = installer.system
     home, data = system / "home/ada/.local/share/mailbox-appliance", system / DATA[1:]
     home.mkdir(parents=True)
@@ -164,7 +164,7 @@ def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package
 
 
 def _enabled(system: MinimalSystem) -> Path:
-    """The unit as `systemctl enable` leaves it."""
+    """Create the link that `systemctl enable` creates; return it."""
     link = system / f"etc/systemd/system/multi-user.target.wants/{_UNIT}"
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(f"/usr/lib/systemd/system/{_UNIT}")
@@ -172,7 +172,7 @@ def _enabled(system: MinimalSystem) -> Path:
 
 
 def it_keeps_secrets_in_the_keychain(program: Path, folder: Path) -> None:
-    """The program of a bundle, run on this computer beside a keychain of its own."""
+    """Runs the program of a bundle on this computer with its own keychain."""
     service = SecretService(folder)
     try:
         for question, answer in (

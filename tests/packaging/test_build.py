@@ -1,4 +1,4 @@
-"""What `packaging/build` says before it makes anything; what it makes is in test_packages.py."""
+"""The checks of `packaging/build` before it builds; for its results see test_packages.py."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ TOOLS = ("objdump", "strip", "ldd")
 
 
 def checkout(folder: Path) -> Path:
-    """As much of this one as is looked at first, with the tools beside it; the program."""
+    """Copy the parts of this checkout that the build checks first, with the tools; return the program."""
     shutil.copytree(ROOT / "packaging", folder / "packaging", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "mailbox_appliance").mkdir()
     shutil.copy(ROOT / "mailbox_appliance" / "version.py", folder / "mailbox_appliance")

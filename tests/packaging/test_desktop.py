@@ -1,4 +1,4 @@
-"""Desktops and software centres of Linux take what is told to them of the program."""
+"""Linux desktops and software centers accept the program's descriptions."""
 
 import configparser
 import subprocess

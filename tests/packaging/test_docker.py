@@ -1,4 +1,4 @@
-"""The container's files, as far as one can know without an engine."""
+"""The container files, as far as they can be tested without a container engine."""
 
 import json
 import re
@@ -18,19 +18,19 @@ DOCKERFILE = DOCKER / "Dockerfile"
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's instructions in order, each on one line, without comments."""
+    """Return the Dockerfile's instructions in order, each on one line, without comments."""
     lines = (line for line in DOCKERFILE.read_text().splitlines() if not line.startswith("#"))
     joined = re.sub(r" *\\\n *", " ", "\n".join(lines))
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in joined.splitlines() if line]
 
 
 def last(name: str) -> str:
-    """What the last instruction of a name says."""
+    """Return the arguments of the last instruction with this name."""
     return [value for instruction, value in instructions() if instruction == name][-1]
 
 
 def in_exec_form(text: str) -> list[str]:
-    """An instruction that is carried out without a shell."""
+    """Return the words of an instruction in exec form, which runs without a shell."""
     found: list[str] = json.loads(text)
     return found
 

@@ -1,4 +1,4 @@
-"""The icons of all packages are the figure of the tray's, each size drawn for itself."""
+"""The icons of all packages show the tray's figure, each size drawn separately."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def icons(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found(icons: Path) -> Iterator[tuple[str, Image.Image]]:
-    """Every picture in every file, and where it was found."""
+    """Yield every image in every file, with its place."""
     for file in sorted(icons.rglob("*.png")):
         with Image.open(file) as image:
             assert f"{image.width}x{image.height}" == file.parts[-3]

@@ -1,4 +1,4 @@
-"""Whose licences are told: of all that is put into a bundle, whoever's Python made it."""
+"""The license file covers all parts of a bundle, whichever Python built it."""
 
 import shutil
 import subprocess

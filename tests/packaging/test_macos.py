@@ -1,4 +1,4 @@
-"""The app for macOS as far as one can know without a Mac: what PyInstaller is asked for, property lists, the script."""
+"""The macOS app, as far as it can be tested without a Mac: arguments for PyInstaller, property lists, the script."""
 
 import plistlib
 import subprocess

@@ -1,7 +1,7 @@
-"""The packages of Linux as they are built, in a minimal Debian: the short form of `scripts/test-packages`.
+"""The Linux packages as built, in a minimal Debian: the short form of `scripts/test-packages`.
 
-Built once, from what is installed for these tests and with quick compression; the system is copied from this computer.
-The tests are one story, in their order.
+They are built once, from the packages of the test environment and with fast compression; the system is copied from this
+computer. The tests depend on each other, in this order.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[MinimalSystem]:
-    """Without authorities for certificates; other users than root may go into it."""
+    """A minimal system without trusted CAs; users other than root can access it."""
     with tempfile.TemporaryDirectory(prefix="minimal-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -36,7 +36,7 @@ def system() -> Iterator[MinimalSystem]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, system: MinimalSystem) -> Packages:
-    """Of this checkout; after `system`, so that nothing is built where nothing could be tried."""
+    """The packages of this checkout; depends on `system`, so that nothing is built if nothing can be tested."""
     if missing := [name for name in ("objdump", "strip") if shutil.which(name) is None]:
         pytest.fail(f"{', '.join(missing)} is missing: run scripts/setup", pytrace=False)
     given = ("--quick", "--packages-of", sys.prefix, "--scratch", str(ROOT / "build" / "tests"))
@@ -45,7 +45,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, system: MinimalSystem) -> Pa
 
 @pytest.fixture(scope="module")
 def installer(system: MinimalSystem) -> Installer:
-    """Who brings packages into the system."""
+    """An installer for packages in the system."""
     return Installer(system)
 
 

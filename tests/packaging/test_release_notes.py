@@ -1,4 +1,4 @@
-"""What is published with a release is what the changelog says of it."""
+"""The release notes are the release's part of the changelog."""
 
 import subprocess
 import sys

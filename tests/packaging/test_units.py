@@ -1,4 +1,4 @@
-"""systemd takes the units as they are, and the appliance does all its work with what the system unit leaves it."""
+"""systemd accepts the units, and the appliance works within the restrictions of the system unit."""
 
 import os
 import re
@@ -24,14 +24,14 @@ _CONFINED = Path(__file__).with_name("confined.py")
 
 
 def analyze(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """`systemd-analyze`, which needs no systemd that runs."""
+    """Run `systemd-analyze`, which needs no running systemd."""
     return subprocess.run(
         ["systemd-analyze", "--no-pager", *arguments], capture_output=True, text=True, env={**os.environ, **environment}
     )
 
 
 def installed(file: Path, folder: Path) -> Path:
-    """A unit as it is on a computer that has the program; here another program stands for it."""
+    """Write a unit as on a computer with the program, with another program in its place."""
     unit = folder / "mailbox-appliance.service"
     unit.write_text(file.read_text().replace("/usr/bin/mailbox-appliance", sys.executable))
     return unit
@@ -89,7 +89,7 @@ def unit() -> Unit:
 
 @pytest.fixture(scope="module")
 def closable(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing can be seen where the disk cannot be closed to a process: not root, or a container without rights."""
+    """Skip if this process cannot restrict a disk: it is not root, or a container without privileges."""
     argv = [sys.executable, str(_CONFINED), str(tmp_path_factory.mktemp("any")), "--", "true"]
     finished = subprocess.run(argv, capture_output=True, text=True)
     if finished.returncode != 0:
@@ -100,7 +100,9 @@ def closable(tmp_path_factory: pytest.TempPathFactory) -> None:
 def confined(
     tmp_path: Path, unit: Unit, closable: None, mail_server: MailServer
 ) -> Iterator[tuple[RunningAppliance, Path]]:
-    """The appliance where only its state can be written, and the file that tells what the filter would refuse."""
+    """The appliance in the sandbox, where it can write only its state, and a file with the calls that the filter would
+    refuse.
+    """
     state, told = tmp_path / "state", tmp_path / "told"
     state.mkdir()
     told.mkdir()
@@ -134,7 +136,7 @@ def test_it_does_its_work_so_confined(
 
 
 def work(appliance: RunningAppliance, mail_server: MailServer) -> None:
-    """Connect a mailbox, send to it, read what comes, and make a backup."""
+    """Connect a mailbox, send to it, read the message, and create a backup."""
     user = mail_server.fresh_user()
     mail_server.seed(user, {"INBOX": 60})
     appliance.set_up()

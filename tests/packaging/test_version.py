@@ -1,4 +1,4 @@
-"""The version stands in one place, and everything that is packaged takes it from there."""
+"""The version is in one place, and all packages take it from there."""
 
 import re
 import tomllib

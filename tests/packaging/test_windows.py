@@ -1,4 +1,4 @@
-"""The installer for Windows is compiled, with a bundle of empty programs; that it installs is proved elsewhere."""
+"""The Windows installer compiles, with a bundle of empty programs; for installing see windows_proof.py."""
 
 import re
 import struct
@@ -20,20 +20,20 @@ PROGRAMS = ("mailbox-appliance.exe", "mailbox-appliance-tray.exe")
 
 
 def defined(name: str) -> str:
-    """What a name stands for in the script."""
+    """Return the value of a name defined in the script."""
     (value,) = re.findall(rf'^!define {name} "(.*)"$', SCRIPT.read_text(), re.M)
     return str(value)
 
 
 def compiled(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """`makensis`, with its warnings as errors."""
+    """Run `makensis` with warnings as errors."""
     command = ("makensis", "-V2", "-WX", *arguments, str(SCRIPT))
     return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
 
 @pytest.fixture
 def given(tmp_path: Path) -> list[str]:
-    """What the script is given: a stand-in bundle, and real icons."""
+    """Return the arguments of the script: a stand-in bundle, and real icons."""
     bundle = tmp_path / "bundle"
     (bundle / "_internal").mkdir(parents=True)
     for name in (*PROGRAMS, "_internal/base_library.zip", "_internal/THIRD-PARTY.txt"):

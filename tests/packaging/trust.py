@@ -1,4 +1,4 @@
-"""Whom a bundle trusts where the system trusts nobody: the authorities that it brings, and no others."""
+"""The CAs that a bundle trusts on a system without any: only those that it contains."""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,14 @@ from tests.servers.dovecot import MailServer
 
 
 def prove_refusal(newcomer: Newcomer, server: MailServer, email: str) -> None:
-    """A server is refused whose authority is not on the list."""
+    """A server whose CA is not in the list is refused."""
     refused = _connect(newcomer, server, email)
     assert refused.returncode != 0
     assert "not from a trusted authority" in refused.stderr, refused.stderr
 
 
 def prove_list(newcomer: Newcomer, server: MailServer, email: str) -> None:
-    """The server is believed by a bundle in one folder (`newcomer` runs it) on whose own list its authority stands."""
+    """A folder bundle (run by `newcomer`) trusts a server whose CA is in its list."""
     program = newcomer.system / newcomer.program[1:]
     with (program.parent / "_internal" / "certifi" / "cacert.pem").open("ab") as brought:
         brought.write(Path(server.ca_file).read_bytes())

@@ -1,4 +1,4 @@
-"""Unit files of systemd, and what a unit lets a service do."""
+"""systemd unit files, and the restrictions in them."""
 
 import subprocess
 from collections import defaultdict
@@ -13,7 +13,7 @@ Unit = dict[str, dict[str, list[str]]]
 
 
 def read_unit(text: str) -> Unit:
-    """A unit file without its comments."""
+    """Parse a unit file, without comments."""
     unit: Unit = {}
     for line in text.splitlines():
         if line.startswith("["):
@@ -25,7 +25,7 @@ def read_unit(text: str) -> Unit:
 
 
 def allowed_calls(unit: Unit) -> set[str]:
-    """The system calls that a unit's filter lets through: a list of what is allowed, then of what is not, after all."""
+    """Return the system calls that a unit's filter allows: an allow list, minus a deny list."""
     allowed: set[str] = set()
     sets = _sets()
     for line in unit["Service"]["SystemCallFilter"]:
@@ -35,7 +35,7 @@ def allowed_calls(unit: Unit) -> set[str]:
 
 
 def _sets() -> dict[str, list[str]]:
-    """The sets of system calls that this systemd knows."""
+    """Return the sets of system calls that this systemd knows."""
     told = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout
     sets: dict[str, list[str]] = {}
     for line in told.splitlines():

@@ -1,4 +1,6 @@
-"""What `scripts/prove-windows-installer` proves: the installer installs, upgrades, refuses and removes, under Wine."""
+"""The checks of `scripts/prove-windows-installer`: under Wine, the installer installs, upgrades, refuses and
+removes.
+"""
 
 import argparse
 import subprocess
@@ -41,26 +43,28 @@ class Proof:
         compiled(script, VERSION=version, BUNDLE=bundle, ICON=icon, OUT=self.windows.given / f"{version}.exe", FAST="")
 
     def install(self, version: str, *more: str) -> int:
-        """Install without questions; the exit code."""
+        """Install silently; return the exit code."""
         return self.windows.run(rf"Z:\given\{version}.exe", "/S", *more)[0]
 
     def installed(self, folder: Path) -> set[str]:
-        """The files of the program."""
+        """Return the files of the program."""
         return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
 
     def calls(self) -> list[str]:
-        """How the programs were called, oldest first."""
+        """Return the command lines of the programs that were called, oldest first."""
         file = self.notes / "calls"
         return file.read_text().splitlines() if file.exists() else []
 
     def start_tray(self) -> None:
-        """Start it as a click in the menu does."""
+        """Start the program as a click in the menu does."""
         before = len(self.calls())
         self.windows.start(self.windows.path(self.program / TRAY), "tray", "--open")
         wait_until(lambda: len(self.calls()) > before, lambda: "the tray does not start", 30)
 
     def uninstall(self, folder: Path) -> None:
-        """Remove it without questions; the uninstaller goes on as a copy of itself when its first process has ended."""
+        """Uninstall silently and wait: the uninstaller continues as a copy of itself after its first process has
+        ended.
+        """
         assert self.windows.run(self.windows.path(folder / "uninstall.exe"), "/S")[0] == 0
         gone = folder / "uninstall.exe"
         wait_until(lambda: not gone.exists(), lambda: f"{gone} is still there", 60)
@@ -124,18 +128,18 @@ class Proof:
 
 
 def files_of(version: str) -> set[str]:
-    """What is installed of a release."""
+    """Return the files that a release installs."""
     return {CONSOLE, TRAY, f"_internal/of {version}", "LICENSE.txt", "THIRD-PARTY.txt", "uninstall.exe"}
 
 
 def compiled(script: Path, **named: object) -> None:
-    """A program that NSIS makes."""
+    """Compile a program with NSIS."""
     definitions = [f"-D{name}={value}" if value != "" else f"-D{name}" for name, value in named.items()]
     subprocess.run(["makensis", "-V1", "-WX", *definitions, script], check=True)
 
 
 def main() -> None:
-    """Prove one after the other."""
+    """Run all checks in order."""
     parser = argparse.ArgumentParser(prog="scripts/prove-windows-installer")
     parser.add_argument(
         "--folder", type=Path, default=ROOT / "build" / "wine", metavar="DIR", help="default: build/wine"

@@ -1,4 +1,4 @@
-"""A Windows of its own, by Wine in a Debian of its own, with what its one user has in it."""
+"""A separate Windows, simulated by Wine in a separate Debian, with the files of its one user."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _WINE = "/usr/lib/wine/wine64"
 
 
 class Windows:
-    """Programs of Windows are run in it. `make` first. For processes whose mounts are nobody else's."""
+    """Runs Windows programs. Call `make` first. For processes with their own mount namespace."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class Windows:
         self.menu = drive / "users" / "root" / "AppData" / "Roaming/Microsoft/Windows/Start Menu/Programs"
 
     def make(self) -> None:
-        """A new Windows 10; the Debian below it is made once."""
+        """Create a new Windows 10; the Debian below it is created only once."""
         if not (self.folder / _WINE.lstrip("/")).exists():
             command = ["debootstrap", "--variant=minbase", "--include=wine64", "bookworm", str(self.folder)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -43,11 +43,11 @@ class Windows:
         self.be("win10")
 
     def be(self, version: str) -> None:
-        """Another Windows, as `winecfg` calls it."""
+        """Become another version of Windows, as named by `winecfg`."""
         self.run("winecfg", "/v", version)
 
     def run(self, *command: str, timeout: float = 180) -> tuple[int, str]:
-        """Run one program to its end; its exit code, and what it says."""
+        """Run one program; return its exit code and output."""
         # A file and not a pipe, which would stay open as long as what the program has started.
         with tempfile.TemporaryFile() as told:
             argv = self._argv(command)
@@ -56,22 +56,22 @@ class Windows:
             return code, told.read().decode("utf-8", "replace").replace("\r", "")
 
     def start(self, *command: str) -> None:
-        """Start one program, and leave it running."""
+        """Start one program and leave it running."""
         subprocess.Popen(
             self._argv(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
 
     def registry(self, key: str, name: str) -> str | None:
-        """A value as `reg` prints it."""
+        """Return a registry value as `reg` prints it."""
         code, told = self.run("reg", "query", key, "/v", name)
         return told.strip().splitlines()[-1].split(maxsplit=2)[2] if code == 0 else None
 
     def path(self, file: Path) -> str:
-        """A file of the drive as Windows calls it."""
+        """Return the Windows path of a file on the drive."""
         return "C:\\" + "\\".join(file.relative_to(self.drive).parts)
 
     def end(self) -> None:
-        """End what still runs."""
+        """End all remaining programs."""
         named = [f"{name}={value}" for name, value in _ENVIRONMENT.items()]
         command = ["chroot", str(self.folder), "env", "-i", *named, "/usr/lib/wine/wineserver64", "--kill"]
         subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
