@@ -22,11 +22,11 @@ def _zeros(found: re.Match[str]) -> str:
 
 # fmt: off
 _MOVES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    # Times but those of the letters, also in names of files.
+    # Times except those of the letters, also in file names.
     (rf"\b(?!{YEAR}|2026-01-31)\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z",  _zeros),
     (rf"\b\w{{3}}, \d\d? \w{{3}} (?!{YEAR})\d{{4}} \d\d:\d\d:\d\d [+-]\d{{4}}", "DATE"),
     (r"\b\d{8}T\d{6}\d*Z",                                       _zeros),
-    # Tokens and links, the set-up code, passphrases and passwords that are made up, fingerprints, ids of stores.
+    # Tokens and links, the setup code, generated passphrases and passwords, fingerprints, IDs of stores.
     (r"\b(mbx[a-z]_)[0-9A-Za-z]{49}",                            lambda found: found[1] + "0" * 49),
     (r"(?<=/downloads/)[\w-]+",                                  "TOKEN"),
     (r"\b[0-9a-f]{6}(-[0-9a-f]{6}){3}\b",                        "CODE"),
@@ -42,9 +42,9 @@ _MOVES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<=port\": )\d{5}\b",                                    "00000"),
     (r"(\"?pid\"?:? )\d+",                                       r"\g<1>0"),
     (r"(::1\"?,\s+\"?)[\w.-]+",                                  r"\1HOST"),
-    # How far a mailbox that was just connected is, which its workers and the answer run a race for.
+    # The progress of a mailbox that was just connected depends on timing.
     (r"((?:\"status\"|(?m:^)status): \"?)(?:connecting|syncing)\b", r"\1ready"),
-    # Cursors, what is counted by the clock or the disk, the release.
+    # Cursors, values that depend on the clock or the disk, the release.
     (r"((?:nextCursor\": \"|There is more: --cursor ))[\w=.-]+", r"\1CURSOR"),
     (r"(uptimeSeconds\"?: )\d+",                                 r"\g<1>0"),
     (r"\b\d{6,}\b",                                              _zeros),

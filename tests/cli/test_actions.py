@@ -26,7 +26,7 @@ ACTIONS: list[tuple[str, dict[str, Any]]] = [
     ("label msg_1 --add a --add b",            {"action": "addLabels", "messageIds": ["msg_1"], "labels": ["a", "b"]}),
     ("label msg_1 --remove a",                 {"action": "removeLabels", "messageIds": ["msg_1"], "labels": ["a"]}),
 ]
-#: what the answer says -> the exit code
+#: the response -> the exit code
 ENDS: list[tuple[dict[str, Any], int]] = [
     ({}, 0),
     ({"failed": [{"messageId": "msg_2", "code": "not_found"}]}, 3),

@@ -108,7 +108,7 @@ def test_a_table_of_keys(client_of: CommandLine, server: RecordingServer) -> Non
     assert row.split()[:3] == ["key_1", "mem_1", "Backup"]
 
 
-#: the mailboxes that a key is limited to -> how that is said
+#: the mailboxes that a key is limited to -> the text
 SCOPES = [(None, "all"), ([], "none"), (["acc_1", "acc_2"], "acc_1, acc_2")]
 
 

@@ -391,7 +391,7 @@ def test_beside_an_appliance_that_runs(cli: CommandLine) -> None:
         "local",
     ]
     assert process.stop() == 0
-    # The same commands go on with the files.
+    # The same commands continue with the files.
     assert len(cli("backup", "list").data["items"]) == 2
 
 
@@ -437,7 +437,7 @@ def at_a_terminal(*argv: str, environment: Mapping[str, str]) -> Iterator[tuple[
         stdout=subprocess.PIPE,
         stderr=theirs,
         env={**os.environ, **environment},
-        start_new_session=True,  # else it would ask at the terminal of whoever runs the tests
+        start_new_session=True,  # otherwise it would prompt at the terminal of the person who runs the tests
     ) as process:
         os.close(theirs)
         try:

@@ -299,7 +299,7 @@ def test_wrong_usage_in_words(client_of: CommandLine) -> None:
 
 
 # fmt: off
-#: the mailboxes one reaches, what is named -> the mailbox that is meant, or the exit code
+#: the accessible mailboxes, the named one -> the chosen mailbox, or the exit code
 MAILBOXES: list[tuple[list[str], list[str], str | int]] = [
     (["a@b.example"],                  [],                            "acc_0"),
     (["a@b.example", "c@b.example"],   ["--account", "C@B.example"],  "acc_1"),
@@ -382,14 +382,14 @@ def calls() -> list[Call]:
 
 def test_every_call_of_a_command_is_a_route() -> None:
     offered = {(route.method, route.path) for route in ROUTES}
-    # Not in the table: the description is made from it, and has no envelope.
+    # Not in the table: the description is generated from the table, and has no envelope.
     offered.add(("GET", "/openapi.json"))
     named = {(call.method, call.path) for call in calls()}
     assert len(named) > 12
     assert named <= offered, named - offered
 
 
-#: Routes that no command asks for, and why.
+#: Routes without a command, and the reason.
 WITHOUT_COMMAND = {
     ("POST", "/auth/console-links/redeem"): "the console's page asks for it, in the browser that opens the link",
     ("GET", "/downloads/{token}"): "its address is handed to whatever fetches files, such as curl or a browser",

@@ -18,7 +18,7 @@ NAMES = ("mail.example.org:8443", "mail.example.org:9443", "other.example", "[::
 FORMATS = ["json", "table", "ndjson"]
 
 # fmt: off
-#: the line up to the cursor -> what may stand there; a kind of file is told as <file>
+#: the line up to the cursor -> the completions; a kind of file is given as <file>
 LINES: list[tuple[str, list[str] | None]] = [
     ("m acco",                              ["accounts"]),
     ("/usr/bin/mailbox-appliance acco",     ["accounts"]),
@@ -60,7 +60,7 @@ LINES: list[tuple[str, list[str] | None]] = [
     ("m ask-",                              []),
     ("m emails nonsense ",                  None),
 ]
-#: keys -> the line that then stands there, in bash and zsh; ^X in bash puts in all that is possible
+#: keys -> the resulting line, in bash and zsh; ^X in bash inserts all completions
 TYPED = [
     ("mailbox-appliance acco\t",                           "mailbox-appliance accounts "),
     ("mailbox-appliance emails send --attach let\t",       r"mailbox-appliance emails send --attach letter\ one.txt "),
@@ -122,7 +122,7 @@ def kind_is_plain(value: str) -> bool:
 
 
 # fmt: off
-#: the line, where bash begins words -> what it puts in the place of the last of its words
+#: the line, the word breaks of bash -> the replacement of the line's last word
 BREAKS = [
     ("m --instance mail.example.org:9",   " :=",  "9443"),
     ("m --instance mail.example.org:9",   " =",   "mail.example.org:9443"),

@@ -200,7 +200,7 @@ def as_collection(file: Path) -> None:
     file.write_bytes(b"-----BEGIN CERTIFICATE-----\n" * 3000)
 
 
-#: What stands in the place of a file, and what is said.
+#: The replacement of a file, and the message.
 UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda file: None, "No such file or directory"),
     "a directory": (as_directory, "Is a directory"),

@@ -36,7 +36,7 @@ WHOLE: list[tuple[str, str]] = [
     ("emails preview --account acc_1",                 f"POST {IN}/send/preview"),
     ("emails forward m --account acc_1 --idempotency-key k", f"POST {IN}/messages/m/forward"),
 ]
-#: what is no JSON object -> the code, and a word of the message
+#: input that is not a JSON object -> the code, and a word of the message
 NO_OBJECT: list[tuple[bytes, str, str]] = [
     (b"",                    "invalid_json",    "is empty"),
     (b"{",                   "invalid_json",    "line 1, column 2"),
@@ -60,7 +60,7 @@ LISTS: list[tuple[str, list[str]]] = [
     ('{\n "data": {\n "items": [{"id": "msg_1"}], "nextCursor": null}}', ["msg_1"]),
     ('{"data": {"id": "thr_1", "messages": {"items": [{"id": "msg_1"}]}}}', ["msg_1"]),
 ]
-#: what is none -> a word of the message
+#: invalid lists -> a word of the message
 NO_LIST: list[tuple[str, str]] = [
     ("null",                     "must hold message IDs"),
     ("msg_1\nThere are two.",     "must hold message IDs"),
@@ -214,7 +214,7 @@ def test_ten_thousand_messages_and_no_more() -> None:
         read_messages(terminal, (*named, "m"), None)
 
 
-# --- Members from the command line: what is asked for, and whom an email means ---
+# --- Members on the command line: the requests, and the member that an email selects ---
 
 
 # fmt: off
@@ -252,7 +252,7 @@ def test_a_member_is_named_by_email(client_of: CommandLine, server: RecordingSer
     assert (outcome.code, outcome.error["code"]) == (2, "not_found")
 
 
-#: command -> the command that takes its link up
+#: command -> the command that accepts its link
 LINKS = {"invite": "enroll", "reset-password": "reset-password", "add": "enroll"}
 
 

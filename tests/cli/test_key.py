@@ -267,7 +267,7 @@ def test_the_keychain_opens_the_store_and_a_recovery_passphrase_does_without_it(
     assert read_key(folder / KEY_FILE).master == master
     (folder / KEY_FILE).write_bytes(
         before[str(folder / KEY_FILE)][1]
-    )  # as in a backup of then: the keychain still opens it
+    )  # as in an earlier backup: the keychain still opens it
     assert read_key(folder / KEY_FILE).master == master
     assert changes_of_key(folder) == ["local"] * 3
 
@@ -285,7 +285,7 @@ def test_a_locked_keychain_takes_no_key(key_cli: CommandLine, keychain: SecretSe
 
 
 # fmt: off
-#: A keychain that is none, and what is said of it.
+#: Unusable keychains, and the message about each.
 BAD: list[tuple[str, str]] = [
     ("keyring.backends.fail.Keyring", "there is none"),
     ("made_up_keychains.Forgetful",   "it does not return what was stored"),
@@ -344,7 +344,8 @@ def test_a_keychain_that_lost_the_key_is_no_reason_for_a_new_one(
     refused = key_cli("key", "use-file")
     assert (refused.code, refused.error["code"]) == (4, "keychain_locked")
     assert content(key_cli.data_dir) == before
-    # What is no key is not written over: it may be somebody's. A key is used, whoever made it.
+    # A file that does not hold a key is not overwritten, since it may belong to somebody. A key is used whoever created
+    # it.
     mended = key_cli("key", "use-keyring", STDIN, stdin=PASSPHRASE.encode())
     assert mended.code == (4 if lost == "no key" else 0)
 
@@ -414,7 +415,7 @@ def test_half_a_key_file_that_a_crash_left_is_thrown_away(key_cli: CommandLine, 
     for left in (stick / ".key.new", stick / ".letter.new"):
         left.write_bytes(b"half of")
     Store.open(key_cli.data_dir, key_file=tmp_path / "link").close()
-    assert sorted(path.name for path in stick.iterdir()) == [".letter.new", "key"]  # what is not ours stays
+    assert sorted(path.name for path in stick.iterdir()) == [".letter.new", "key"]  # other files stay
 
 
 def in_a_read_only(folder: Path, *words: str, environment: Mapping[str, str], stdin: bytes = b"") -> tuple[int, Any]:

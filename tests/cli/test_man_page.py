@@ -15,7 +15,7 @@ RENDERERS = {
     "groff": ("groff", "-man", "-Tutf8", "-ww"),
     "mandoc": ("mandoc", "-Tlint", "-Wwarning"),
 }
-#: A page that is made of the program has no date of its own.
+#: A generated page has no date of its own.
 NO_DATE = "missing date"
 
 

@@ -31,7 +31,7 @@ def restore(cli: CommandLine, *options: str) -> Outcome:
 
 
 # fmt: off
-#: what the log says after the restore -> exit code, and what is said of it
+#: the log after the restore -> exit code, and a part of the output
 OUTCOMES: list[tuple[tuple[Canned, ...], int, str]] = [
     ((events(row(2), row(1, "failure")),),                             0, "The backup is restored, and"),
     ((events(row(1, "failure")), AWAY, events(row(2), row(1))),        0, "The backup is restored, and"),
@@ -83,7 +83,7 @@ def test_whoever_speaks_to_another_appliance_does_not_mean_the_files_here(client
     outcome = client_of("backup", "restore", "bak_1")
     assert outcome.code == 2
     assert str(client_of.data_dir) in outcome.error["message"]
-    # Said so, they are meant: the service that works on them is asked for.
+    # Named this way, the local files are meant, so the function for files is called.
     assert "restore_on_files" in client_of("--instance", "local", "backup", "restore", "bak_1").error["message"]
 
 

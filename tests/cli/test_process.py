@@ -105,7 +105,7 @@ def test_the_console_script_and_the_module_are_the_same() -> None:
 def test_nothing_to_do_shows_the_help() -> None:
     for words in ((), ("emails",)):
         finished = run(*PROGRAM, *words)
-        assert (finished.returncode, finished.stdout) == (2, "")  # what is on the output is an answer
+        assert (finished.returncode, finished.stdout) == (2, "")  # stdout is only for results
         assert finished.stderr.startswith("Usage: ")
         assert json.loads(finished.stderr.splitlines()[-1])["error"]["code"] == "invalid_request"
 
@@ -126,7 +126,7 @@ def test_an_interrupt_ends_it_with_130(process_environment: dict[str, str], serv
     assert (process.returncode, json.loads(err)["error"]["code"]) == (130, "interrupted")
 
 
-#: Interrupted as soon as a module is looked for.
+#: Interrupts the process as soon as it imports a module.
 INTERRUPTED = """
 import os, signal, sys
 class Interrupting:
@@ -166,7 +166,7 @@ def test_one_that_goes_away_amid_an_answer_is_141_in_every_format(
 ) -> None:
     server.data("GET", "/me", {"much": ["x" * 1_000] * 1_000})
     line = [*PROGRAM, "whoami", "--format", format_]
-    environment = process_environment | {"PYTHONUNBUFFERED": "1"}  # where Python itself notices nothing
+    environment = process_environment | {"PYTHONUNBUFFERED": "1"}  # Python itself does not notice this
     with subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert os.read(process.stdout.fileno(), 10) != b""

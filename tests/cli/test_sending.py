@@ -39,7 +39,7 @@ OTHERS: list[tuple[str, str, dict[str, Any]]] = [
     ("drafts send msg_1 --idempotency-key k1 --send-at 2030-01-31T09:00:00+01:00",
      f"POST {IN}/send",                        {"draftId": "msg_1", "sendAt": "2030-01-31T09:00:00+01:00"}),
 ]
-#: what an operation has besides -> what a person is told of it, and the exit code
+#: additional fields of an operation -> parts of the text for people, and the exit code
 TOLD: list[tuple[dict[str, Any], list[str], int]] = [
     ({"status": "succeeded"}, [], 0),
     ({"status": "queued", "scheduleId": "sch_1"},
@@ -50,7 +50,7 @@ TOLD: list[tuple[dict[str, Any], list[str], int]] = [
      ["UNCERTAIN: This message may have been delivered", "Do not send it again with another key", LOOK,
       "mailbox-appliance emails resolve dlv_1 --account acc_1 --outcome succeeded|failed"], 3),
 ]
-#: what one --to holds -> the address that it is, or None where it is refused
+#: the value of one --to -> the parsed address, or None if it is refused
 ADDRESSES: list[tuple[str, dict[str, str] | None]] = [
     ("a@b",                               {"email": "a@b"}),
     ("Ann <a@b>",                         {"name": "Ann", "email": "a@b"}),
@@ -58,7 +58,7 @@ ADDRESSES: list[tuple[str, dict[str, str] | None]] = [
     ('"Lee, Ann" <a@b>',                  {"name": "Lee, Ann", "email": "a@b"}),
     ('"x@y, <z>" <a@b>',                  {"name": "x@y, <z>", "email": "a@b"}),
     ('"A \\" @" <a@b>',                   {"name": 'A " @', "email": "a@b"}),
-    ("a@b@c",                             {"email": "a@b@c"}),   # the server says what is wrong with it
+    ("a@b@c",                             {"email": "a@b@c"}),  # the server reports the error
     ("Ann <a@b>, Bob <c@d>",              None),
     ("a@b, Bob <c@d>",                    None),
     ("<a@b>,<c@d>",                       None),

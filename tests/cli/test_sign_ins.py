@@ -39,7 +39,7 @@ class LeadsBack(Canned):
 
 
 SERVER: list[RecordingServer] = []
-#: The addresses that were shown in a browser, and what it was told where it ended.
+#: The addresses opened in a browser, and the pages at which it ended.
 SHOWN: list[str] = []
 TOLD: list[tuple[int, str]] = []
 

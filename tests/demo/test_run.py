@@ -21,7 +21,7 @@ from mailbox_appliance.demo import mail
 
 T = TypeVar("T")
 
-#: Where a user's own things lie: nothing may be written there.
+#: The user's own folders, in which nothing may be written.
 HOME_FOLDERS = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 
 
@@ -36,7 +36,7 @@ class Demo:
             **{name: value for name, value in os.environ.items() if not name.startswith("MAILBOX_APPLIANCE_")},
             **{name: str(self.home) for name in ("HOME", *HOME_FOLDERS)},
             "TMPDIR": str(self.temporary),
-            # What a user may have set for another instance must not lead the demo or its commands astray.
+            # Variables for another instance must not affect the demo or its commands.
             "MAILBOX_APPLIANCE_TOKEN": "mbxs_of_another_instance",
             "MAILBOX_APPLIANCE_DATA_DIR": str(self.home / "own"),
             "http_proxy": "http://127.0.0.1:9",
@@ -137,7 +137,7 @@ def gone(family: list[psutil.Process]) -> bool:
 def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
     with running(tmp_path) as demo:
         look, send, read_back = demo.commands()
-        # The two servers; while the mirror is filled, a process that parses may be there too.
+        # The two servers; while the mirror is filled, a parsing process may run too.
         assert len(demo.process_names() & {"serve", "demo-servers"}) == 2
 
         inbox = demo.paste(look)
@@ -156,7 +156,7 @@ def test_a_newcomer_tries_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
         (message,) = json.loads(copy.stdout)["data"]["items"]
         assert message["subject"] == "Hello from the demo"
         assert [to["email"] for to in message["to"]] == [mail.COLLEAGUE_EMAIL]
-        # It came back through the mail servers, once.
+        # It came back through the mail servers exactly once.
         wait_until(lambda: demo.paste(look).stdout.count("Hello from the demo") == 1)
 
         address = re.search(r"Console +(http://127\.0\.0\.1:\d+)", demo.printed)
@@ -185,7 +185,7 @@ def test_an_uncertain_delivery_can_be_seen(tmp_path: Path) -> None:
         look = f"{program} emails delivery-status {json.loads(found.stdout)['data']['operationId']}"
         wait_until(lambda: demo.paste(look).returncode == 0)
         assert json.loads(demo.paste(look).stdout)["data"]["status"] == "succeeded"
-        # A key that somebody gives is what the commands show, not the demo's own log-in, which may do more.
+        # The commands use an API key from the environment, not the demo's own session, which has more permissions.
         made = json.loads(demo.paste(f"{program} api-keys create --name weak --profile read-only").stdout)["data"]
         assert demo.paste(f"MAILBOX_APPLIANCE_TOKEN={made['token']} {lost} w").returncode == 4
         family = demo.family()

@@ -391,7 +391,7 @@ def test_at_a_terminal_it_is_asked_before_a_store_is_given_up(folder: Path, peop
     (folder / KEY_FILE).unlink()
     before = contents(folder)
     line = ("--data-dir", str(folder), "backup", "restore", people.more["backup"])
-    code, refused = command(folder, people.more["backup"])  # nobody can be asked
+    code, refused = command(folder, people.more["backup"])  # no prompt is possible
     assert (code, refused["error"]["details"][0]["path"]) == (2, "option:--yes")
     for answer, code in ((b"\n", 2), (b"yes\n", 0)):
         assert contents(folder) == before

@@ -62,7 +62,7 @@ def test_a_store_that_would_not_open_says_why(tmp_path: Path, clock: FakeClock) 
     Store.open(tmp_path / "other", clock).close()
     (folder / KEY_FILE).write_bytes((tmp_path / "other" / KEY_FILE).read_bytes())
     assert told(folder) == (None, problem(folder))
-    (folder / KEY_FILE).unlink()  # which the key's own problem tells
+    (folder / KEY_FILE).unlink()  # the key's own problem reports this
     assert told(folder) == (5, None)
     with pytest.raises(errors.KeyMissing):
         store.dry_run_upgrade(folder)

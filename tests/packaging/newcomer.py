@@ -60,7 +60,7 @@ class Newcomer:
     def end(self) -> None:
         """Make sure that nothing of it keeps running."""
         if self._running is not None:
-            # Not kill -9: one file is a process that waits for another one, which would go on.
+            # Not kill -9: the portable program is a process that waits for another one, which would keep running.
             self._running.stop()
 
     def say(self, *words: str, typed: str = "") -> Any:

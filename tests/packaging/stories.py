@@ -57,7 +57,7 @@ def a_bundle_trusts_whom_it_brings(built: Packages, system: MinimalSystem, serve
 
 
 def it_is_used_and_upgraded_while_it_runs(installer: Installer, older: Path, newer: Path, server: MailServer) -> None:
-    """As the system's user; its data survives the upgrade, and the process keeps running until it is stopped."""
+    """Run by the system's user: its data survives the upgrade, and the process keeps running until it is stopped."""
     installer.install(older)
     program = Newcomer(installer.system)
     try:
@@ -72,7 +72,7 @@ def it_is_used_and_upgraded_while_it_runs(installer: Installer, older: Path, new
 
         assert f"process {program.pid} still runs" in told, told
         assert "The program was replaced or removed while it ran" in program.try_to_say("status").stdout
-        # What it had not needed so far, it still finds: its own, and not that of the release after it.
+        # It still finds modules that it had not needed before: its own, and not those of the next release.
         assert program.count_tools_by_http() > 10
         program.stop()
         program.start()
@@ -135,7 +135,7 @@ def what_does_not_run_or_is_not_ours_is_left_alone(system: MinimalSystem) -> Non
 
 
 def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package: Path) -> None:
-    """The service's data is deleted only if the administrator says so; users' data never."""
+    """The service's data is deleted only if the administrator confirms it, and users' data never."""
     system = installer.system
     home, data = system / "home/ada/.local/share/mailbox-appliance", system / DATA[1:]
     home.mkdir(parents=True)
@@ -152,7 +152,7 @@ def removed_it_keeps_everything_and_purged_it_asks(installer: Installer, package
     assert (data / "mailbox.db").exists()
     assert not enabled.is_symlink()
 
-    # A user whom somebody made before, without a group of that name.
+    # A user created earlier, without a group of that name.
     system.run("userdel", NAME)
     system.run("useradd", "--no-create-home", "--home-dir", "/home/other", "--gid", "users", NAME)
     installer.install(package)

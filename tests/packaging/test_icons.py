@@ -13,7 +13,7 @@ from mailbox_appliance.tray.view import IconLook
 from tests.packaging.unit_files import ROOT
 
 NAME = "mailbox-appliance"
-#: The largest that is drawn here; 256 and more are made the same way, and take longer.
+#: The largest size drawn here; 256 and more are drawn the same way but take longer.
 LARGEST = 128
 
 

@@ -35,7 +35,7 @@ def test_the_app_is_the_tray_with_the_command_line_beside_it(monkeypatch: pytest
     assert (app.named["info_plist"]["LSUIElement"], app.named["info_plist"]["LSBackgroundOnly"]) == (True, False)
     (found,) = of_kind(made, "Analysis")
     assert "pystray._darwin" in found.named["hiddenimports"]
-    assert [name for name, _, _ in found.datas] == ["THIRD-PARTY.txt"]  # the licences of others
+    assert [name for name, _, _ in found.datas] == ["THIRD-PARTY.txt"]  # third-party licenses
 
 
 def test_one_name_begins_all_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

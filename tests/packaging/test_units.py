@@ -16,9 +16,9 @@ from tests.servers.dovecot import MailServer
 from tests.servers.mailboxes import PASSWORD, wait_until
 from tests.servers.running import RunningAppliance
 
-#: The exposure that systemd sees in the system unit, times 10, from 0 to 100; below 30 it is content.
+#: The exposure that systemd computes for the system unit, times 10, from 0 to 100; below 30 is good.
 _EXPOSURE = 12
-#: Allowed, and looked at all the same.
+#: Allowed, but reported.
 _WATCHED = {"socket", "execve"}
 _CONFINED = Path(__file__).with_name("confined.py")
 

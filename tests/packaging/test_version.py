@@ -16,7 +16,7 @@ def test_only_one_file_names_the_version() -> None:
 
 
 def test_it_is_one_that_all_packages_can_write_down() -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+(rc\d+)?", __version__)  # Windows wants numbers, Debian its own sorting
+    assert re.fullmatch(r"\d+\.\d+\.\d+(rc\d+)?", __version__)  # Windows requires numbers, Debian its own sort order
 
 
 def test_the_project_takes_it_from_there() -> None:

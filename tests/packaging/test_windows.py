@@ -68,7 +68,7 @@ def test_a_release_that_is_to_be_has_the_numbers_of_the_release(given: list[str]
 def test_programs_of_its_own_sign_it_and_the_uninstaller(given: list[str], tmp_path: Path) -> None:
     finished = compiled(tmp_path, *given, f"-DSIGN=echo >>{tmp_path}/signed")
     assert finished.returncode == 0, finished.stdout
-    # NSIS makes the uninstaller while it packs.
+    # NSIS creates the uninstaller while it packs.
     assert len((tmp_path / "signed").read_text().splitlines()) == 2
 
 
@@ -94,7 +94,7 @@ def test_the_program_is_not_where_the_data_is() -> None:
     script = SCRIPT.read_text()
     assert defined("PROGRAM") == local.APPLICATION
     assert 'InstallDir "$LOCALAPPDATA\\Programs\\${NAME}"' in script
-    # Only what the installer wrote is removed with all below it.
+    # Only the installer's own folders are removed with their contents.
     removed = {line.split('"')[1] for line in script.splitlines() if line.strip().startswith("RMDir /r")}
     assert removed == {"$INSTDIR\\_internal", "$INSTDIR\\_internal.old", "$SMPROGRAMS\\${NAME}"}
 
@@ -104,7 +104,7 @@ def test_the_bundle_has_the_programs_that_the_installer_starts(monkeypatch: pyte
     console, tray = of_kind(made, "EXE")
     assert {f"{each.named['name']}.exe" for each in (console, tray)} == set(PROGRAMS)
     assert (defined("CONSOLE"), defined("TRAY")) == ("${PROGRAM}.exe", "${PROGRAM}-tray.exe")
-    # One that has no console has no standard streams, and the other one would open a window.
+    # A program without a console has no standard streams, and the other one would open a window.
     assert (console.named["console"], tray.named["console"]) == (True, False)
     assert (begins(console)[1:], begins(tray)[1:]) == (["launch"], ["launch_tray"])
     (collected,) = of_kind(made, "COLLECT")

@@ -14,7 +14,7 @@ _ENVIRONMENT = {
     "WINEPREFIX": "/home/prefix",
     "WINEARCH": "win64",
     "WINEDEBUG": "-all",
-    # Neither .NET nor a browser is asked for.
+    # Prevents prompts for .NET and a browser.
     "WINEDLLOVERRIDES": "mscoree=;mshtml=",
 }
 _WINE = "/usr/lib/wine/wine64"
@@ -48,7 +48,7 @@ class Windows:
 
     def run(self, *command: str, timeout: float = 180) -> tuple[int, str]:
         """Run one program; return its exit code and output."""
-        # A file and not a pipe, which would stay open as long as what the program has started.
+        # A file, not a pipe: a pipe would stay open as long as any process that the program started.
         with tempfile.TemporaryFile() as told:
             argv = self._argv(command)
             code = subprocess.run(argv, stdout=told, stderr=subprocess.DEVNULL, timeout=timeout).returncode

@@ -303,7 +303,7 @@ def test_from_one_address_to_all_at_the_same_port_and_back(house: House) -> None
 def test_a_fault_of_ours_is_told_and_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with house_with(tmp_path) as house:
         house.listen()
-        # So that what is done to the certificate cannot be recorded.
+        # Makes it impossible to record changes of the certificate.
         house.appliance.store.database.change("ALTER TABLE audit_events RENAME TO lost")
         house.appliance.settings.use_stored({"server.https": True, "server.https_port": 0})
         with pytest.raises(HttpsNotOffered, match="Internal error"):
@@ -327,7 +327,7 @@ def test_several_change_it_at_once(house: House) -> None:
 
     def move(host: str) -> None:
         for _ in range(5):
-            house.listening.reload()  # without asking anybody else
+            house.listening.reload()  # without a request to any other server
             house.set(https_host=host)
             house.listening.refresh_certificate()
 

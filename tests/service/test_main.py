@@ -356,7 +356,7 @@ def test_the_key_is_where_the_environment_says(tmp_path: Path) -> None:
     assert "encryption.key is missing" in message
 
 
-# --- set-up on files ------------------------------------------------------------------------------------------------
+# --- setup on files ------------------------------------------------------------------------------------------------
 
 
 def test_set_up_where_nothing_serves(tmp_path: Path) -> None:

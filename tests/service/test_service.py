@@ -49,7 +49,7 @@ def restore(appliance: RunningAppliance, backup_id: str, **more: Any) -> Answer:
     """Request a restore, and wait until requests are served again."""
     answer = appliance.ask("POST", "/admin/restore", {"backupId": backup_id, **more})
     wait_until(lambda: appliance.ask("GET", "/").status == 200, lambda: "it does not answer again", 30)
-    # The first answer may have come from before the service rested.
+    # The first response may be from before the shutdown.
     wait_until(lambda: has_restored(appliance), lambda: str(appliance.ask("GET", "/admin/audit-events")), 30)
     return answer
 
@@ -160,7 +160,7 @@ def test_nothing_is_sent_twice_and_nothing_revoked_lives_again(
     login = {"email": "ada@example.org", "deviceName": "d"}
     found = [running.ask("POST", "/auth/login", {**login, "password": one}).status for one in changed.values()]
     assert found == [401, 200]
-    # What would go out again would have gone out before what is sent now.
+    # A message that is resent would be sent before this one.
     assert running.ask("POST", path, a_message(subject="After"), Idempotency_Key="after").status == 200
     assert len(scripted_smtp.messages) == 3
 
@@ -320,7 +320,7 @@ def test_what_fails_once_it_works_again_brings_nothing_back(tmp_path: Path) -> N
     def prepare(appliance: Appliance) -> None:
         opened.append(appliance)
         if len(opened) == 2:
-            appliance.scheduler.start()  # so that it cannot be started
+            appliance.scheduler.start()  # prevents its start
 
     served = Served(tmp_path, prepare)
     served.start()
@@ -468,7 +468,7 @@ def test_a_fault_in_a_reload_ends_nothing_and_the_service_manager_hears_of_its_e
         heard.settimeout(10)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         config = tmp_path / "config.toml"
-        for text in ("a = " + "[" * 10_000, "[server"):  # the first one is too deep for who reads it
+        for text in ("a = " + "[" * 10_000, "[server"):  # too deep for the parser
             config.write_text(text)
             served.service.reload()
             assert heard.recv(1000).startswith(b"RELOADING=1")

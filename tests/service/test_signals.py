@@ -37,7 +37,7 @@ _MEGABYTE = 1 << 20
 
 @contextmanager
 def started(folder: Path, *arguments: str) -> Iterator[RunningAppliance]:
-    """Start a set-up appliance as a process; kill it at the end if it still runs."""
+    """Start an appliance, already set up, as a process; kill it at the end if it still runs."""
     appliance = RunningAppliance(folder, arguments=arguments).start()
     try:
         appliance.set_up()
@@ -491,14 +491,14 @@ def _rotate_log(appliance: RunningAppliance) -> None:
 def test_closing_the_terminal_ends_it_unless_nohup_said_otherwise(tmp_path: Path, how: str) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mailbox_appliance", "--data-dir", str(tmp_path), "serve", "--port", "0"]
-    # A shell leads the session, as somebody's would: it is told first, and tells what runs in it.
+    # The session leader is a shell, as in a real terminal: it gets the signal first and forwards it to its children.
     process = subprocess.Popen(
         [sys.executable, "-c", _IN_A_SESSION, *(["nohup"] if how == "nohup" else []), *command],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        cwd=tmp_path,  # where nohup puts what is said
+        cwd=tmp_path,  # the file to which nohup redirects output
     )
     os.close(theirs)
     run = tmp_path / "run.json"
@@ -521,7 +521,7 @@ def test_closing_the_terminal_ends_it_unless_nohup_said_otherwise(tmp_path: Path
         os.close(ours)
 
 
-#: Takes the terminal for the session, runs what it is told, and tells it what it is told itself.
+#: Takes the terminal for the session, runs a command, and forwards signals to it.
 _IN_A_SESSION = """
 import fcntl, signal, subprocess, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -85,7 +85,7 @@ def test_a_log_in_is_kept_where_it_can_be_and_the_tray_never_waits_for_it(
     assert kept == ({"file": {key: "mbxs_new"}, "keychain": []} if reason else {"file": {}, "keychain": [key]})
     assert file.stat().st_mode & 0o777 == 0o600
 
-    # Where it lies in a keychain that has become so since, nobody is let in, and everybody is told why.
+    # If the key is in a keychain that became unusable later, the store stays closed, and the error gives the reason.
     file.write_text(json.dumps({"file": {}, "keychain": [key]}))
     log_in = TrayLogin(TokenStore(file.parent, environment), key, environment, SystemClock())
     wait_until(lambda: told_by(log_in) == (reason or "mbxs_new"), lambda: told_by(log_in), SOON)

@@ -157,7 +157,7 @@ def test_storing_is_a_round_trip_with_a_deadline(
     with refused:
         keyring.put("a name", "a secret", environment=environment, deadline=deadline)
         assert keyring.find("a name", environment=environment) == "a secret"
-        for _ in range(2):  # what is gone is gone
+        for _ in range(2):  # removing a missing secret succeeds
             keyring.remove("a name", environment=environment)
         assert keyring.find("a name", environment=environment) is None
 
@@ -170,7 +170,7 @@ def test_reading_and_forgetting_have_a_deadline_too(backends: Path) -> None:
 
 
 def test_a_prompt_does_not_outlive_who_asked(backends: Path) -> None:
-    """As when the tray is closed while its keychain waits for a password."""
+    """For a tray that is closed while its keychain waits for a password."""
     asks = "from mailbox_appliance.system import keyring; keyring.find('a name')"
     environment = environment_of("made_up_keychains.Mute", backends)
     asker = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How this program starts itself and others, installed by pip and as a bundle."""
+"""Starting this program and others, installed by pip and as a bundle."""
 
 import shutil
 import subprocess
