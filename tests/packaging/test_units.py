@@ -71,7 +71,7 @@ def test_the_documentation_installs_the_system_unit() -> None:
 
 def test_the_users_unit_takes_away_what_it_can() -> None:
     system, user = (read_unit(file.read_text())["Service"] for file in (SYSTEM, USER))
-    # Users, mounts and devices are not for a user's service manager to give, and the kernel need not let it.
+    # A user's service manager cannot restrict users, mounts and devices on every kernel.
     beyond = r"User|Group|StateDirectory|Capabilit|Ambient|Protect|Private|RemoveIPC|LimitNOFILE"
     assert {name for name in system if name not in user and not re.match(beyond, name)} == set()
     same = set(user) - {"ExecStart"}
@@ -107,7 +107,7 @@ def confined(
     state.mkdir()
     told.mkdir()
     (state / "config.toml").write_text(f'[remote]\nca_file = "{mail_server.ca_file}"\n')
-    # Asked by a process beside it (-D): signals reach the appliance. `?` is for what another processor has not.
+    # strace runs beside it (-D), so that signals reach the appliance. `?` allows calls that a processor lacks.
     filtered = ",".join(f"?{call}" for call in sorted(allowed_calls(unit) - _WATCHED))
     tracer = ["strace", "-D", "-f", "--seccomp-bpf", "-o", str(told / "calls"), "-e", f"trace=!{filtered}"]
     program = [sys.executable, "-m", "mailbox_appliance"]
@@ -129,9 +129,9 @@ def test_it_does_its_work_so_confined(
     traced = re.findall(r"^\d+ +(\w+)\((.*)", calls.read_text(), re.M)
     families = {given.split(",")[0] for call, given in traced if call == "socket"}
     assert {"AF_INET"} <= families <= set(unit["Service"]["RestrictAddressFamilies"][0].split())
-    # The program, and its child that parses.
+    # The program and its parsing process.
     assert len([given for call, given in traced if call == "execve"]) >= 2
-    # SQLite gives files of root's an owner, and those of nobody else.
+    # SQLite sets an owner only on files of root.
     assert {call for call, given in traced if not (call == "fchown" and ", 0, 0" in given)} <= _WATCHED
 
 

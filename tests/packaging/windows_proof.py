@@ -16,7 +16,7 @@ from tests.servers.mailboxes import wait_until
 CONSOLE, TRAY = "mailbox-appliance.exe", "mailbox-appliance-tray.exe"
 UNINSTALL = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Uninstall\MailboxAppliance"
 RUN, APPROVED = rf"HKCU\{autostart.RUN}", rf"HKCU\{autostart.APPROVED}"
-#: What a release has that the other one has not.
+#: Files that only one of the releases has.
 OLD, NEW = "1.0.0", "1.1.0"
 
 
@@ -69,7 +69,7 @@ class Proof:
         gone = folder / "uninstall.exe"
         wait_until(lambda: not gone.exists(), lambda: f"{gone} is still there", 60)
 
-    # --- what is proved, in this order ---
+    # --- the checks, in this order ---
 
     def an_older_windows_is_refused(self) -> None:
         self.windows.be("win7")
@@ -84,7 +84,7 @@ class Proof:
         assert menu == {"Mailbox Appliance.lnk", "Command line.lnk"}
         assert self.windows.registry(UNINSTALL, "DisplayVersion") == OLD
         assert self.windows.registry(UNINSTALL, "InstallLocation") == self.windows.path(self.program)
-        assert self.calls() == []  # nothing runs that nobody asked for
+        assert self.calls() == []  # nothing is started without a request
 
     def an_upgrade_ends_what_runs_and_starts_it_again(self) -> None:
         self.start_tray()
@@ -100,7 +100,7 @@ class Proof:
         assert self.installed(self.program) == files_of(NEW)
         assert self.windows.registry(UNINSTALL, "DisplayVersion") == NEW
         (self.notes / "stubborn").unlink()
-        self.windows.end()  # as at the end of the session
+        self.windows.end()  # as when the session ends
 
     def it_is_removed_and_the_data_stays(self) -> None:
         for key in (RUN, APPROVED):
