@@ -154,7 +154,7 @@ def test_a_licence_is_installed_and_removed(walking: Walker) -> None:
 
 def test_the_store_is_looked_through(walking: Walker) -> None:
     page = walking.open("/settings?part=store", walking.house.ada)
-    expect(page.get_by_text("Key protected by")).to_be_visible()
+    expect(page.get_by_text("Unlocked by")).to_be_visible()
     page.get_by_label("Full check").check()
     page.get_by_role("button", name="Check integrity").click()
     expect(page.get_by_text("The store is intact.")).to_be_visible()

@@ -11,7 +11,7 @@ import { Working } from "../backups/work.js";
 
 /** @typedef {{ok: boolean, checked: string[], problems: {message: string}[]}} Checked */
 /** @type {Record<string, string>} */
-const SLOTS = { file: "the key file alone", keyring: "this computer’s keychain", passphrase: "a passphrase" };
+const SLOTS = { file: "the key file (unencrypted)", keyring: "this computer’s keychain", passphrase: "a passphrase" };
 
 export function Store() {
   const loading = useLoad((signal) => api.ask("GET", "/admin/store", { signal }), []);
@@ -24,7 +24,7 @@ export function Store() {
         <${Facts} of=${[
           ["Folder", data.path],
           ["Size", `${words.size(data.sizeBytes)}, format ${data.format}; ${words.size(data.freeBytes)} free`],
-          ["Key protected by", words.list(data.key.slots.map((/** @type {string} */ one) => SLOTS[one] ?? one))],
+          ["Unlocked by", words.list(data.key.slots.map((/** @type {string} */ one) => SLOTS[one] ?? one))],
           [
             "Newest backup",
             html`<a href=${to("/backups")}>${data.lastBackup ? words.ago(data.lastBackup.at) : "none yet"}</a>`,
