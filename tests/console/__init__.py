@@ -1,1 +1,1 @@
-"""The console, walked in a real browser against the real appliance with Dovecot behind it."""
+"""Tests of the console in a real browser, against a real appliance with Dovecot as its mail server."""

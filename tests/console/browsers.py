@@ -1,4 +1,4 @@
-"""The browser of the tests."""
+"""The browsers of the tests."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, BrowserType
 
-#: Also keeps Chromium from looking up names and connecting before anybody needs it.
+#: Also keeps Chromium from looking up names and connecting ahead of time.
 _QUIET = "--disable-background-networking"
 _ARGUMENTS = (
     "--no-sandbox",
@@ -20,12 +20,12 @@ _ARGUMENTS = (
 
 
 def launch(kind: BrowserType) -> Browser:
-    """Debian's Chromium; another one by CHROMIUM."""
+    """Start Debian's Chromium, or the one that CHROMIUM names."""
     return kind.launch(executable_path=_path(), args=[*_ARGUMENTS, _QUIET])
 
 
 def launch_as_people_do(kind: BrowserType, folder: Path, *more: str, **profile: Any) -> BrowserContext:
-    """The same with a profile that is kept, in `folder`: so it connects ahead where a page asks."""
+    """Start a browser with a persistent profile in `folder`, so that it connects ahead if a page asks for that."""
     arguments = [*_ARGUMENTS, *more]
     return kind.launch_persistent_context(
         folder, executable_path=_path(), args=arguments, ignore_default_args=[_QUIET], **profile

@@ -1,4 +1,4 @@
-"""A browser, and a house to look at with it."""
+"""A browser and a running appliance for the tests of the console."""
 
 from collections.abc import Iterator
 
@@ -10,13 +10,13 @@ from tests.console.house import House
 from tests.console.walker import PROFILE, Walker
 from tests.servers.dovecot import MailServer
 
-#: Milliseconds: beside other work a page takes longer than the five seconds that are usual.
+#: Milliseconds; on a busy machine a page takes longer than the default of five seconds.
 expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """One for all tests; each file has a profile of its own in it."""
+    """The browser of all tests; each file has its own profile in it."""
     with sync_playwright() as playwright:
         browser = launch(playwright.chromium)
         yield browser
@@ -25,7 +25,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    """One for all: what a test changes it makes for itself, such as a member or a mailbox."""
+    """The appliance of all tests. A test creates whatever it changes, such as a member or a mailbox."""
     made = House(tmp_path_factory.mktemp("house"), mail_server)
     yield made
     made.stop()
@@ -33,7 +33,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> 
 
 @pytest.fixture
 def own_house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    """One for tests that change it as a whole: settings, restores, the end of all sessions."""
+    """An appliance for a test that changes all of it: settings, restores, the end of all sessions."""
     made = House(tmp_path_factory.mktemp("own-house"), mail_server)
     yield made
     made.stop()
@@ -41,7 +41,7 @@ def own_house(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer)
 
 @pytest.fixture(scope="module")
 def profile(chromium: Browser) -> Iterator[BrowserContext]:
-    """What the tests of a file walk in, one after the other."""
+    """The browser profile that the tests of a file share."""
     made = chromium.new_context(**PROFILE)
     yield made
     made.close()
@@ -49,7 +49,7 @@ def profile(chromium: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def walker(profile: BrowserContext, house: House) -> Iterator[Walker]:
-    """Somebody in front of the browser; the test fails if the browser complains of anything."""
+    """A person in front of the browser; the test fails if the browser reports any problem."""
     made = Walker(None, house, profile, is_shared=True)
     yield made
     made.close()
@@ -57,7 +57,7 @@ def walker(profile: BrowserContext, house: House) -> Iterator[Walker]:
 
 @pytest.fixture
 def own_walker(chromium: Browser, own_house: House) -> Iterator[Walker]:
-    """The same before `own_house`."""
+    """A person in front of `own_house`."""
     made = Walker(chromium, own_house)
     yield made
     made.close()

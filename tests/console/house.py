@@ -1,4 +1,4 @@
-"""What stands behind the console in its tests: the appliance as a process, two people, and mailboxes at Dovecot."""
+"""The setup behind the console: an appliance as a process, two members, and mailboxes at Dovecot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Person:
-    """A member, and what the console keeps of their session."""
+    """A member, and the session that the console keeps."""
 
     email: str
     logged_in: dict[str, Any]
@@ -28,7 +28,7 @@ class Person:
 
     @property
     def id(self) -> str:
-        """The member's id."""
+        """The member's ID."""
         return str(self.logged_in["member"]["id"])
 
 
@@ -42,14 +42,14 @@ class Box:
 
 
 class House:
-    """The appliance with `ada`, an administrator, and `bob`, a member. Make more of what a test changes."""
+    """An appliance with `ada`, an administrator, and `bob`, a member. Create others for whatever a test changes."""
 
     def __init__(
         self, folder: Path, server: MailServer, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> None:
-        """`arguments`, `environment`: of `serve`."""
+        """`arguments`, `environment`: for `serve`."""
         self.server = server
-        # Nobody in the internet is asked where the servers of a mailbox are.
+        # Discovery must not make requests on the internet.
         nowhere = {"RESOLVER": "127.0.0.1:9", "AUTOCONFIG_DIRECTORY": ""}
         given = {f"MAILBOX_APPLIANCE_REMOTE_{name}": value for name, value in nowhere.items()}
         given |= {"MAILBOX_APPLIANCE_KEYCHAIN": "off", **(environment or {})}
@@ -60,33 +60,33 @@ class House:
 
     @property
     def url(self) -> str:
-        """Where it answers, without a slash at the end."""
+        """The address of the appliance, without a slash at the end."""
         return self.running.url.rstrip("/")
 
     def stop(self) -> None:
-        """End the appliance."""
+        """Stop the appliance."""
         self.running.stop()
 
     def ask(self, person: Person, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        """One request to the API, as somebody."""
+        """Make a request to the API as a member."""
         return self.running.ask(method, path, body, timeout=60, token=person.token, **headers)
 
     def sign_in(self, email: str, password: str = PASSWORD) -> Person:
-        """A new session."""
+        """Start a new session."""
         body = {"email": email, "password": password, "deviceName": "test"}
         answer = self.running.ask("POST", "/auth/login", body)
         assert answer.status == 200, answer.body
         return Person(email, answer.data)
 
     def invite(self, name: str, role: str = "member") -> tuple[str, str]:
-        """The email of a new member, and the token of the invitation."""
+        """Invite a member; return their email address and the token of the invitation."""
         email = f"{name}-{next(_numbers)}@example.org"
         answer = self.ask(self.ada, "POST", "/admin/members", {"name": name.title(), "email": email, "role": role})
         assert answer.status == 201, answer.body
         return email, str(answer.data["invitation"]["token"])
 
     def add_member(self, name: str, role: str = "member") -> Person:
-        """A member who has enrolled."""
+        """Return a member who has accepted an invitation."""
         email, token = self.invite(name, role)
         body = {"token": token, "password": PASSWORD, "deviceName": "test"}
         answer = self.running.ask("POST", "/auth/enroll", body)
@@ -94,7 +94,7 @@ class House:
         return Person(email, answer.data)
 
     def connect(self, owner: Person, *sources: bytes, **more: Any) -> Box:
-        """A new mailbox with these messages in its inbox, mirrored when this returns."""
+        """Return a new mailbox with these messages in its inbox, after the first sync."""
         user = self.server.fresh_user()
         if sources:
             self.server.deliver(user, *sources)
@@ -105,25 +105,25 @@ class House:
         return box
 
     def servers(self, user: str) -> dict[str, Any]:
-        """`imap` and `smtp` as POST /accounts takes them."""
+        """Return `imap` and `smtp` for POST /accounts."""
         login = {"host": "127.0.0.1", "security": "none", "username": user, "password": "secret"}
         return {"imap": login | {"port": self.server.imap_port}, "smtp": login | {"port": self.server.submission_port}}
 
     def wait_until_ready(self, box: Box) -> None:
-        """Until the mailbox is mirrored."""
+        """Wait until the mailbox is synced."""
         wait_until(
             lambda: self.ask(box.owner, "GET", f"/accounts/{box.id}").data["status"] == "ready", lambda: "not ready", 20
         )
 
     def messages(self, box: Box, **query: str) -> list[dict[str, Any]]:
-        """What the appliance lists, newest first."""
+        """Return the messages that the appliance lists, newest first."""
         asked = "&".join(f"{name}={value}" for name, value in query.items())
         listed: list[dict[str, Any]] = self.ask(box.owner, "GET", f"/accounts/{box.id}/messages?{asked}").data["items"]
         return listed
 
 
 def a_mail(subject: str = "Hello", text: str = "Hello there.", html: str | None = None, **headers: str) -> bytes:
-    """A message as it lies in a mailbox."""
+    """Return a message in the format of a mailbox."""
     mail = EmailMessage()
     given = {"From": "Carol <carol@example.net>", "To": "ada@example.org", "Date": "Mon, 01 Jun 2026 10:00:00 +0000"}
     given |= {"Message-ID": f"<console-{next(_numbers)}@example.net>"}

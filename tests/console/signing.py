@@ -1,4 +1,4 @@
-"""The house with Google and Microsoft, real servers that take their tokens, and a DNS server that knows a domain."""
+"""An appliance with Google, Microsoft, servers that accept their tokens, and a DNS server that knows one domain."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.servers.oauth_provider import OAuthServer
 
 PROVIDERS: tuple[OAuthProvider, ...] = ("google", "outlook")
 TITLES = {"google": "Google", "outlook": "Microsoft"}
-#: What DNS says of domains: one with servers, one that Google has, one that is unknown.
+#: The DNS records of domains: one with servers, one at Google, one that is unknown.
 ZONES = {
     "cow.example": ("_imap._tcp SRV 0 1 143 imap.cow.example.", "_submission._tcp SRV 0 1 587 smtp.cow.example."),
     "office.example": ("@ MX 1 aspmx.l.google.com.",),
@@ -22,12 +22,12 @@ ZONES = {
 
 
 class Signing:
-    """All of it; `house` is what stands behind the console."""
+    """All servers of a provider's sign-in; `house` is the appliance."""
 
     def __init__(self, folder: Path, server: MailServer) -> None:
         self.providers = {name: OAuthServer(server.folder / "tls", name).start() for name in PROVIDERS}
         server.tokens.ask = self.user_of
-        #: Who is let into whose mailbox, beside into their own.
+        #: Access of persons to mailboxes other than their own.
         self.shared: dict[str, str] = {}
         names = Names()
         for domain, zone in ZONES.items():
@@ -50,7 +50,7 @@ class Signing:
             self.set_app(name)
 
     def stop(self) -> None:
-        """End all of it, but for the mail server."""
+        """Stop everything except the mail server."""
         self.house.stop()
         self.house.server.tokens.ask = lambda _: None
         self.dns.__exit__()
@@ -58,19 +58,19 @@ class Signing:
             provider.stop()
 
     def set_app(self, name: OAuthProvider) -> None:
-        """Set up the application that a provider knows."""
+        """Set up the OAuth app that a provider knows."""
         app = self.providers[name].app
         body = {"clientId": app.client_id, "clientSecret": app.client_secret}
         assert self.house.ask(self.house.ada, "PUT", f"/admin/oauth-apps/{name}", body).status == 200
 
     def user_of(self, token: str) -> str | None:
-        """Whose mailbox a token opens."""
+        """Return the mailbox that a token opens."""
         holders = (provider.user_of(token) for provider in self.providers.values())
         person = next((holder for holder in holders if holder is not None), None)
         return self.shared.get(person, person) if person else None
 
     def open_provider(self, visitor: Walker, page: Page, button: str) -> Page:
-        """The tab that a button opens, once the provider's page is in it."""
+        """Press a button that opens a tab; return the tab once it shows the provider's page."""
         with visitor.context.expect_page() as opened:
             page.get_by_role("button", name=button).click()
         expect(opened.value.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -78,6 +78,6 @@ class Signing:
 
     @staticmethod
     def agree(tab: Page, person: str) -> None:
-        """Sign in at the provider as somebody, and agree."""
+        """Sign in at the provider as a person, and agree."""
         tab.get_by_role("textbox", name="Email").fill(person)
         tab.get_by_role("button", name="Allow").click()

@@ -1,4 +1,4 @@
-"""The audit log: read with filters, page by page, and looked through for rows that were changed."""
+"""The audit log: filters, pages, and the verification that finds changed events."""
 
 from playwright.sync_api import Page, expect
 
@@ -6,7 +6,7 @@ from tests.console.walker import Walker
 
 
 def rows(page: Page) -> "list[str]":
-    """What the list says."""
+    """Return the texts of the list."""
     return page.get_by_role("list", name="Events").get_by_role("listitem").all_inner_texts()
 
 

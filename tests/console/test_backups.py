@@ -1,4 +1,4 @@
-"""Backups: made, checked, downloaded, and a real restore from its trial run to its outcome."""
+"""Backups: creating, verifying, downloading, and a real restore from its dry run to its result."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ from tests.servers.dovecot import MailServer
 from tests.servers.running import PASSWORD
 
 PASSPHRASE = "a boat, a lamp, a garden"
-# Browsers that let pages write files ask the person where to; here the answer is a file that the page can read again.
+# Browsers ask for a file before a page can write it; here the choice is a file that the page can read again.
 _CHOOSES = """globalThis.showSaveFilePicker = async ({ suggestedName }) =>
   (await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true });"""
 _CHOOSES_NOT = "delete globalThis.showSaveFilePicker"
@@ -27,13 +27,13 @@ _SAVED = """async (name) => {
 
 @pytest.fixture(scope="module")
 def sealed(house: House) -> dict[str, str]:
-    """A backup that opens with a passphrase."""
+    """A backup with a passphrase."""
     return _made(house, PASSPHRASE)
 
 
 @pytest.fixture(scope="module")
 def changing(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    """A house that goes back to its backups."""
+    """An appliance that is restored from its backups."""
     made = House(tmp_path_factory.mktemp("restored-house"), mail_server)
     yield made
     made.stop()
@@ -41,7 +41,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) 
 
 @pytest.fixture
 def own_walker(profile: BrowserContext, changing: House) -> Iterator[Walker]:
-    """Somebody in front of its console."""
+    """A person in front of that appliance's console."""
     made = Walker(None, changing, profile, is_shared=True)
     yield made
     made.close()
@@ -131,7 +131,7 @@ def test_a_restore_is_walked_from_its_trial_run_to_its_outcome(own_walker: Walke
     expect(page.get_by_role("link", name="restore that backup")).to_be_visible()
     walker.look("restored")
     members = house.ask(house.ada, "GET", "/admin/members").data
-    assert len(members) == 2, "whoever was invited since the backup is no member any more"
+    assert len(members) == 2, "members invited after the backup are removed"
     page.get_by_role("link", name="restore that backup").click()
     expect(page.get_by_text("Before a restore")).to_be_visible()
 
@@ -171,7 +171,7 @@ def test_what_is_damaged_is_not_restored_and_the_page_says_that_all_is_as_it_was
     page.get_by_role("dialog").get_by_role("button", name="Restore backup").click()
     expect(page.get_by_role("alert")).to_contain_text("is damaged or was altered")
     expect(page.get_by_text("Nothing was restored.")).to_be_visible()
-    # Whoever begins one whose answer is lost finds in the log how it went.
+    # After a lost response, the page finds the result in the audit log.
     walker.open(f"/backups?restore={made['id']}&after=-")
     expect(page.get_by_role("heading", name="The restore failed")).to_be_focused()
     page.get_by_role("button", name="Try again").click()
@@ -197,7 +197,7 @@ def test_a_running_restore_is_recognized_by_its_kind_whatever_its_name(walker: W
 
 
 def _made(house: House, passphrase: str | None = None) -> dict[str, str]:
-    """A backup, as the API tells of it."""
+    """Create a backup; return it as the API describes it."""
     body = {} if passphrase is None else {"passphrase": passphrase}
     answer = house.ask(house.ada, "POST", "/admin/backups", body)
     assert answer.status == 201, answer.body

@@ -1,4 +1,4 @@
-"""Writing in the console: what is typed is kept, and what is sent is sent once."""
+"""Writing messages: typed text is kept, and a message is sent only once."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.servers.smtp_script import DROP, Keep, Stall
 
 @pytest.fixture(scope="module")
 def dora(house: House) -> Person:
-    """A member of our own."""
+    """A member for these tests."""
     return house.add_member("dora")
 
 
@@ -32,7 +32,7 @@ def box(house: House, dora: Person) -> Box:
 
 @pytest.fixture
 def smtp() -> Iterator[ScriptedSmtp]:
-    """A server for sending that does what a test says."""
+    """An SMTP server that follows a script."""
     server = ScriptedSmtp(user="").start()
     yield server
     server.stop()
@@ -40,7 +40,7 @@ def smtp() -> Iterator[ScriptedSmtp]:
 
 @pytest.fixture
 def scripted(house: House, smtp: ScriptedSmtp) -> Box:
-    """A mailbox, and its member, that sends by `smtp`."""
+    """A mailbox that sends through `smtp`, with its member."""
     owner = house.add_member("fay")
     user = house.server.fresh_user()
     servers = house.servers(user)
@@ -69,7 +69,7 @@ def button(page: Page, name: str) -> None:
 
 
 def is_sent(page: Page) -> None:
-    """The page of its delivery says so."""
+    """Wait until the page of the delivery shows that the message was sent."""
     expect(page.get_by_text("The mail server accepted the message.")).to_be_visible()
 
 
@@ -164,7 +164,7 @@ def test_a_connection_lost_after_the_final_dot_is_told_plainly_and_nothing_is_se
     assert len(smtp.handed) == 1
 
 
-# A file on a disk far away is dropped: it comes when `comes` is called.
+# A file from a slow disk is dropped: its content arrives when `comes` is called.
 DROP_SLOW = """() => {
     const bytes = new Promise((resolve) => { globalThis.comes = resolve; });
     const file = { name: "slow.txt", size: 3, type: "text/plain", arrayBuffer: () => bytes };
@@ -226,7 +226,7 @@ def test_a_server_that_is_busy_leaves_everything_and_the_next_try_sends_it(
 
 
 def lose_answers(page: Page, address: str) -> None:
-    """From now on the appliance gets these requests and the page never gets an answer."""
+    """From now on, pass these requests to the appliance and lose its responses."""
 
     def lose(route: Route) -> None:
         route.fetch()
@@ -236,7 +236,7 @@ def lose_answers(page: Page, address: str) -> None:
 
 
 def unheard(walker: Walker) -> None:
-    """The browser complains of answers that were lost on purpose."""
+    """Ignore the browser's errors about responses that a test lost on purpose."""
     walker.complaints[:] = [each for each in walker.complaints if "ERR_FAILED" not in each]
 
 

@@ -1,4 +1,4 @@
-"""Connecting mailboxes by a provider's own sign-in, and with what is found about their servers."""
+"""Connecting mailboxes with a provider's own sign-in, and with servers that the appliance finds."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def signing(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -
 
 @pytest.fixture
 def visitor(chromium: Browser, signing: Signing) -> Iterator[Walker]:
-    """Somebody before it, whose browser believes the provider's certificate."""
+    """A person in front of that appliance, whose browser trusts the provider's certificate."""
     made = Walker(None, signing.house, chromium.new_context(**PROFILE, ignore_https_errors=True))
     yield made
     made.close()
@@ -197,7 +197,7 @@ def test_who_comes_back_to_an_address_without_session_takes_it_to_the_other_tab(
 def test_who_began_in_a_terminal_is_given_the_address(visitor: Walker, signing: Signing) -> None:
     visitor.expects(400)
     page = visitor.open("/oauth-callback?state=abc&code=def", signing.house.bob)
-    # It looks for who began under both names of this computer, which takes seconds.
+    # The page checks both names of this computer, which takes seconds.
     expect(page.get_by_text("If you started in a terminal")).to_be_visible(timeout=30_000)
     expect(page.get_by_text("code=def")).to_be_visible()
     visitor.look("oauth-callback-terminal")

@@ -1,4 +1,4 @@
-"""Deliveries: what became of what was sent, step by step, and an uncertain one decided by a person."""
+"""Deliveries: the list, the steps of each, and resolving an uncertain one."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from tests.servers.smtp_script import DROP, Keep, Stall
 
 
 class Sender:
-    """A member with a mailbox that sends through a server which does what the test tells it."""
+    """A member with a mailbox that sends through a scripted SMTP server."""
 
     def __init__(self, house: House) -> None:
         self.house, self.person = house, house.add_member("grace")
@@ -30,12 +30,12 @@ class Sender:
         house.wait_until_ready(self.box)
 
     def send(self, to: str = "bob@example.test", **fields: Any) -> Any:
-        """What became of a send."""
+        """Send a message; return the delivery operation."""
         body, key = a_message(to, **fields), {"Idempotency-Key": a_key()}
         return self.house.ask(self.person, "POST", f"/accounts/{self.box.id}/send", body, **key).data
 
     def uncertain(self, subject: str) -> Any:
-        """The connection is lost after the final dot."""
+        """Send a message and lose the connection after the final dot."""
         self.smtp.at("reply", Keep(DROP))
         operation = self.send(subject=subject)
         self.smtp.at("reply", None)
@@ -43,13 +43,13 @@ class Sender:
         return operation
 
     def path(self, operation: Any) -> str:
-        """Its page."""
+        """Return the path of a delivery's page."""
         return f"/deliveries/{self.box.id}/{operation['operationId']}"
 
 
 @pytest.fixture(scope="module")
 def sender(house: House) -> Iterator[Sender]:
-    """One for all tests of this file."""
+    """The sender of all tests in this file."""
     made = Sender(house)
     yield made
     made.smtp.stop()
@@ -110,7 +110,7 @@ def test_an_uncertain_one_is_decided(walker: Walker, sender: Sender, button: str
     page = walker.open(sender.path(operation), sender.person)
     expect(page.get_by_text("Do not send it again until you know.")).to_be_visible()
     expect(page.get_by_role("region", name="Resolve this delivery")).to_contain_text("@")
-    expect(page.locator("p.warning"), "of a doubt the page says more than the API's warning").to_have_count(0)
+    expect(page.locator("p.warning"), "the page explains more than the API's warning").to_have_count(0)
     if outcome == "Sent":
         walker.look("delivery-uncertain")
     page.get_by_role("button", name=button).click()

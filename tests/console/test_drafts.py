@@ -1,4 +1,4 @@
-"""Drafts in the console: found again whole, changed, and deleted."""
+"""Drafts in the console: reopening, editing and deleting them."""
 
 from pathlib import Path
 

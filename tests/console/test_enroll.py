@@ -1,4 +1,4 @@
-"""The links that are good once: an invitation, a password reset, and one into the console."""
+"""One-time links: an invitation, a password reset, and a console sign-in link."""
 
 from playwright.sync_api import Page, expect
 
@@ -44,7 +44,7 @@ def test_an_invitation_lets_one_choose_a_password_once_and_its_token_does_not_st
     _choose(page, _NEW)
     expect(page.get_by_text(f"Welcome. You sign in as {email}.")).to_be_visible()
     expect(page.get_by_role("heading", name="Mail")).to_be_visible()
-    page.go_back()  # what was before in this tab is not the link either
+    page.go_back()  # the previous page of this tab is not the link either
     assert token not in page.url
     assert walker.house.sign_in(email, _NEW).email == email
 
@@ -82,7 +82,7 @@ def test_a_link_for_somebody_else_says_who_is_signed_in_and_then_changes_to_them
     _choose(page, _NEW)
     expect(page.get_by_role("heading", name="Mail")).to_be_visible()
     expect(page.get_by_role("navigation", name="Pages").get_by_text("Fred")).to_be_visible()
-    assert page.evaluate("globalThis.isOfBob") is None  # nothing of the one before stays on the page
+    assert page.evaluate("globalThis.isOfBob") is None  # nothing of the previous member stays on the page
 
 
 def test_a_link_into_the_console_signs_in_once(walker: Walker) -> None:

@@ -1,4 +1,4 @@
-"""A hostile mailbox shows text and inert markup, runs nothing, and loads nothing from anywhere."""
+"""Hostile messages: the console shows text and inert markup, runs nothing, and loads nothing from other servers."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.console.walker import PROFILE, Walker
 from tests.servers.mailboxes import wait_until
 from tests.servers.recorder import HOSTILE, Recorder
 
-#: Whatever is in the frame that is not plain markup, by the browser's own reading of it.
+#: Everything in the frame that is not plain markup, as the browser parsed it.
 _FOREIGN = """() => {
   const tags = new Set((
     "a abbr acronym address article aside b bdi bdo big blockquote body br caption center cite code col colgroup dd del"
@@ -55,7 +55,7 @@ _CONTROL = """<meta http-equiv=x-dns-prefetch-control content=on>
 
 
 class Watched:
-    """A browser that takes every host for the recorder, and writes down which it looked for."""
+    """A browser that resolves every host to the recorder, and logs which hosts it looked up."""
 
     def __init__(self, like: Browser, house: House, folder: Path) -> None:
         self.recorder = Recorder(_CONTROL)
@@ -65,7 +65,7 @@ class Watched:
         context = launch_as_people_do(like.browser_type, folder / "profile", rules, log, **PROFILE)
         self.walker = Walker(None, house, context)
         self.page = self.walker.page
-        #: What the browser would have opened: questions, tabs, files.
+        #: Dialogs, tabs and files that the browser would have opened.
         self.opened: list[str] = []
         self.page.on("dialog", self._asked)
         self.page.on("popup", lambda page: self.opened.append(page.url))
@@ -76,7 +76,7 @@ class Watched:
         dialog.dismiss()
 
     def read(self, box: Box, subject: str) -> FrameLocator:
-        """Opens a message; the frame that it is shown in."""
+        """Open a message and return its frame."""
         listed = {one["subject"]: one["id"] for one in self.walker.house.messages(box)}
         self.walker.open(f"/mail/{box.id}/{listed[subject]}", box.owner)
         frame = self.page.frame_locator("iframe.mail-frame")
@@ -84,7 +84,7 @@ class Watched:
         return frame
 
     def looked_for(self) -> str:
-        """Ends the browser; all that its network wrote down, such as the names that it looked for."""
+        """Close the browser; return its network log, with the host names that it looked up."""
         self.walker.close()
         constants, _, events = self._log.read_text("utf-8", "replace").partition("\n")
         assert HOSTILE in constants  # the rule itself
@@ -108,7 +108,7 @@ def box(house: House) -> Box:
 
 
 def _use(watched: Watched, frame: FrameLocator) -> None:
-    """What a person may do in a message: point at things, press them, go through it by keys, scroll."""
+    """Use a message as a person can: point, click, move through it by keyboard, scroll."""
     page = watched.page
     for link in frame.locator("[data-address]").all()[:6]:
         link.hover(force=True)
@@ -119,7 +119,7 @@ def _use(watched: Watched, frame: FrameLocator) -> None:
         page.keyboard.press(key)
     _leave_question(watched)
     for step in range(8):
-        around = page.locator("iframe.mail-frame").bounding_box()  # anew: it may have moved
+        around = page.locator("iframe.mail-frame").bounding_box()  # each time, since it may have moved
         assert around is not None
         top, bottom = max(20, around["y"] + 5), min(880, around["y"] + around["height"] - 5)
         page.mouse.click(around["x"] + 30 + 8 * step, min(top + 40 * step, bottom))
@@ -128,7 +128,7 @@ def _use(watched: Watched, frame: FrameLocator) -> None:
 
 
 def _leave_question(watched: Watched) -> None:
-    """A link that was pressed asks first."""
+    """Close the question that a clicked link opens."""
     while watched.page.get_by_role("dialog").count():
         watched.page.keyboard.press("Escape")
 
@@ -155,7 +155,7 @@ def test_a_hostile_mailbox_loads_nothing_and_runs_nothing(watched: Watched, box:
 
 
 def _control(watched: Watched) -> None:
-    """The recorder sees what there is to see: a picture, a connection ahead of time; the log sees look-ups."""
+    """Check that the recorder sees a picture and a connection ahead of time, and that the log has look-ups."""
     watched.walker.context.new_page().goto("http://page.control.example/it.html")
     for host in ("picture.control.example", "ahead.control.example"):
         _wait_for(watched.recorder, host)
@@ -188,7 +188,7 @@ _PUT_AS_IT_IS = """html => {
 
 
 def _without_hints(html: str) -> str:
-    """No policy keeps a browser from looking up names ahead of time: what asks for that must be cleaned away."""
+    """Remove DNS hints, which no policy can stop, so the sanitizer must remove them."""
     return re.sub(r"preconnect|dns-prefetch|x-dns-prefetch-control", "x", html)
 
 

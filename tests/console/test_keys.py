@@ -1,4 +1,4 @@
-"""API keys: made with what they may do in plain words, shown once, used as the page says, changed and revoked."""
+"""API keys: created with a summary, shown once, used as the page describes, edited and revoked."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def _me(house: House, token: str) -> Answer:
 
 
 def _run(script: str, folder: Path) -> Any:
-    """What a text of the page does in a shell where the program is installed and nobody is logged in."""
+    """Run a text of the page in a shell where the program is installed and no session exists; return its output."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     clean = {"PATH": path, "HOME": str(folder), "MAILBOX_APPLIANCE_KEYCHAIN": "off", "LC_ALL": "C.UTF-8"}
     ran = subprocess.run(["bash", "-c", script], env=clean, capture_output=True, text=True, timeout=30, check=False)
@@ -76,7 +76,7 @@ def test_what_a_key_may_do_is_said_as_one_chooses_and_is_what_it_stores(
     expect(page.get_by_text("Administration")).to_have_count(0)
     page.get_by_role("button", name="Create key").click()
     expect(page.get_by_label("Name")).to_be_focused()
-    expect(page.get_by_label("Send, forward and schedule")).to_be_checked()  # what is refused stays
+    expect(page.get_by_label("Send, forward and schedule")).to_be_checked()  # typed values are kept after an error
     page.get_by_label("Name").fill("Exact")
     credential = _me(walker.house, _text(_create(page), "Token")).data["credential"]
     assert set(credential["capabilities"]) == {
@@ -102,7 +102,7 @@ def test_a_key_is_shown_once_and_its_texts_work_as_they_are(
     asked = page.get_by_role("dialog", name="Close this window?")
     asked.get_by_role("button", name="Cancel").click()
     expect(dialog).to_contain_text(token)
-    page.evaluate("location.hash = '#/mail'")  # leaving the page is asked about too, and is refused here
+    page.evaluate("location.hash = '#/mail'")  # leaving the page asks too, and is declined here
     expect(page.get_by_role("dialog")).to_contain_text(token)
     assert page.url.endswith("#/keys?new=1")
     dialog.get_by_role("button", name="I have saved the token").click()

@@ -1,4 +1,4 @@
-"""What is done to many messages: with buttons and keys, with partial results, and taken back."""
+"""Actions on messages: buttons and keys, partial results, and undo."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The list of messages: folders, rows, pages, search, keys, and what comes by itself."""
+"""The message list: folders, rows, pages, search, keys, and new mail."""
 
 import re
 
@@ -12,7 +12,7 @@ _DAYS = "Mon, 0{} Jun 2026 10:00:00 +0000"
 
 
 def _reader(house: House, *sources: bytes) -> tuple[Person, str]:
-    """A new member with one mailbox."""
+    """Return a new member with one mailbox."""
     person = house.add_member("reader")
     return person, house.connect(person, *sources).id
 

@@ -1,4 +1,4 @@
-"""Mailboxes: connecting them by hand, and what their owner may change."""
+"""Mailboxes: connecting them manually, and the settings that their owner can change."""
 
 import re
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from tests.console.walker import Walker
 
 
 def _of(walker: Walker, *mails: bytes) -> tuple[Person, Box]:
-    """A member of one's own with a mailbox."""
+    """Return a new member with a mailbox."""
     owner = walker.house.add_member("mia")
     return owner, walker.house.connect(owner, *mails)
 
 
 @contextmanager
 def _another(walker: Walker) -> Iterator[Walker]:
-    """Somebody else before the same house."""
+    """A second person in front of the same appliance."""
     assert walker.context.browser is not None
     made = Walker(walker.context.browser, walker.house)
     yield made

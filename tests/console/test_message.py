@@ -1,4 +1,4 @@
-"""A message and a conversation as they are read, and what one does with them."""
+"""Reading a message and a conversation, and the actions on them."""
 
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -44,7 +44,7 @@ def _letter() -> bytes:
 
 
 def _open(walker: Walker, box: Box) -> str:
-    """The id of the newest message, whose page is open."""
+    """Open the newest message and return its ID."""
     listed = walker.house.messages(box)[0]
     walker.open(f"/mail/{box.id}/{listed['id']}", box.owner)
     return str(listed["id"])
@@ -102,13 +102,13 @@ def test_a_link_says_where_it_leads_before_it_is_opened(walker: Walker) -> None:
     expect(page.get_by_text("b@example.net")).to_be_visible()
 
 
-#: The words of a link, and the host that they name to a reader.
+#: The text of a link, and the host that a reader sees in it.
 _NAMES = (
     ("www\u2024bank\u2024example", "www.bank.example"),  # one dot leader
     ("www\u3002bank\u3002example", "www.bank.example"),  # ideographic full stop
     ("\uff57\uff57\uff57\uff0ebank\uff0eexample", "www.bank.example"),  # fullwidth letters and full stops
     ("bank\uff61example", "bank.example"),  # halfwidth ideographic full stop
-    ("bank\u200b.\u2060example", "bank.example"),  # what is not seen in between
+    ("bank\u200b.\u2060example", "bank.example"),  # an invisible character in between
 )
 
 

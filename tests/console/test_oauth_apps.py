@@ -1,4 +1,4 @@
-"""The applications by which members sign in at Google and Microsoft."""
+"""The OAuth apps with which members sign in at Google and Microsoft."""
 
 from playwright.sync_api import expect
 
@@ -10,7 +10,7 @@ def test_an_app_is_set_up_changed_and_removed(own_walker: Walker) -> None:
     house = own_walker.house
     page = own_walker.open("/oauth-apps", house.ada)
     google = page.get_by_role("article", name="Google")
-    for kind in ("“Desktop app”", "“Web application”"):  # both: it does not depend on where one looks from
+    for kind in ("“Desktop app”", "“Web application”"):  # both, whatever the address of the page is
         expect(google.get_by_text(kind)).to_be_visible()
     expect(page.get_by_text("http://localhost/api/v1/oauth/callback")).to_be_visible()
     expect(google.get_by_label("public client")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""One's own name, password, sessions, keys and audit trail."""
+"""The profile: name, password, sessions and recent activity."""
 
 from playwright.sync_api import expect
 

@@ -1,4 +1,4 @@
-"""Messages that wait for their time, in the console."""
+"""Scheduled messages in the console."""
 
 from playwright.sync_api import expect
 

@@ -1,4 +1,4 @@
-"""The first administrator, made in the browser."""
+"""Creating the first administrator in the browser."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.servers.running import PASSWORD, RunningAppliance
 
 
 class _Fresh:
-    """An appliance that nobody has set up."""
+    """An appliance that is not set up."""
 
     def __init__(self, folder: Path) -> None:
         self.running = RunningAppliance(folder, {"MAILBOX_APPLIANCE_KEYCHAIN": "off"}).start()
@@ -34,7 +34,7 @@ def test_the_first_administrator_is_made_and_signed_in(chromium: Browser, fresh:
     expect(page.get_by_label("Setup code")).to_be_focused()
     page.get_by_text("Where do I find the setup code?").click()
     page.get_by_role("button", name="Set up").click()
-    expect(page.get_by_text("Required.")).to_have_count(4)  # all that is empty is told at once
+    expect(page.get_by_text("Required.")).to_have_count(4)  # all empty fields are marked at once
     walker.look("set-up")
     page.get_by_label("Setup code").fill("not the setup code")
     page.get_by_label("Your name").fill("Ada")

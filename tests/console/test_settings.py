@@ -1,4 +1,4 @@
-"""Settings: those that may change while running, HTTPS and its certificate, the licence, the store."""
+"""Settings: those that can change while running, HTTPS and its certificate, the license, the store."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.servers.running import PASSWORD
 
 @pytest.fixture(scope="module")
 def set_up(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) -> Iterator[House]:
-    """A house whose settings may change: somebody issues licences for it."""
+    """An appliance whose settings the tests change, with an issuer of licenses."""
     folder = tmp_path_factory.mktemp("set-house")
     (folder / "config.toml").write_text(f'[license]\nissuer_public_key = "{issuer.PUBLIC_KEY}"\n')
     made = House(folder, mail_server)
@@ -29,7 +29,7 @@ def set_up(tmp_path_factory: pytest.TempPathFactory, mail_server: MailServer) ->
 
 @pytest.fixture
 def walking(profile: BrowserContext, set_up: House) -> Iterator[Walker]:
-    """Its administrator in front of its console."""
+    """The administrator in front of that appliance's console."""
     made = Walker(None, set_up, profile, is_shared=True)
     yield made
     made.close()
@@ -104,7 +104,7 @@ def test_https_is_turned_on_used_and_turned_off(walking: Walker, chromium: Brows
 
 
 def _turn_off_from_there(page: Page, url: str) -> None:
-    """Who is there by HTTPS is asked before they shut themselves out."""
+    """Turn HTTPS off over HTTPS, and check that the console asks first."""
     page.goto(f"{url}/#/settings?part=https")
     page.get_by_label("Email").fill("ada@example.org")
     page.get_by_label("Password").fill(PASSWORD)
@@ -162,6 +162,6 @@ def test_the_store_is_looked_through(walking: Walker) -> None:
 
 
 def _values(house: House) -> dict[str, object]:
-    """The settings in force, as the API tells of them."""
+    """Return the current settings from the API."""
     values: dict[str, object] = json.loads(json.dumps(house.ask(house.ada, "GET", "/admin/settings").data))
     return values

@@ -1,4 +1,4 @@
-"""Signing in, also in place when a session has ended."""
+"""Signing in, as a page and in the dialog for an ended session."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_every_field_that_is_empty_is_told_at_once_and_a_missing_page_has_a_titl
 
 
 def test_signing_out_ends_the_session_that_it_is_about_and_no_other(walker: Walker) -> None:
-    """Two people in two tabs of one browser, such as one who opened an invitation beside an administrator."""
+    """Two members in two tabs of one browser, such as an administrator and a person who opened an invitation."""
     house = walker.house
     first = walker.open("/profile", house.sign_in(house.ada.email))
     second = walker.open("/profile", house.sign_in(house.bob.email), walker.new_page())
@@ -108,7 +108,7 @@ def test_an_appliance_that_stopped_is_told_and_the_focus_stays(own_walker: Walke
     page.get_by_role("button", name="Sign in").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("does not respond")
     expect(page.get_by_role("button", name="Sign in")).to_be_focused()
-    walker.complaints.clear()  # the browser tells of each request that nobody answers
+    walker.complaints.clear()  # the browser logs each request without a response
 
 
 def test_a_link_of_somebody_else_asks_and_a_token_stays_nowhere(walker: Walker) -> None:
@@ -142,8 +142,8 @@ def test_a_link_of_somebody_else_asks_and_a_token_stays_nowhere(walker: Walker) 
 
 
 def test_a_link_leads_to_a_page_where_it_names_one(walker: Walker) -> None:
-    """As the tray's do, also into a tab in which somebody else is signed in and has the console open."""
-    walker.expects(401)  # what the page was asking for by the session that has ended is asked again by the new one
+    """A link of the tray, also in a tab in which another member has the console open."""
+    walker.expects(401)  # the requests of the ended session are repeated with the new one
     house = walker.house
     link = house.ask(house.ada, "POST", "/auth/console-links", {}).data["url"]
     page = walker.new_page()
@@ -163,7 +163,7 @@ def test_a_session_that_could_not_be_ended_is_told(walker: Walker) -> None:
     page.route("**/api/v1/auth/logout", lambda route: route.abort())
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_text("could not end this session")).to_be_visible()
-    walker.complaints.clear()  # the browser tells of the request that was cut off
+    walker.complaints.clear()  # the browser logs the canceled request
 
 
 def test_who_writes_in_one_tab_loses_nothing_when_another_signs_out(walker: Walker) -> None:
@@ -201,7 +201,7 @@ def test_a_link_that_was_cut_off_is_told(walker: Walker) -> None:
 
 
 def test_no_name_that_is_known_everywhere_is_one_of_the_browser_s(walker: Walker) -> None:
-    """Linked, they are known in every module, where they would stand before the browser's own."""
+    """The linker makes some names global, where they would hide the browser's own."""
     files = Path(console_files.__file__).parent / "console"
     sources = {path.relative_to(files).as_posix(): path.read_text("utf-8") for path in files.rglob("*.js")}
     names = sorted(name.removeprefix("* as ") for name in global_names(sources, "app.js"))

@@ -1,4 +1,4 @@
-"""How the appliance is: warnings, mailboxes, the queue, and what happened lately as bars and as numbers."""
+"""The system page: warnings, mailboxes, the queue, and charts with their numbers."""
 
 import signal
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.servers.smtp_script import DROP, Keep
 
 @pytest.fixture(scope="module")
 def busy(house: House) -> Iterator[Person]:
-    """A member with mail that came, and deliveries of every outcome."""
+    """A member with received mail and with deliveries of every outcome."""
     person, user = house.add_member("karl"), house.server.fresh_user()
     now = format_datetime(datetime.now(UTC))
     house.server.deliver(user, *[a_mail(f"Mail {number}", Date=now) for number in range(5)])
@@ -43,7 +43,7 @@ def busy(house: House) -> Iterator[Person]:
 
 
 def card(page: Page, name: str) -> str:
-    """What stands in one of the cards."""
+    """Return the text of a card."""
     return page.get_by_role("region", name=name, exact=True).inner_text()
 
 

@@ -1,4 +1,4 @@
-"""Somebody in front of a browser: opens pages of the console, looks at them, and notices everything that goes wrong."""
+"""A person in front of a browser, who opens pages of the console, inspects them, and notices every problem."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from tests.console.house import House, Person
 AXE = (Path(__file__).parent / "node_modules/axe-core/axe.min.js").read_text("utf-8")
 _KEY = "mailbox-appliance.session"
 _REFUSED = re.compile(r"the server responded with a status of (\d{3})")
-#: Where pictures are put, to be looked at; none are made unless this is set.
+#: The folder for pictures; without it, none are taken.
 _PICTURES = os.environ.get("CONSOLE_PICTURES")
-#: Each with the rules of axe that are looked at: in the dark nothing differs but colours.
+#: Each scheme with the rules of axe to run: dark differs only in colors.
 _SCHEMES: tuple[tuple[Literal["light", "dark"], list[str] | None], ...] = (
     ("light", None),
     ("dark", ["color-contrast"]),
@@ -30,26 +30,26 @@ PROFILE: dict[str, Any] = {
 
 
 class Walker:
-    """One browser profile with nothing in it, and its first page."""
+    """An empty browser profile and its first page."""
 
     def __init__(
         self, browser: Browser | None, house: House, context: BrowserContext | None = None, *, is_shared: bool = False
     ) -> None:
-        """`is_shared`: others use the profile afterwards, so it is left as it was found: making one takes longest."""
+        """`is_shared`: leave the profile as it was, since creating one takes longest, and other tests use it."""
         self.house, self._is_shared = house, is_shared
         if context is None:
             assert browser is not None
             context = browser.new_context(**PROFILE)
         self.context: BrowserContext = context
         self.context.set_default_timeout(20_000)
-        #: What the browser complained of: errors, warnings, breaches of the policy, requests that failed.
+        #: Problems the browser reported: errors, warnings, policy violations, failed requests.
         self.complaints: list[str] = []
         self._refusals: set[int] = set()
-        self.context.on("page", self._watch)  # also those that a page opens
+        self.context.on("page", self._watch)  # including tabs that a page opens
         self.page = self.new_page()
 
     def new_page(self) -> Page:
-        """Another tab."""
+        """Open another tab."""
         return self.context.new_page()
 
     def _watch(self, page: Page) -> None:
@@ -64,11 +64,11 @@ class Walker:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def expects(self, *statuses: int) -> None:
-        """The API will refuse something with one of these, which the browser tells of as an error."""
+        """Expect responses with these statuses, which the browser logs as errors."""
         self._refusals.update(statuses)
 
     def open(self, path: str, person: Person | None = None, page: Page | None = None) -> Page:
-        """Opens a page of the console: `/mail?q=x` stands behind the `#`. `person`: who is signed in."""
+        """Open a page of the console, such as `/mail?q=x`. `person`: the signed-in member."""
         page = page or self.page
         if person is not None:
             page.add_init_script(
@@ -80,7 +80,7 @@ class Walker:
         return page
 
     def close(self) -> None:
-        """Close the profile, or what is open in it, and say what the browser complained of."""
+        """Close the profile, or its pages, and fail if the browser reported any problem."""
         if self._is_shared:
             self._leave()
         else:
@@ -94,15 +94,15 @@ class Walker:
             if page.url.startswith(self.house.url):
                 try:
                     page.evaluate("localStorage.clear()")
-                except Error:  # it was just going elsewhere
+                except Error:  # the page was just navigating
                     page.wait_for_load_state()
                     page.evaluate("localStorage.clear()")
             page.close()
 
     def look(self, name: str, page: Page | None = None) -> None:
-        """The page as it is must be good: nothing that axe-core finds in light or dark, nothing wider than a phone.
+        """Check the page as it is: no findings of axe-core in light or dark, and no content wider than a phone.
 
-        With CONSOLE_PICTURES=FOLDER a picture of each is put there, to be looked at.
+        With CONSOLE_PICTURES=FOLDER, save a picture of each state there.
         """
         page = page or self.page
         for scheme, rules in _SCHEMES:
@@ -117,10 +117,10 @@ class Walker:
         page.emulate_media(color_scheme="light")
 
     def violations(self, page: Page | None = None, rules: list[str] | None = None) -> list[Any]:
-        """What axe-core finds: rule, impact, and where. `rules`: only these."""
+        """Return the findings of axe-core: rule, impact and place. `rules`: run only these."""
         page = page or self.page
         if not page.evaluate("() => 'axe' in globalThis"):
-            page.evaluate(AXE)  # by the browser's own door, which no page's policy closes
+            page.evaluate(AXE)  # through the browser itself, which no page's policy restricts
         found: list[Any] = page.evaluate(
             "async (rules) => (await axe.run(document,"
             " {resultTypes: ['violations'], iframes: false, ...(rules && {runOnly: rules})}))"
