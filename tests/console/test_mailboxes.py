@@ -84,7 +84,7 @@ def test_the_owner_renames_maps_folders_and_signs_in_again(walker: Walker) -> No
 
     page.get_by_label("Archive").select_option("Junk")
     page.get_by_role("button", name="Save folders").click()
-    expect(page.get_by_text("No folder is for spam any more")).to_be_visible()
+    expect(page.locator(".notice.warning")).to_contain_text("spam")
     expect(page.get_by_label("Archive")).to_have_value("Junk")
     expect(page.get_by_label("Spam").locator("option:checked")).to_have_text("Automatic (none)")
     assert walker.house.ask(owner, "GET", f"/accounts/{box.id}").data["folders"]["archive"] == "Junk"
