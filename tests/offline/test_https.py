@@ -45,7 +45,7 @@ def test_a_certificate_is_made_where_there_is_none(tmp_path: Path) -> None:
     assert https.fingerprint(tmp_path)["data"] == made
     rotated = https.rotate_certificate(tmp_path)
     assert rotated["data"]["certificate"]["fingerprint"] != made["fingerprint"]
-    assert "log in again" in rotated["warnings"][0]
+    assert "sign in again" in rotated["warnings"][0]
     assert https.change(tmp_path, {"enabled": False})["data"] == {**rotated["data"], "enabled": False}
     assert [row[0] for row in stored(tmp_path)[1]] == [
         *("certificate.make", "settings.update", "certificate.rotate", "settings.update"),
