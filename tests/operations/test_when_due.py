@@ -160,7 +160,7 @@ def test_who_may_not_send_any_more_does_not(later: Later, undo: Undo, is_kept: b
     path = f"/accounts/{later.mailbox.id}/delivery-operations/{denied['operationId']}"
     warnings = later.client.ask("GET", path).warnings
     assert [warning.partition(",")[0] for warning in warnings] == (
-        [] if is_kept else ["The message was not put among the drafts"]
+        [] if is_kept else ["The message was not saved as a draft"]
     )
 
 
