@@ -193,7 +193,8 @@ class Account(Wire, frozen=True, kw_only=True):
     - owner_member_id: ID of the member who owns the mailbox.
     - shared_with_all: Whether all members, including future ones, have access.
     - granted_member_ids: IDs of the members with access, apart from the owner.
-    - status: `connecting`, `syncing` (first sync), `ready`, `reauth_required` (sign in again) or `error` (see `error`).
+    - status: `connecting`, `syncing` (catching up after connecting), `ready`, `reauth_required` (sign in again) or
+      `error` (see `error`).
     - error: Why the mailbox does not work; null if it does.
     - folders: The folders with a role.
     - capabilities: What the mail server supports.

@@ -178,8 +178,7 @@ def connect_account(
 def update_account(appliance: Appliance, caller: Caller, account: Account, request: UpdateAccountRequest) -> Account:
     """Rename a mailbox.
 
-    Changes the display name; null removes it. It is also the sender's name of messages, unless the provider supplies
-    one.
+    Changes the display name; null removes it. It is the sender's name of messages from the mailbox's own address.
     """
     name = request.display_name
     if name is UNSET or name == account.display_name:
