@@ -21,7 +21,7 @@ class DeliveryResult(Wire, frozen=True, kw_only=True):
 
     - id: ID of the sent message.
     - thread_id: ID of its thread.
-    - warnings: Warnings that came with the send.
+    - warnings: Warnings about work after the send, such as a draft that could not be removed.
     """
 
     id: str
