@@ -84,8 +84,8 @@ def send(
     - 409 `conflict`: the draft is in use, or another request with this draft or key is being processed.
     - 409 `idempotency_conflict`: the key was used for a different request.
 
-    `warnings` name recipients that a reply to all leaves out, and report if the message has no text. A key that was used
-    with a release without deliveries returns the response of that release until it expires after 24 hours, with
+    `warnings` name recipients that a reply to all leaves out, and report if the message has no text. A key that was
+    used with a release without deliveries returns the response of that release until it expires after 24 hours, with
     `Idempotency-Replayed: true`.
     """
     preparation = prepare_message(appliance, caller, account, message, (caller.required_credential.id, idempotency_key))
