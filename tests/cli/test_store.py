@@ -226,7 +226,7 @@ def test_a_directory_whose_name_is_not_utf_8(cli: CommandLine, tmp_path: Path) -
     for line in ("store check", "backup create", "serve --port 0"):
         refused = cli("--data-dir", str(folder), *line.split(" "))
         assert (refused.code, refused.error["code"]) == (1, "store_unusable"), refused.err
-        assert "is not UTF-8" in refused.error["message"]
+        assert "is not valid UTF-8" in refused.error["message"]
 
 
 def test_another_file_of_that_name_is_no_store(cli: CommandLine) -> None:
