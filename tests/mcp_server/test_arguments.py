@@ -170,7 +170,7 @@ def test_where_the_disk_is_full_somebody_has_to_make_room(stage: Stage) -> None:
         database.value(f"PRAGMA max_page_count = {highest}")
     assert error["code"] == "internal_error"
     assert "disk" in error["message"]
-    assert "make room" in error["message"]
+    assert "free some space" in error["message"]
 
 
 def test_the_message_names_the_place_too(stage: Stage) -> None:
