@@ -41,6 +41,8 @@ class Failure(Exception):
         super().__init__(message)
         self.code, self.message, self.exit_code = code, message, exit_code
         self.details, self.request_id = tuple(details), request_id
+        #: Whether the request was surely not sent, so that nothing was done.
+        self.is_unsent = False
 
     @property
     def error(self) -> dict[str, Any]:

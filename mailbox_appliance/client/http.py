@@ -121,8 +121,9 @@ class ApiClient:
             raise self._unreachable_failure(error) from error
 
     def _unreachable_failure(self, error: OSError) -> Failure:
-
-        return unreachable(f"No appliance responds at {self.address.url}: {_why_unreachable(error)}.")
+        failure = unreachable(f"No appliance responds at {self.address.url}: {_why_unreachable(error)}.")
+        failure.is_unsent = True
+        return failure
 
     def _connect(self, timeout: float) -> "HTTPConnection":
         from mailbox_appliance.client import tls

@@ -134,10 +134,13 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 #: Sends a message to the appliance with these header fields; returns status and body. The last argument is the advice
-#: for a lost response. Without a response the status is 0, and the body an error object with the reason.
+#: for a lost response. Without a response the body is an error object with the reason, and the status 0, or -1 if the
+#: message was surely not sent.
 Post = Callable[[bytes, dict[str, str], str], tuple[int, bytes]]
 
 _HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LATEST_HANDSHAKE_VERSION}
+#: The status of a message that was surely not sent. Any other status may mean that something was done.
+_NOT_SENT = -1
 _MAX_CONCURRENT = 16
 _MAX_LINE = 40 << 20  # bytes; the appliance accepts 36 MiB
 #: Seconds for open requests to be answered after the input has ended.
@@ -270,7 +273,7 @@ class _StdioSession:
 
     async def _list_tools(self, _context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         cursor = {"cursor": params.cursor} if params is not None and params.cursor else {}
-        answer = await self._call_appliance("tools/list", cursor, "Repeat the request.")
+        _, answer = await self._call_appliance("tools/list", cursor, "Repeat the request.")
         if "result" not in answer:
             raise _to_mcp_error(answer)
         return types.ListToolsResult.model_validate(answer["result"])
@@ -278,24 +281,25 @@ class _StdioSession:
     async def _call_tool(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments = params.arguments or {}
         advice = _REPEAT_ADVICE if "idempotencyKey" in arguments else _CHECK_ADVICE
-        answer = await self._call_appliance("tools/call", {"name": params.name, "arguments": arguments}, advice)
+        call = {"name": params.name, "arguments": arguments}
+        is_unsent, answer = await self._call_appliance("tools/call", call, advice)
         if "result" in answer:
             return types.CallToolResult.model_validate(answer["result"])
         if isinstance(answer["error"].get("code"), int):
             raise _to_mcp_error(answer)
-        return _error_result(_add_advice(answer["error"], advice))
+        return _error_result(_add_advice(answer["error"], advice) if is_unsent else answer["error"])
 
-    async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> dict[str, Any]:
-        """Return the response of the appliance, with `result` or with `error`."""
+    async def _call_appliance(self, method: str, params: dict[str, Any], advice: str) -> tuple[bool, dict[str, Any]]:
+        """Return whether the message was surely not sent, and the response, with `result` or with `error`."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         async with self._call_slots:
             status, payload = await run_in_thread(lambda: self.post(body, dict(_HEADERS), advice), _run_in_thread)
         with suppress(ValueError, RecursionError):
             answer = json.loads(payload)
             if isinstance(answer, dict) and ("result" in answer or isinstance(answer.get("error"), dict)):
-                return answer
+                return status == _NOT_SENT, answer
         told = f"Unexpected response (status {status}): this is not an appliance, or one of another release."
-        return {"error": {"code": "unexpected_answer", "message": told}}
+        return False, {"error": {"code": "unexpected_answer", "message": told}}
 
 
 def _note_signal(told: "asyncio.Future[signal.Signals]", number: signal.Signals) -> None:
@@ -314,9 +318,9 @@ def _to_mcp_error(answer: dict[str, Any]) -> MCPError:
 
 
 def _add_advice(error: dict[str, Any], advice: str) -> dict[str, Any]:
-    """Add advice to an error that occurred before anything was sent."""
+    """Add advice to an error that occurred before anything was sent, if a repeated call can help."""
     message = str(error.get("message", ""))
-    if error.get("code") != "appliance_unreachable" or advice in message:
+    if error.get("code") != "appliance_unreachable":
         return error
     how = " with the same idempotencyKey" if advice is _REPEAT_ADVICE else ""
     return {**error, "message": f"{message} Nothing was done: repeat the call{how} once the appliance runs."}

@@ -229,7 +229,11 @@ def test_where_the_answer_is_lost_it_is_told_what_to_do(talk: Talk) -> None:
     keyed, other = told(idempotencyKey="k"), told()
     assert "repeat the call with the same idempotencyKey" in keyed
     assert "Check before you repeat" in other
-    talk.posts = lambda _: (0, error_object("appliance_unreachable", "No appliance answers there."))
+    talk.posts = lambda _: (0, error_object("appliance_unreachable", "It was lost, in other words."))
+    assert (told(idempotencyKey="k"), told()) == ("It was lost, in other words.",) * 2
+    talk.posts = lambda _: (-1, error_object("other", "The certificate is another one."))
+    assert told() == "The certificate is another one."
+    talk.posts = lambda _: (-1, error_object("appliance_unreachable", "No appliance answers there."))
     assert told(idempotencyKey="k").endswith("repeat the call with the same idempotencyKey once the appliance runs.")
     assert told().endswith("Nothing was done: repeat the call once the appliance runs.")
 

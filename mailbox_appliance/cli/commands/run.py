@@ -102,16 +102,23 @@ class _ApplianceConnection:
         self._find_client().call(ApiRequest("GET", "/me", timeout=30))
 
     def post(self, body: bytes, headers: dict[str, str], advice: str) -> tuple[int, bytes]:
-        """Return status and body of the response; without a response, 0 and an error object with the reason."""
+        """Return status and body of the response; without one, an error object with the reason.
+
+        The status is then 0, or -1 if the message was surely not sent.
+        """
+        request = ApiRequest(
+            "POST", "/mcp", body=body, headers=headers, timeout=_ANSWER_SECONDS, base="", advice=advice
+        )
+        is_located = False
         try:
-            request = ApiRequest(
-                "POST", "/mcp", body=body, headers=headers, timeout=_ANSWER_SECONDS, base="", advice=advice
-            )
-            return self._find_client().exchange(request)
+            client = self._find_client()
+            is_located = True
+            return client.exchange(request)
         except Failure as failure:
             if failure.exit_code == NETWORK:
                 self._client = None
-            return 0, json.dumps({"error": failure.error}).encode()
+            status = -1 if failure.is_unsent or not is_located else 0
+            return status, json.dumps({"error": failure.error}).encode()
 
     def _find_client(self) -> ApiClient:
         client = self._client or self._invocation.client()
