@@ -9,7 +9,7 @@ def test_every_interface_is_read_and_a_difference_is_named(tmp_path: Path) -> No
     found = read_interfaces(Build(ROOT, tmp_path))
     assert {"help", "help emails send", "help store rekey", "openapi.json", "tools.json", "metrics"} <= set(found)
     assert len(found) > 100
-    assert '"operationId": "sending_send"' in found["openapi.json"]
+    assert '"operationId": "sendEmail"' in found["openapi.json"]
     assert '"name": "send_email"' in found["tools.json"]
     assert "mailbox_appliance_build_info" in found["metrics"]
     assert compare(found, found) == []

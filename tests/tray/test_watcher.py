@@ -46,7 +46,7 @@ def test_the_life_of_an_appliance(tmp_path: Path) -> None:
         assert known.https is not None
         assert known.https.enabled
         assert str(known.https.fingerprint).startswith("sha256:")
-        assert known.warnings[0].startswith("Scheduled sends are held")
+        assert known.warnings[0].startswith("Scheduled messages are on hold")
         assert watcher.client().call(tray_watcher._get_request("/me"))["data"]["member"]["role"] == "admin"
         running.kill()
         assert watcher.poll() == replace(known, service=ServiceState.STOPPED, url=None)
