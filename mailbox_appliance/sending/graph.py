@@ -104,7 +104,7 @@ _TOO_LARGE = own_text(
     "The message with its attachments exceeds the size limit of this Exchange mailbox (35 MB unless an"
     " administrator has changed it)."
 )
-_NOT_SHARED = (
+_NOT_SHARED = own_text(
     "Microsoft Graph rejected an attachment of 3 MB or more for this mailbox. It accepts none that large for a"
     " shared mailbox: send it from your own mailbox or as smaller files."
 )
@@ -180,7 +180,7 @@ log = logging.getLogger(__name__)
 
 #: Graph's code for a file that is too small for an upload session: Exchange computes the size differently.
 _TOO_SMALL = "errorattachmentsizeshouldnotbelessthanminimumsize"
-_TOO_MUCH_IN_ONE = (
+_TOO_MUCH_IN_ONE = own_text(
     "The part of this message that cannot be uploaded as a separate file (its texts, and content that is signed"
     " or encrypted as a whole) exceeds Microsoft Graph's limit of 3 MB for one request."
 )
