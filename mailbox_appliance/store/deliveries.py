@@ -46,15 +46,15 @@ from mailbox_appliance.store.delivery_queries import (
 )
 from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 
-# --- The end of a delivery: its status, and what follows from that ---
+# --- The end of a delivery: its status and the follow-up work ---
 #
 #     succeeded   the saved draft is removed, the message that was answered or forwarded is flagged
-#     failed      a scheduled message is kept as a draft, also if it was made from a saved one, which may be gone by
-#                 then; if its sender has lost the mailbox, a warning says that it is not kept
-#     uncertain   evidence is looked for
+#     failed      a scheduled message is kept as a draft, even if it was made from a saved one, which may be gone by
+#                 then; if its sender has lost access to the mailbox, a warning says that it is not kept
+#     uncertain   Sent and the inbox are searched for the message
 #
-# The bytes of a message are kept as long as they may be needed: until it is sent and its copy is filed, or it is a
-# draft.
+# The bytes of a message are kept until they are no longer needed: until it is sent and its copy is filed, or it is
+# saved as a draft.
 
 
 FIRST_EVIDENCE_DELAY = 5_000  # milliseconds until the first search for evidence

@@ -1,13 +1,13 @@
-"""The key of the store: the file `encryption.key`, the slots in it, and where it lies.
+"""The key of the store: the file `encryption.key`, its slots, and its location.
 
     {"format": 5, "storeId": "...", "cipher": "aegis", "salt": "<first 16 bytes of mailbox.db, hex>",
      "slots": [{"type": "file", "key": "<32 bytes, base64>"}],
      "check": "<HMAC of id, cipher, salt; hex>", "checksum": "<SHA-256 of the rest as canonical JSON; hex>"}
 
-The 32-byte master key never touches the database: what opens it, and what seals the audit chain, are derived from it
-(HKDF, RFC 5869). `checksum` is verified first and tells a damaged key file from an intact one, so that a passphrase
-that does not fit is surely a wrong one; `check` tells whether the key in a slot is that of the file, `salt` a wrong key
-from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
+The database never contains the 32-byte master key. The key of the database and the key of the audit chain are derived
+from it (HKDF, RFC 5869). `checksum` is verified first and tells a damaged key file from an intact one, so that a
+passphrase that does not fit is certainly wrong. `check` tells whether the key in a slot is the key of the file. `salt`
+tells a wrong key from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
 """
 
 import base64
@@ -48,22 +48,22 @@ from mailbox_appliance.model.decoding import convert
 from mailbox_appliance.store.files import KEY_FILE, half_written_path, write_private
 from mailbox_appliance.system import files, keyring, ownership
 
-# --- The slots of a key file: each holds the master key, locked in its own way ---
+# --- The slots of a key file: each holds the master key, protected in its own way ---
 #
-#     file        the key itself                            whoever has the file has the key
-#     passphrase  locked by a passphrase                    Argon2id (RFC 9106) makes the key that locks it
-#     keyring     locked by a random key that the keychain of the operating system holds
+#     file        the unencrypted key                       anyone who has the file has the key
+#     passphrase  encrypted with a passphrase               Argon2id (RFC 9106) derives the encrypting key
+#     keyring     encrypted with a random key in the keychain of the operating system
 #
-# What is locked is sealed by AES-256-GCM together with the store's id, the kind of the slot and its parameters, so
-# that none of these can be exchanged. What a file may ask of the machine is bounded before any of it is done.
+# AES-256-GCM authenticates the store's ID, the kind of the slot and its parameters with the key, so that none of them
+# can be exchanged. The memory and time that a key file may demand are limited before it is unlocked.
 
 
 MIN_PASSPHRASE, MAX_PASSPHRASE = 12, 1024
-#: Iterations, memory in KiB, lanes: some 0.2 s and 64 MiB.
+#: iterations, memory in KiB, lanes: about 0.2 s and 64 MiB
 _ARGON2_ITERATIONS, _ARGON2_KIB, _ARGON2_LANES = 3, 64 * 1024, 4
 _RECOVERY_GROUPS, _RECOVERY_GROUP = 6, 5
-_RECOVERY_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without those that are mistaken for another
-# One takes up to a gibibyte.
+_RECOVERY_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that are easily confused
+# One derivation needs up to 1 GiB.
 _argon2_lock = threading.Lock()
 
 _Master = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -73,7 +73,7 @@ _Salt = Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
 class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="file"):
-    """The master key as it is."""
+    """The unencrypted master key."""
 
     key: _Master
 
@@ -82,7 +82,7 @@ class FileSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="passphrase"):
-    """The master key locked by a passphrase. `t`: iterations, `m`: KiB of memory, `p`: lanes."""
+    """The master key encrypted with a passphrase. `t`: iterations, `m`: KiB of memory, `p`: lanes."""
 
     kdf: Annotated[str, Meta(pattern="^argon2id$")]
     t: Annotated[int, Meta(ge=1, le=10)]
@@ -98,7 +98,7 @@ class PassphraseSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
 
 class KeyringSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="keyring"):
-    """The master key locked by a key that the keychain holds under this name."""
+    """The master key encrypted with a key that the keychain stores under this name."""
 
     service: Annotated[str, Meta(pattern=f"^{keyring.SERVICE}$")]
     user: Annotated[str, Meta(pattern="^store-[0-9A-Za-z_-]{1,64}$")]
@@ -110,26 +110,26 @@ Slot = FileSlot | PassphraseSlot | KeyringSlot
 
 
 def require_distinct_kinds(slots: tuple[Slot, ...]) -> None:
-    """Raise ValueError unless there are slots, and of each kind one at most."""
+    """Raise ValueError unless there is at least one slot and at most one of each kind."""
     if not slots or len({type(slot) for slot in slots}) < len(slots):
         raise ValueError("no key slot, or two of the same kind")
 
 
-# --- Locking the key into slots ---
+# --- Wrapping the key into slots ---
 
 
 def wrap_in_file(master: bytes) -> FileSlot:
-    """A slot from which anybody reads the key."""
+    """Return a slot with the unencrypted key."""
     return FileSlot(master)
 
 
 def wrap_with_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
-    """A slot that a passphrase opens. Raises Invalid for one that is too short, or too long to be one."""
+    """Return a slot that a passphrase unlocks. Raises Invalid for an invalid passphrase (`require_passphrase`)."""
     return wrap_with_kek(key, passphrase)[0]
 
 
 def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, bytes]:
-    """The same, and what the passphrase made for it, which takes long to make."""
+    """Return the same slot and the key derived from the passphrase, since the derivation takes long."""
     require_passphrase(passphrase)
     empty = PassphraseSlot(
         "argon2id", _ARGON2_ITERATIONS, _ARGON2_KIB, _ARGON2_LANES, secrets.token_bytes(16), bytes(12), bytes(48)
@@ -139,7 +139,7 @@ def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, byt
 
 
 def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
-    """A slot that the key in the keychain opens; see `load_keyring_kek`."""
+    """Return a slot that the key in the keychain unlocks; see `load_keyring_kek`."""
     empty = KeyringSlot(keyring.SERVICE, _name_in_keychain(key.store_id), secrets.token_bytes(12), bytes(48))
     return msgspec.structs.replace(empty, wrapped=_seal(kek, empty, key))
 
@@ -147,7 +147,7 @@ def wrap_with_keyring(key: "StoreKey", kek: bytes) -> KeyringSlot:
 def rewrap_slots(
     slots: tuple[Slot, ...], old: "StoreKey", new: "StoreKey", passphrase: str | None, *, file: Path | str
 ) -> tuple[Slot, ...]:
-    """The same slots around another master key, each opened in the way it was.
+    """Return the same slots around another master key, each unlocked in the same way as before.
 
     Raises PassphraseNeeded, PassphraseWrong, KeychainLocked.
     """
@@ -167,13 +167,13 @@ def rewrap_slots(
 
 
 def slots_for_backup(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Those that travel in a backup: the key lies in it in plain only where nothing else would open it elsewhere."""
+    """Return the slots for a backup: the unencrypted key only if no passphrase would unlock the backup elsewhere."""
     sealed = any(isinstance(slot, PassphraseSlot) for slot in slots)
     return tuple(slot for slot in slots if not (sealed and isinstance(slot, FileSlot)))
 
 
 def require_passphrase(passphrase: str) -> None:
-    """Raise Invalid for what is too short, or too long, to be a passphrase, or could not be given as a line."""
+    """Raise Invalid for a passphrase that is too short or too long, or contains control characters."""
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
         raise Invalid.at("/passphrase", f"The passphrase must have {MIN_PASSPHRASE} to {MAX_PASSPHRASE} characters.")
     if any(unicodedata.category(one) == "Cc" for one in passphrase):
@@ -183,7 +183,7 @@ def require_passphrase(passphrase: str) -> None:
 
 
 def new_recovery_passphrase() -> str:
-    """A random passphrase to write down: 30 letters and digits, which is more than any machine tries."""
+    """Return a random passphrase to write down: 30 letters and digits, too many to guess by brute force."""
     groups = (
         "".join(secrets.choice(_RECOVERY_LETTERS) for _ in range(_RECOVERY_GROUP)) for _ in range(_RECOVERY_GROUPS)
     )
@@ -196,9 +196,11 @@ def new_recovery_passphrase() -> str:
 def unlock_slots(
     slots: tuple[Slot, ...], store_id: str, passphrase: str | None = None, *, file: Path | str = "the key file"
 ) -> bytes:
-    """The master key: from the `file` slot, else by the passphrase where one is given, else by the keychain.
+    """Return the master key: from the `file` slot, otherwise by the passphrase if one is given, otherwise by the
+    keychain.
 
-    `file`: whose slots they are. Raises PassphraseWrong, KeychainLocked, PassphraseNeeded where there is no other way.
+    `file` names the slots' owner in errors. Raises PassphraseWrong, KeychainLocked, and PassphraseNeeded if there is no
+    other way.
     """
     by_kind: dict[type, Slot] = {type(slot): slot for slot in slots}
     if isinstance(slot := by_kind.get(FileSlot), FileSlot):
@@ -211,10 +213,10 @@ def unlock_slots(
 
 
 def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
-    """The 32 bytes that a passphrase makes with the parameters of a slot, whether it is the right one or not.
+    """Derive 32 bytes from a passphrase with the parameters of a slot, whether or not the passphrase is right.
 
-    The passphrase counts in Unicode's composed form (NFC), since keyboards differ. Raises KeyUnusable where the memory
-    is not to be had.
+    The passphrase is normalized to Unicode's composed form (NFC), since keyboards differ. Raises KeyUnusable if the
+    memory is not available.
     """
     text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
     with _argon2_lock:
@@ -227,10 +229,9 @@ def derive_passphrase_kek(slot: PassphraseSlot, passphrase: str) -> bytes:
 
 
 def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
-    """The key in the keychain that locks a store's: the one that is there, else a new one, stored and read back.
+    """Return the key in the keychain that protects a store's key. If there is none, a new one is stored and read back.
 
-    One that is there is never replaced: a copy of the directory or a backup may be locked by it.
-    Raises KeychainUnusable.
+    An existing key is never replaced: a copy of the directory or a backup may need it. Raises KeychainUnusable.
     """
     name = _name_in_keychain(store_id)
     try:
@@ -244,7 +245,7 @@ def load_keyring_kek(store_id: str, *, file: Path | str) -> bytes:
 
 
 def unlock_slot(slot: PassphraseSlot, kek: bytes, store_id: str, file: Path | str) -> bytes:
-    """The master key in a slot, by what `derive_passphrase_kek` made for it. Raises PassphraseWrong."""
+    """Return the master key in a slot, unlocked by the result of `derive_passphrase_kek`. Raises PassphraseWrong."""
     try:
         return _unseal(kek, slot, store_id)
     except InvalidTag as error:
@@ -294,19 +295,21 @@ def _unseal(kek: bytes, slot: PassphraseSlot | KeyringSlot, store_id: str) -> by
 
 
 def _associated_data(slot: PassphraseSlot | KeyringSlot, store_id: str) -> bytes:
-    """What is sealed with the key: everything in the slot but its nonce and the key, and whose slot it is."""
+    """Return the data that is authenticated with the key: all fields of the slot except nonce and key, and the store's
+    ID.
+    """
     facts = {name: value for name, value in msgspec.to_builtins(slot).items() if name not in ("nonce", "wrapped")}
     return json.dumps({"storeId": store_id, **facts}, sort_keys=True, separators=(",", ":")).encode()
 
 
-# --- Where the key file lies, and where its passphrase comes from ---
+# --- The location of the key file, and the source of its passphrase ---
 #
-#     MAILBOX_APPLIANCE_KEY_FILE, else the systemd credential `db-key`, else DIR/encryption.key
-#     MAILBOX_APPLIANCE_PASSPHRASE, else the systemd credential `passphrase`
-#     DIR/key-place                 where the key was when the store was last opened, if elsewhere
+#     MAILBOX_APPLIANCE_KEY_FILE, otherwise the systemd credential `db-key`, otherwise DIR/encryption.key
+#     MAILBOX_APPLIANCE_PASSPHRASE, otherwise the systemd credential `passphrase`
+#     DIR/key-place                 the location of the key when the store was last opened, if not in DIR
 #
-# systemd hands credentials to a service as files of a folder that only the service can read, and nobody can write
-# (systemd.exec(5), LoadCredential=): it names the folder in CREDENTIALS_DIRECTORY.
+# systemd passes credentials to a service as files in a folder that only the service can read and nobody can write
+# (systemd.exec(5), LoadCredential=). CREDENTIALS_DIRECTORY names that folder.
 
 
 KEY_NOTE_FILE = "key-place"
@@ -317,9 +320,9 @@ _LONGEST = 64 * 1024
 
 
 def find_key_file(data_dir: Path, environment: Mapping[str, str]) -> Path:
-    """The key file of the store in a data directory, whether it is there or not.
+    """Return the path of the key file for a data directory, whether or not the file exists.
 
-    Raises StoreUnusable for one elsewhere that neither the effective user nor root owns, unless it is a credential.
+    Raises StoreUnusable for a file outside it that neither the effective user nor root owns, unless it is a credential.
     """
     if named := environment.get(KEY_FILE_VARIABLE):
         file = Path(named).expanduser().absolute()
@@ -330,9 +333,10 @@ def find_key_file(data_dir: Path, environment: Mapping[str, str]) -> Path:
 
 
 def write_key_note(data_dir: Path, key_file: Path, environment: Mapping[str, str]) -> None:
-    """Note in a data directory that the key of its store lies elsewhere, for who looks there without it; best effort.
+    """Record in a data directory that the key of its store is elsewhere. Errors are ignored.
 
-    A shell does not have what a unit file gives a service, and a store whose key lies there is no lost one.
+    A shell lacks the environment that a unit file gives a service. The note tells such a command that the key exists,
+    so that the store is not taken for a lost one.
     """
     note, place = data_dir / KEY_NOTE_FILE, str(key_file)
     if is_credential(key_file, environment):
@@ -345,7 +349,7 @@ def write_key_note(data_dir: Path, key_file: Path, environment: Mapping[str, str
 
 
 def read_key_note(data_dir: Path) -> str | None:
-    """Where the key of a store was, as it was last opened, if not beside it."""
+    """Return the location of the key when the store was last opened, if not in the data directory; otherwise None."""
     try:
         return files.read_regular(data_dir / KEY_NOTE_FILE, _LONGEST).decode("utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
@@ -353,15 +357,15 @@ def read_key_note(data_dir: Path) -> str | None:
 
 
 def is_credential(key_file: Path, environment: Mapping[str, str]) -> bool:
-    """Whether a key file came as a credential: it is gone when the service stops, and the next start gets what the
-    source of the credential holds. So it is never written, also where the folder would allow it.
+    """Whether a key file is a systemd credential. Such a file disappears when the service stops, and the next start
+    gets the content of its source again. So it is never written, even if the folder would allow it.
     """
     folder = environment.get(_CREDENTIALS_VARIABLE)
     return bool(folder) and key_file.resolve().is_relative_to(Path(str(folder)).resolve())
 
 
 def require_no_credential(key_file: Path, environment: Mapping[str, str]) -> None:
-    """Raise KeyUnusable for a key file that came as a credential, where it would have to change."""
+    """Raise KeyUnusable if a key file that has to change is a systemd credential."""
     if is_credential(key_file, environment):
         reason = (
             f"{key_file} is a systemd credential, so changes to it are lost at the next start. Copy the key to a"
@@ -372,7 +376,7 @@ def require_no_credential(key_file: Path, environment: Mapping[str, str]) -> Non
 
 
 def load_passphrase(environment: Mapping[str, str]) -> str | None:
-    """The passphrase that the environment or systemd gives, without a line end; None where neither does.
+    """Return the passphrase from the environment or systemd, without a line end; None if neither provides one.
 
     Raises KeyUnusable for a credential that cannot be read as one line of UTF-8.
     """
@@ -405,7 +409,7 @@ _MAX_KEY_FILE_SIZE = 64 * 1024
 
 @dataclass(frozen=True)
 class StoreKey:
-    """The master key of a store and what is known of the store it belongs to. `salt` is None where that is unknown."""
+    """The master key of a store, with the store's ID, cipher and salt. `salt` is None if unknown."""
 
     master: bytes = field(repr=False)
     store_id: str
@@ -414,21 +418,21 @@ class StoreKey:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it comes from a file that holds nothing but the key, so that the cipher is a guess."""
+        """Whether it comes from a file that contains only the key, so that the cipher is a guess."""
         return not self.store_id
 
     def derive(self, purpose: str) -> bytes:
-        """32 bytes for one purpose, from which neither the master key nor another purpose's can be told."""
+        """Derive 32 bytes for one purpose. They reveal neither the master key nor the bytes for another purpose."""
         info = f"mailbox-appliance {purpose}".encode()
         return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(self.master)
 
     def with_salt(self, salt: str) -> "StoreKey":
-        """The same key, knowing how its store begins."""
+        """Return the same key with the salt of its store."""
         return replace(self, salt=salt)
 
 
 class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A key file as it stands, its checksum found right; nothing in it is unlocked."""
+    """A parsed key file with a valid checksum; nothing in it is unlocked."""
 
     format: int
     store_id: str
@@ -442,20 +446,20 @@ class KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
         require_distinct_kinds(self.slots)
 
     def find_key(self, master: bytes) -> StoreKey | None:
-        """The key of the store, or None where this is not the master key that the file was made with."""
+        """Return the key of the store, or None if this is not the master key that the file was made with."""
         key = StoreKey(master, self.store_id, self.cipher, self.salt)
         return key if hmac.compare_digest(self.check.encode("utf-8", "replace"), _key_check(key).encode()) else None
 
 
 def new_key() -> StoreKey:
-    """A new random key, for a new store."""
+    """Return a random key for a new store."""
     return StoreKey(secrets.token_bytes(32), secrets.token_hex(8), _best_cipher())
 
 
 def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
-    """The key in a key file, unlocked. A passphrase that is not needed is not looked at.
+    """Return the key in a key file, unlocked. A passphrase that is not needed is ignored.
 
-    Raises KeyDamaged, with what is wrong, PassphraseNeeded, PassphraseWrong, KeychainLocked, FileNotFoundError.
+    Raises KeyDamaged with the reason, PassphraseNeeded, PassphraseWrong, KeychainLocked, FileNotFoundError.
     """
     raw = _read_bytes(file)
     if not _is_json(raw):
@@ -468,7 +472,7 @@ def read_key(file: Path, passphrase: str | None = None) -> StoreKey:
 
 
 def read_key_file(file: Path) -> KeyFile | None:
-    """A key file as it stands, or None for one that holds nothing but the key. Raises KeyDamaged, FileNotFoundError."""
+    """Return a parsed key file, or None for one that contains only the key. Raises KeyDamaged, FileNotFoundError."""
     raw = _read_bytes(file)
     if _is_json(raw):
         return _decode_key_file(raw, file)
@@ -477,7 +481,7 @@ def read_key_file(file: Path) -> KeyFile | None:
 
 
 def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
-    """The slots of a key file; one that holds nothing but the key is as good as a `file` slot.
+    """Return the slots of a key file; a file that contains only the key counts as a `file` slot.
 
     Raises KeyDamaged, FileNotFoundError.
     """
@@ -486,7 +490,7 @@ def read_slots(file: Path, master: bytes) -> tuple[Slot, ...]:
 
 
 def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
-    """The bytes of a key file with these slots."""
+    """Return the content of a key file with these slots."""
     content = {
         "format": KEY_FILE_FORMAT,
         "storeId": key.store_id,
@@ -501,13 +505,15 @@ def render_key_file(key: StoreKey, slots: tuple[Slot, ...]) -> bytes:
 def write_key(file: Path, key: StoreKey) -> None:
     """Write the key file; a crash leaves the old file or the new one.
 
-    The slots of a file that is there stay, where it holds this key of this store; else there is one `file` slot.
+    An existing file keeps its slots if it contains this key of this store; otherwise the new file has one `file` slot.
     """
     replace_key_file(file, render_key_file(key, _existing_slots(file, key) or (wrap_in_file(key.master),)))
 
 
 def write_key_if_allowed(file: Path, key: StoreKey) -> None:
-    """The same, but a file that is there and lies where we may not write stays as it is: it opens the store as well."""
+    """Write the key file as `write_key` does, but keep an existing file in a place that is not writable: it opens the
+    store as well.
+    """
     try:
         write_key(file, key)
     except OSError as error:
@@ -516,9 +522,9 @@ def write_key_if_allowed(file: Path, key: StoreKey) -> None:
 
 
 def replace_key_file(file: Path, content: bytes) -> None:
-    """Write a key file anew. One that is reached through a link is written where it lies, and the link stays.
+    """Replace the content of a key file. If the path is a link, the target is written and the link stays.
 
-    Raises OSError (EROFS) for one that came as a credential of systemd, whoever may write there.
+    Raises OSError (EROFS) for a systemd credential, even if it is writable.
     """
     if is_credential(file, os.environ):
         raise OSError(errno.EROFS, "it is a systemd credential", str(file))
@@ -526,7 +532,7 @@ def replace_key_file(file: Path, content: bytes) -> None:
 
 
 def remove_half_written_key(file: Path) -> None:
-    """Throw away what was being written in place of a key file when we were stopped: a key may lie in it in plain."""
+    """Remove an incomplete key file that an interrupted write left: it may contain the unencrypted key."""
     with suppress(OSError):
         half_written_path(_real_path(file)).unlink(missing_ok=True)
 
@@ -544,7 +550,7 @@ def _existing_slots(file: Path, key: StoreKey) -> tuple[Slot, ...] | None:
 
 
 def _read_bytes(file: Path) -> bytes:
-    if is_credential(file, os.environ):  # whoever starts the service chose it, whatever user's it is
+    if is_credential(file, os.environ):  # The administrator of the service chose it, so its owner does not matter.
         raw = files.read_regular(file, _MAX_KEY_FILE_SIZE + 1)
     else:
         raw = files.read_own(file, _MAX_KEY_FILE_SIZE + 1, is_read_only=True)
@@ -569,7 +575,7 @@ def _decode_key_file(raw: bytes, file: Path) -> KeyFile:
         raise KeyDamaged(file=file, reason="its format or cipher is not supported by this release")
     try:
         return convert(content, KeyFile)
-    except ValueError as error:  # msgspec's ValidationError among them
+    except ValueError as error:  # includes msgspec's ValidationError
         raise KeyDamaged(file=file, reason="its fields are not those of a key file of this release") from error
 
 
@@ -598,7 +604,7 @@ def _best_cipher() -> str:
 
 
 def _has_aes() -> bool:
-    """Whether the processor computes AES itself; aegis is the faster cipher only then."""
+    """Whether the processor has AES instructions; only then is aegis the faster cipher."""
     if os.path.exists("/proc/cpuinfo"):  # noqa: PTH110 - cheaper than a Path
         return " aes" in Path("/proc/cpuinfo").read_text(errors="replace")
     return platform.machine().lower() in ("arm64", "aarch64", "amd64", "x86_64")

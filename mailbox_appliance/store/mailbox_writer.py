@@ -1,6 +1,6 @@
 """Writing mirrored messages, for sync and operations: in batches, each of which is one transaction.
 
-Messages are added by their header or whole, get their body later, change flags, and leave (`moves.py`).
+Messages are added with their header only or complete, get their body later, change flags, and leave (`moves.py`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,10 +36,10 @@ from mailbox_appliance.store.messages import (
 )
 from mailbox_appliance.store.moves import ProviderIds, free_numbers
 
-# --- Drafts and sent copies that the server has by now: where they lie, and as what ---
+# --- Drafts and sent copies that the server now has: their location and IDs ---
 #
-# The id that was promised stays, whatever sync has seen meanwhile. On a server with labels all of them lie in one
-# folder, where a draft and the message sent from it may have the same Message-ID.
+# The promised ID stays, whatever sync has seen in the meantime. On a server with labels all of them are in one folder,
+# where a draft and the message sent from it may have the same Message-ID.
 
 
 _SEEN_DOUBLE = """
@@ -64,10 +64,11 @@ _SET_PLACE = "UPDATE messages SET folder = ?, uid = ?, size = ?, internal_date =
 def set_message_uid(
     database: Database, account: int, message_id: str, uid: int | None, size: int | None, at: int | None
 ) -> None:
-    """Note where the server put a message, with the size and date (milliseconds) that it has there; None: not told.
+    """Record where the server put a message, with its size and date (milliseconds) there; None if the server did not
+    report it.
 
-    Where sync has seen it there meanwhile, that row goes, and its place is taken with all that it knew. Another message
-    keeps its UID. Inside a transaction.
+    If sync has already seen the message there, the row that sync made is deleted, and its UID and other facts go to
+    this message. Another message keeps its UID. Inside a transaction.
     """
     double = database.row(_SEEN_DOUBLE, (uid, message_id))
     if double is None:
@@ -82,7 +83,8 @@ def set_message_uid(
 
 
 def record_server_copy(database: Database, account: int, folder: int, message_id: str, seen: MessageIdentity) -> None:
-    """As `set_message_uid`, for a message whose provider has an id of its own for it: that is what was seen there.
+    """Record the server's copy of a message of ours, as `set_message_uid` does, for a provider with message IDs: `seen`
+    was found there.
 
     Inside a transaction.
     """
@@ -92,15 +94,15 @@ def record_server_copy(database: Database, account: int, folder: int, message_id
     doubles = [row[0] for row in database.rows(_WITH_PROVIDER_ID, (account, seen.provider_id)) if row[1] != message_id]
     _replace_doubles(database, account, doubles, ProviderIds(number, seen.provider_id, seen.provider_thread_id))
     holder = database.value("SELECT id FROM messages WHERE folder = ? AND uid = ?", (folder, seen.uid))
-    if holder in (None, message_id):  # else sync has not told yet that its UIDs are others now
+    if holder in (None, message_id):  # Otherwise the UIDs have changed, and sync has not reported that yet.
         database.change(_SET_PLACE, (folder, seen.uid, seen.size, to_millis(seen.internal_date), number))
         database.change(_SET_FLAGS, (flag_bits(seen.flags), pack_keywords(seen.flags), number))
 
 
 def _replace_doubles(database: Database, account: int, doubles: Sequence[int], ours: ProviderIds) -> None:
-    """Let a message of ours stand for those that sync has seen, in the provider's thread.
+    """Delete the rows that sync made for a message of ours, and move our row to the provider's thread.
 
-    Where nobody knew which thread ours begins, it is the promised one that stays.
+    If the provider's thread was unknown for our thread, our promised thread ID is kept.
     """
     is_new = database.value(_THREAD_IS_NEW, (ours.number,)) is not None
     if is_new:
@@ -111,15 +113,15 @@ def _replace_doubles(database: Database, account: int, doubles: Sequence[int], o
         moves.delete_messages(database, doubles)
 
 
-# --- The full-text index: FTS5 without content, so it keeps the words and not the text ---
+# --- The full-text index: FTS5 without content, so it stores the words but not the text ---
 #
-# Write rows in the order of their numbers: within a transaction FTS5 flushes what it has where a number is lower.
+# Write rows in the order of their numbers: within a transaction, FTS5 flushes its buffer at every lower number.
 
 
 INSERT_INDEX_ROW = (
     "INSERT INTO message_index (subject, sender, recipients, body, scope, rowid) VALUES (?, ?, ?, ?, ?, ?)"
 )
-# Every column is told again: an index without content cannot keep what it was told before.
+# Every column is written again: an index without content cannot keep its earlier values.
 UPDATE_INDEX_ROW = (
     "UPDATE message_index SET subject = ?, sender = ?, recipients = ?, body = ?, scope = ? WHERE rowid = ?"
 )
@@ -128,7 +130,7 @@ IndexRow = tuple[str, str, str, str, str, int]
 
 
 def index_row(number: int, account: int, parsed: ParsedMessage) -> IndexRow:
-    """A message as it is indexed; in the order of INSERT_INDEX_ROW and UPDATE_INDEX_ROW."""
+    """Return the row of a message for the index, in the order of INSERT_INDEX_ROW and UPDATE_INDEX_ROW."""
     return (
         to_index_text(parsed.subject),
         to_index_text(_people_text((parsed.sender,) if parsed.sender else ())),
@@ -145,24 +147,24 @@ def _people_text(people: Iterable[Address]) -> str:
 
 # --- Messages that arrive in the mirror, a batch at a time ---
 #
-# no row with its UID ........................... a new row, in its thread, indexed
-# none, but a copy of ours or a draft waits ..... that one gets the UID (same folder and Message-ID; where the provider
-#                                                 has ids, any folder: somebody may have put it away at once, and
-#                                                 a draft is a draft)
-# none, but one with the provider's id .......... that one, wherever it lay: it moved, or was put there anew
-# a row of which only the header has come ....... its body, and the index again with its words
-# one that was listed without even its header ... that too, and its thread
-# a whole row ................................... passed over
+# No row with this UID .......................... A new row is added to its thread and to the index.
+# None, but a pending copy of ours or a draft ... That row gets the UID. Folder and Message-ID must be the same; if the
+#                                                 provider has message IDs, any folder will do for a sent copy, since
+#                                                 somebody may have moved it at once, but a draft must be a draft.
+# None, but a row with the provider's ID ........ That row is used, in whatever folder it was: the message was moved.
+# A row with its header only .................... It gets its body, and is indexed again with its words.
+# A row without even its header ................. It gets its header and its thread as well.
+# A complete row ................................ It is skipped.
 
 
-HEADER_ONLY, WHOLE, LARGE = 0, 1, 2  # how much of a message is here: messages.body
+HEADER_ONLY, WHOLE, LARGE = 0, 1, 2  # values of messages.body: how much of a message is stored
 
 ArrivingMessage = tuple[FetchedMessage, ParsedMessage]
 
 _SELECT_KNOWN = """
 SELECT m.uid, m.number, m.body, m.message_id IS NULL AND m.subject = ''
 FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"""
-# Not by folder and UID, which SQLite would choose: all that is gone of a folder has no UID either.
+# Not the index by folder and UID, which SQLite would choose: all gone messages of a folder lack a UID as well.
 _SELECT_PENDING = """
 SELECT m.message_id, m.provider_id IS NOT NULL AND m.flags & 4, m.number FROM json_each(?) j
   CROSS JOIN messages m INDEXED BY messages_message_id
@@ -172,7 +174,7 @@ _INSERT_MESSAGE = """
 INSERT INTO messages (number, id, account, folder, uid, thread, message_id, flags, keywords, date, internal_date, size,
   subject, snippet, people, attachments, body, provider_id)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-# Of a provider that gives ids '' stands for one that was not told yet.
+# For a provider with message IDs, '' stands for an ID that was not reported yet.
 _UNKNOWN_PROVIDER_ID = "SELECT '' FROM folders WHERE account = ? AND label IS NOT NULL LIMIT 1"
 _INSERT_BODY = "INSERT OR REPLACE INTO bodies (number, text, html, headers, warnings) VALUES (?, ?, ?, ?, ?)"
 _FILL_BODY = "UPDATE messages SET snippet = ?, attachments = ?, body = ? WHERE number = ?"
@@ -184,7 +186,7 @@ _SET_ADOPTED_FLAGS = f"UPDATE messages SET flags = (flags & {HAS_ATTACHMENT}) | 
 
 @dataclass(frozen=True)
 class ArrivalPlace:
-    """Where messages come in, by number, and how much of them."""
+    """The mailbox and folder, by number, to which messages are added, and how much of each message (`body`)."""
 
     account: int
     folder: int
@@ -193,7 +195,7 @@ class ArrivalPlace:
 
 @dataclass(frozen=True)
 class _KnownMessage:
-    """A message that is there: its number, how much of it, and whether not even its header tells anything."""
+    """A stored message: its number, how much of it is stored, and whether even its header is missing."""
 
     number: int
     body: int
@@ -201,39 +203,39 @@ class _KnownMessage:
 
 
 def add_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
-    """Take in a batch; answers the ids of the messages that are new. Inside a transaction."""
+    """Add a batch, and return the IDs of the messages that are new. Inside a transaction."""
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     known = _load_known(database, place, by_uid)
     if moved := _reattach_moved(database, place, by_uid.values()):
         known |= _load_known(database, place, moved)
     if place.body != HEADER_ONLY:
         _fill_bodies(database, place, by_uid, known)
-    # By UID, so that of messages which came in one second the later one has the higher number.
+    # By UID, so that of the messages of one second the later one has the higher number.
     new = [pair for uid, pair in sorted(by_uid.items()) if uid not in known]
     return insert_messages(database, place, _adopt_pending(database, place, new))
 
 
 def _reattach_moved(database: Database, place: ArrivalPlace, batch: Iterable[ArrivingMessage]) -> frozenset[int]:
-    """The UIDs of those that are known by the provider's id; they lie here now."""
+    """Move the messages that are known by the provider's ID to this folder, and return their UIDs."""
     named = [to_sighting(message, parsed) for message, parsed in batch if message.provider_id is not None]
     return moves.reattach_messages(database, place.account, place.folder, named) if named else frozenset()
 
 
 def to_sighting(message: FetchedMessage, parsed: ParsedMessage) -> MessageIdentity:
-    """What a message is recognised by."""
+    """Return the facts by which a message is recognized."""
     own = canonical_message_id(parsed.message_id or "")
     ids = (message.provider_id, message.provider_thread_id)
     return MessageIdentity(message.uid, message.flags, own, message.size, message.internal_date, *ids)
 
 
 def fill_batch(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> None:
-    """Give those messages their body that are there without one. Inside a transaction."""
+    """Add the bodies of stored messages that have none. Inside a transaction."""
     by_uid = {message.uid: (message, parsed) for message, parsed in batch}
     _fill_bodies(database, place, by_uid, _load_known(database, place, by_uid))
 
 
 def _load_known(database: Database, place: ArrivalPlace, uids: Iterable[int]) -> dict[int, _KnownMessage]:
-    """By UID."""
+    """Return the stored messages among these, by UID."""
     return {uid: _KnownMessage(*row) for uid, *row in database.rows(_SELECT_KNOWN, (as_json(uids), place.folder))}
 
 
@@ -253,7 +255,7 @@ def _fill_bodies(
 
 
 def _fill_headers(database: Database, place: ArrivalPlace, bare: Sequence[tuple[int, ArrivingMessage]]) -> None:
-    """Give rows their header of which it was not known."""
+    """Add the headers of rows that were stored without one."""
     if not bare:
         return
     numbers = as_json(number for number, _ in bare)
@@ -284,9 +286,9 @@ def _to_joining(arriving: ArrivingMessage, proposed: str | None) -> JoiningMessa
 def insert_messages(
     database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage], promised: tuple[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Add new messages; answers their ids. Inside a transaction.
+    """Insert new messages, and return their IDs. Inside a transaction.
 
-    `promised`: the ids of message and thread for a single one that the server does not have yet.
+    `promised`: the IDs of message and thread for a single message that the server does not have yet.
     """
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     moments = [to_millis(message.internal_date) for message, _ in batch]
@@ -351,7 +353,7 @@ def _body_row(number: int, parsed: ParsedMessage) -> tuple[object, ...]:
 
 
 def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """What is left of a batch when copies of ours that wait for their UID have taken theirs."""
+    """Give pending copies of ours the UIDs of the messages that match them, and return the rest of the batch."""
     owns = [canonical_message_id(parsed.message_id or "") for _, parsed in batch]
     named = (as_json({own for own in owns if own}), place.account, place.folder)
     waiting: dict[tuple[str, bool], list[int]] = {}
@@ -372,7 +374,7 @@ def _adopt_pending(database: Database, place: ArrivalPlace, batch: Sequence[Arri
 
 
 def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[tuple[int, FetchedMessage]]) -> None:
-    """Give copies of ours that were found at the server what only the provider knows: its ids, and the labels."""
+    """Give copies of ours that were found at the server the IDs and labels that only the provider knows."""
     moves.set_provider_ids(
         database,
         place.account,
@@ -384,7 +386,7 @@ def _set_adopted_ids(database: Database, place: ArrivalPlace, adopted: Sequence[
 
 
 def _all_message_ids(own: str | None, parsed: ParsedMessage) -> tuple[str, ...]:
-    """The canonical Message-IDs that a message has and names, each once."""
+    """Return the canonical Message-IDs that a message has and names, each once."""
     named = (own, *map(canonical_message_id, (*parsed.references, *parsed.in_reply_to)))
     return tuple(dict.fromkeys(filter(None, named)))
 
@@ -414,22 +416,24 @@ _HAS_LABELS = "SELECT 1 FROM folders WHERE account = ? AND label IS NOT NULL LIM
 
 @dataclass(frozen=True)
 class PendingCopy:
-    """A message of ours that stands in a folder here and not on the server yet: its ids are fixed, it has no UID."""
+    """A message of ours that is in a folder of the mirror but not on the server yet: its IDs are fixed, it has no
+    UID.
+    """
 
     message_id: str
     thread_id: str
 
 
 class MailboxWriter:
-    """Writes messages. Each method that writes is one transaction of its own, unless it says otherwise."""
+    """Writes messages. Each method that writes is one transaction of its own, unless stated otherwise."""
 
     def __init__(self, database: Database, folders: Folders) -> None:
         self._database, self._folders = database, folders
 
-    # --- what is there --------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def load_flags(self, folder_number: int, uids: Collection[int] | None = None) -> dict[int, frozenset[str]]:
-        """UID -> flags of the messages that are mirrored in a folder; of those with these UIDs where they are given."""
+        """Return UID -> flags of the mirrored messages of a folder, or of those with these UIDs."""
         if uids is None:
             sql, values = f"{_SELECT_FLAGS} AND uid IS NOT NULL", (folder_number,)
             rows = self._database.rows(sql, values)
@@ -439,17 +443,17 @@ class MailboxWriter:
         return {uid: unpack_flags(bits, words) for uid, bits, words in rows}
 
     def count_in_folder(self, folder_number: int) -> int:
-        """How many messages with a UID are mirrored in a folder."""
+        """Return how many messages with a UID are mirrored in a folder."""
         sql = "SELECT count(*) FROM messages WHERE folder = ? AND uid IS NOT NULL"
         return int(self._database.value(sql, (folder_number,)))
 
     def list_without_body(self, folder_number: int, limit: int) -> tuple[tuple[int, int], ...]:
-        """UID and size of messages of which only the header is here, the newest first."""
+        """Return UID and size of the newest messages of which only the header is stored."""
         sql = "SELECT uid, size FROM messages WHERE folder = ? AND body = 0 AND uid IS NOT NULL ORDER BY number DESC"
         return tuple((uid, size) for uid, size in self._database.rows(f"{sql} LIMIT ?", (folder_number, limit)))
 
     def count_without_body(self, account_id: str) -> int:
-        """Of how many messages of a mailbox only the header is here."""
+        """Return the number of messages of a mailbox of which only the header is stored."""
         sql = (
             "SELECT count(*) FROM accounts a JOIN folders f ON f.account = a.number JOIN messages m"
             " ON m.folder = f.number WHERE a.id = ? AND m.body = 0"
@@ -457,28 +461,29 @@ class MailboxWriter:
         return int(self._database.value(sql, (account_id,)))
 
     def locate(self, account_id: str, message_ids: Iterable[str]) -> dict[str, LocatedMessage]:
-        """Where messages lie, by id; those that are not there are left out."""
+        """Return the locations of messages by ID; unknown IDs are omitted."""
         rows = self._database.rows(_SELECT_LOCATED, (as_json(message_ids), account_id))
         folders = {folder.number: folder for folder in self._folders.list(account_id)} if rows else {}
         return {row[0]: to_located(row, folders[row[2]]) for row in rows if row[2] in folders}
 
-    # --- what comes -----------------------------------------------------------------------------------------------
+    # --- adding ---------------------------------------------------------------------------------------------------
 
     def add_headers(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage]) -> tuple[str, ...]:
-        """Add messages of a folder of which only the header is known; answers the ids of the new ones. As `add`."""
+        """Add messages of a folder with their headers only, as `add` does, and return the IDs of the new ones."""
         return self._add(folder, batch, HEADER_ONLY)
 
     def add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> tuple[str, ...]:
-        """Add whole messages of a folder, or large ones without their attachments; answers the ids of the new ones.
+        """Add complete messages of a folder, or large ones without their attachments, and return the IDs of the new
+        ones.
 
-        A UID that is there without its body gets it, one that is there whole is passed over. A copy of ours that waits
-        in this folder, with the same Message-ID, gets the UID instead of a second row. A folder that is gone takes
-        nothing.
+        A message whose UID is stored without a body gets its body; a complete one is skipped. A pending copy of ours in
+        this folder with the same Message-ID gets the UID instead of a second row. If the folder is gone, nothing is
+        added.
         """
         return self._add(folder, batch, LARGE if large else WHOLE)
 
     def add_bodies(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], *, large: bool = False) -> None:
-        """Give those of these messages their body that are listed in this folder without one; pass the others over."""
+        """Add the bodies of those messages that are stored in this folder without one, and skip the others."""
         ready = _prepare_batch(batch)
         with self._database.transaction():
             account = self._find_account(folder.number)
@@ -488,9 +493,9 @@ class MailboxWriter:
     def add_pending(
         self, folder: MirroredFolder, message: FetchedMessage, parsed: ParsedMessage, copy: PendingCopy
     ) -> None:
-        """Add our copy of a message before the server has it, under promised ids. Inside a transaction.
+        """Add our copy of a message before the server has it, under promised IDs. Inside a transaction.
 
-        Pass `parsed` through `with_searched_words` first, since making these words takes long.
+        Pass `parsed` through `with_searched_words` first, since finding these words takes long.
         """
         account = self._find_account(folder.number)
         if account is not None:
@@ -500,11 +505,14 @@ class MailboxWriter:
                 [(message, parsed)],
                 (copy.message_id, copy.thread_id),
             )
-            if self._database.value(_HAS_LABELS, (account,)) is not None:  # a provider files at once what is sent
+            # The provider itself files a message that is sent.
+            if self._database.value(_HAS_LABELS, (account,)) is not None:
                 self.set_uid(copy.message_id, None)
 
     def drop_pending(self, message_id: str) -> None:
-        """Let a copy of ours go that is not on the server: another message stands for it. Inside a transaction."""
+        """Delete a copy of ours that is not on the server, because another message replaces it. Inside a
+        transaction.
+        """
         number = self._database.value("SELECT number FROM messages WHERE id = ? AND uid IS NULL", (message_id,))
         if number is not None:
             moves.delete_messages(self._database, [number])
@@ -516,9 +524,9 @@ class MailboxWriter:
         parsed: ParsedMessage,
         into: MirroredFolder | None = None,
     ) -> None:
-        """Give a message (a draft) another content under its id; it has no UID until `set_uid`. Raises NotFound.
+        """Replace the content of a message (a draft) under its ID; it has no UID until `set_uid`. Raises NotFound.
 
-        `into`: where the new version lies, if the earlier one may lie elsewhere by now.
+        `into`: the folder of the new version, if the earlier one may have moved.
         """
         parsed = with_searched_words(parsed)
         with self._database.transaction():
@@ -534,10 +542,11 @@ class MailboxWriter:
     def set_uid(
         self, message_id: str, uid: int | None, size: int | None = None, internal_date: datetime | None = None
     ) -> None:
-        """Note where the server put a message of ours, with the size and date that it has there; None: not told.
+        """Record where the server put a message of ours, with its size and date there; None if the server did not
+        report it.
 
-        Where sync has seen it there meanwhile, that row goes, and the promised id stays with all that the row knew.
-        Another message keeps its UID.
+        If sync has already seen the message there, the row that sync made is deleted, and the promised ID gets its
+        facts. Another message keeps its UID.
         """
         millis = None if internal_date is None else to_millis(internal_date)
         with self._database.transaction():
@@ -546,7 +555,7 @@ class MailboxWriter:
                 set_message_uid(self._database, account, message_id, uid, size, millis)
 
     def record_server_copy(self, message_id: str, found: FoundCopy) -> None:
-        """Note where a message of ours was found at the server, and as what. As `set_uid`."""
+        """Record where a message of ours was found at the server, and with which IDs. As `set_uid`."""
         seen = found.seen
         if found.uid is None or seen is None or seen.provider_id is None:
             self.set_uid(message_id, found.uid, found.size, found.internal_date)
@@ -562,7 +571,7 @@ class MailboxWriter:
         with self._database.transaction():
             self._database.change_many(_CHANGE_FLAGS, rows)
 
-    # --- what goes ------------------------------------------------------------------------------------------------
+    # --- changing and removing ------------------------------------------------------------------------------------
 
     def delete_by_uid(self, folder_number: int, uids: Sequence[int]) -> None:
         """Delete messages of a folder that the server no longer has, in batches."""
@@ -574,20 +583,20 @@ class MailboxWriter:
                 moves.delete_messages(self._database, [row[0] for row in rows])
 
     def delete_by_id(self, account_id: str, message_ids: Collection[str]) -> None:
-        """Delete messages that we removed from the server, wherever sync has them by now."""
+        """Delete messages that we removed from the server, in whatever folder sync has them now."""
         with self._database.transaction():
             rows = self._database.rows(_NUMBERS_OF_IDS, (as_json(message_ids), account_id))
             moves.delete_messages(self._database, [row[0] for row in rows])
 
     def detach(self, folder_number: int, uids: Collection[int] | None) -> int:
-        """Let messages of a folder be gone, None: all of them; answers how many. In batches, each a transaction.
+        """Mark messages of a folder (None: all of them) as gone, and return how many. In batches, each a transaction.
 
         They stay readable until they are found in another place, or purged.
         """
         return moves.detach_messages(self._database, folder_number, uids)
 
     def reattach(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
-        """Let messages that are gone be those that were seen in this folder; answers the UIDs that are settled so."""
+        """Match gone messages with those that were seen in this folder, and return the UIDs of the matches."""
         with self._database.transaction():
             account = self._find_account(folder.number)
             if account is None:
@@ -595,7 +604,7 @@ class MailboxWriter:
             return moves.reattach_messages(self._database, account, folder.number, sightings)
 
     def find_other_folders(self, folder: MirroredFolder, sightings: Sequence[MessageIdentity]) -> frozenset[int]:
-        """The numbers of other folders of the mailbox in which one of these messages lies as far as we know."""
+        """Return the numbers of other folders of the mailbox in which the mirror has one of these messages."""
         account = self._find_account(folder.number)
         return (
             moves.find_other_folders(self._database, account, folder.number, sightings)
@@ -604,12 +613,12 @@ class MailboxWriter:
         )
 
     def record_moves(self, account_id: str, moved: Sequence[tuple[str, int, int | None]]) -> None:
-        """Note what we moved: message id, number of the folder it is in now, its UID there (None: not known)."""
+        """Record moves of ours: message ID, number of its new folder, its UID there (None: unknown)."""
         with self._database.transaction():
             moves.record_moves(self._database, self._account_number(account_id), moved)
 
     def correct_sizes(self, number: int, sizes: Mapping[tuple[str, str], int]) -> None:
-        """Note how large attachments of a message are, by part and type, now that they were seen."""
+        """Correct the sizes of a message's attachments, by part and type, after they were read."""
         sql = "SELECT attachments FROM messages WHERE number = ?"
         if (packed := self._database.value(sql, (number,))) is None or resize_attachments(packed, sizes) is None:
             return
@@ -624,11 +633,11 @@ class MailboxWriter:
         return self._database.value(sql, (self._account_number(account_id),)) is not None
 
     def list_gone(self, account_id: str) -> frozenset[int]:
-        """The numbers of the messages of a mailbox that are gone."""
+        """Return the numbers of the messages of a mailbox that are gone."""
         return moves.list_gone(self._database, self._account_number(account_id))
 
     def purge_gone(self, account_id: str, before: frozenset[int] | None = None) -> int:
-        """Delete the messages that are gone, or those of `before` that still are; answers how many. In batches."""
+        """Delete the messages that are gone, or those of `before` that still are, and return how many. In batches."""
         return moves.purge_gone(self._database, self._account_number(account_id), before)
 
     def _add(self, folder: MirroredFolder, batch: Sequence[ArrivingMessage], body: int) -> tuple[str, ...]:
@@ -644,10 +653,10 @@ class MailboxWriter:
         return number
 
     def _account_number(self, account_id: str) -> int:
-        """The number of a mailbox; 0, which none has, where it is gone."""
+        """Return the number of a mailbox; 0, which none has, if it is gone."""
         return int(self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,)) or 0)
 
 
 def _prepare_batch(batch: Sequence[ArrivingMessage]) -> list[ArrivingMessage]:
-    """A batch with all that takes long and needs no transaction."""
+    """Return a batch with everything computed that takes long and needs no transaction."""
     return [(message, with_searched_words(parsed)) for message, parsed in batch]

@@ -1,4 +1,4 @@
-"""Members: who they are and the hash of their password."""
+"""Members and their password hashes."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from mailbox_appliance.security.tokens import new_id
 from mailbox_appliance.store.database import UNIQUE_VIOLATIONS, Database
 from mailbox_appliance.store.tables import MEMBERS
 
-# A member, with the time until which an invitation holds that waits to be taken up.
+# A member, with the expiry of a pending invitation.
 _SELECT = """
 SELECT m.id, m.name, m.email, m.role, m.status, m.created_at, m.updated_at, m.last_login_at,
   CASE WHEN m.password_hash IS NULL THEN (SELECT max(i.expires_at) FROM invitations i
     WHERE i.member_id = m.id AND i.kind = 'invitation' AND i.used_at IS NULL AND i.expires_at > :now) END,
   m.password_hash
 FROM members m"""
-# The appliance must not be left to one who can never log in. Who has no password yet gets in by an open link.
-# One that an API key was shown may be in other hands; one that soon expires is taken up in time by nobody.
+# At least one administrator must be able to sign in. One without a password can do so with a pending link. A link that
+# an API key was shown may be in other hands, and one that soon expires may not be used in time: these do not count.
 _OTHER_ADMINS = "FROM members m WHERE m.id <> :id AND m.role = 'admin' AND m.status = 'active'"
 _HAS_PASSWORD = f"SELECT 1 {_OTHER_ADMINS} AND m.password_hash IS NOT NULL LIMIT 1"
 _HAS_LINK = f"""
@@ -29,47 +29,47 @@ SELECT email, until FROM (SELECT m.email, (SELECT max(i.expires_at) FROM invitat
     AND i.kind IN ('invitation', 'password_reset') AND i.used_at IS NULL AND i.by_key = 0) AS until {_OTHER_ADMINS})
 WHERE until >= :later ORDER BY until DESC LIMIT 1"""
 _LINK_LEFT = timedelta(hours=1)
-# The same spelling first: two whose emails were different to release 0.10 may have the same one to us.
+# The same spelling first: two addresses that were different to release 0.10 may be equal now.
 _BY_EMAIL = """
 WHERE (m.email_key = :exact AND m.email = :email) OR m.email_key = :key ORDER BY m.email_key <> :exact LIMIT 1"""
 _BY_SPELLING = "SELECT id, email FROM members WHERE email_key >= '= ' AND email_key < '=!'"
 
-# As the index says it, else that is not used.
+# Written exactly as in the index, so that SQLite uses it.
 _LEGACY = "SELECT 1 FROM members WHERE substr(password_hash, 1, 7) = 'scrypt$' LIMIT 1"
 
 
 class Members:
-    """Reads and writes members. Emails are compared without case."""
+    """Reads and writes members. Email addresses are compared without case."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def has_any(self) -> bool:
-        """Whether there is a member at all: without one the appliance waits to be set up."""
+        """Whether any member exists: without one the appliance waits for its setup."""
         return self._database.value("SELECT 1 FROM members LIMIT 1") is not None
 
     def count(self) -> int:
-        """How many members there are."""
+        """Return the number of members."""
         return int(self._database.value("SELECT count(*) FROM members"))
 
     def get(self, member_id: str) -> Member:
-        """The member with this id. Raises NotFound."""
+        """Return the member with this ID. Raises NotFound."""
         for row in self._select("WHERE m.id = :id", id=member_id):
             return _to_member(row)
         raise NotFound(what="member")
 
     def list(self) -> tuple[Member, ...]:
-        """All members, the oldest first."""
+        """Return all members, oldest first."""
         return tuple(map(_to_member, self._select("ORDER BY m.created_at, m.id")))
 
     def find_with_password(self, email: str) -> tuple[Member, str | None] | None:
-        """The member with this email and the hash of the password, or None."""
+        """Return the member with this email address and the password hash, or None."""
         for row in self._select(_BY_EMAIL, email=email, exact=exact_key(email), key=email_key(email)):
             return _to_member(row), row[9]
         return None
 
     def get_password_hash(self, member_id: str) -> str | None:
-        """The hash of a member's password; None where there is none yet. Raises NotFound."""
+        """Return the hash of a member's password; None if there is none yet. Raises NotFound."""
         row = self._database.row("SELECT password_hash FROM members WHERE id = ?", (member_id,))
         if row is None:
             raise NotFound(what="member")
@@ -77,11 +77,11 @@ class Members:
         return found
 
     def has_legacy_passwords(self) -> bool:
-        """Whether somebody has not logged in since release 0.10, whose hashes take another time to verify."""
+        """Whether a member has not signed in since release 0.10, whose hashes take a different time to verify."""
         return self._database.value(_LEGACY) is not None
 
     def add(self, *, name: str, email: str, role: Role, password_hash: str | None) -> Member:
-        """A new, active member. Inside a transaction. Raises EmailTaken."""
+        """Add an active member. Inside a transaction. Raises EmailTaken."""
         self._require_free_email(email)
         at, member_id = to_timestamp(self._clock.now()), new_id("mem")
         row = {"id": member_id, "name": name, "email": email, "email_key": email_key(email), "role": role}
@@ -101,7 +101,7 @@ class Members:
         role: Role | None = None,
         status: MemberStatus | None = None,
     ) -> Member:
-        """Change what is given. Inside a transaction. Raises NotFound, EmailTaken, LastAdmin."""
+        """Change the given fields. Inside a transaction. Raises NotFound, EmailTaken, LastAdmin."""
         before = self.get(member_id)
         if before.role == "admin" and (role == "member" or status == "suspended"):
             self._require_other_admin(before, may_be_awaited=True)
@@ -118,16 +118,16 @@ class Members:
         return self.get(member_id)
 
     def set_password(self, member_id: str, password_hash: str) -> None:
-        """The hash of a new password. Inside a transaction."""
+        """Store the hash of a new password. Inside a transaction."""
         at = to_timestamp(self._clock.now())
         self._database.run(
             MEMBERS.update(password_hash=password_hash, updated_at=at).where(MEMBERS.id == member_id),
         )
 
     def remove(self, member_id: str) -> None:
-        """Forget a member with their sessions, keys, invitations and grants. Inside a transaction.
+        """Delete a member with their sessions, keys, invitations and grants. Inside a transaction.
 
-        Raises NotFound, LastAdmin, and Conflict for one who owns mailboxes.
+        Raises NotFound, LastAdmin, and Conflict for a member who owns mailboxes.
         """
         member = self.get(member_id)
         if member.role == "admin":
@@ -141,9 +141,10 @@ class Members:
         self._database.run(MEMBERS.delete().where(MEMBERS.id == member_id))
 
     def find_awaited_admin(self, but_for: str = "") -> tuple[str, str] | None:
-        """Who must enroll, by their email, and until when, since no other active administrator has a password.
+        """Return the email address and link expiry of the administrator who must enroll, if no other active
+        administrator has a password.
 
-        Of several the one whose link is good the longest; None where there is nobody, or one with a password.
+        Of several, it is the one whose link expires last. Returns None if there is none, or one with a password.
         `but_for`: a member who does not count.
         """
         if self._database.row(_HAS_PASSWORD, {"id": but_for}) is not None:
@@ -153,20 +154,20 @@ class Members:
         return None if row is None else (row[0], row[1])
 
     def mark_logged_in(self, member_id: str, *, rehashed: str | None = None) -> None:
-        """Note the login of this moment, and the password's new hash where it was hashed anew. Inside a transaction."""
+        """Record a sign-in at this moment, and the password's new hash if it was rehashed. Inside a transaction."""
         change = {"last_login_at": to_timestamp(self._clock.now())}
         if rehashed is not None:
             change["password_hash"] = rehashed
         self._database.run(MEMBERS.update(**change).where(MEMBERS.id == member_id))
 
     def _require_free_email(self, email: str, member_id: str | None = None) -> None:
-        """Raise EmailTaken where somebody else has this email and is found by one spelling of it only."""
+        """Raise EmailTaken if another member has this email address and is found only by the exact spelling."""
         key = email_key(email)
         if any(found != member_id and email_key(one) == key for found, one in self._database.rows(_BY_SPELLING)):
             raise EmailTaken
 
     def _require_other_admin(self, member: Member, *, may_be_awaited: bool) -> None:
-        # One who is suspended, or has no password, is not the last who can log in: it does not matter what they become.
+        # A member who is suspended or has no password is not the last one able to sign in, so any change is allowed.
         if member.status == "suspended" or self.get_password_hash(member.id) is None:
             return
         if self._database.row(_HAS_PASSWORD, {"id": member.id}) is not None:
@@ -179,14 +180,18 @@ class Members:
 
 
 def email_key(email: str) -> str:
-    """What an email is compared by: without case and in one form, in any script, the domain in A-labels."""
+    """Return the form in which an email address is compared: without case, normalized in any script, the domain in
+    A-labels.
+    """
     local, at, domain = email.rpartition("@")
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", local).casefold())
     return f"{folded}{at}{comparable_domain(domain)}"
 
 
 def exact_key(email: str) -> str:
-    """What is in the place of `email_key` where an older member has that already: only this spelling is found by it."""
+    """Return the key of a member whose `email_key` an older member already has: only the exact spelling finds this
+    member.
+    """
     return f"= {email}"
 
 

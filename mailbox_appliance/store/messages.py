@@ -48,7 +48,7 @@ m.snippet, m.people, m.attachments, f.id, f.name, f.role, f.role_source"""
 _SHOWING_FOLDERS = """
 (SELECT s.number FROM folders s CROSS JOIN message_labels l ON l.folder = s.number AND l.number = m.number
   WHERE s.account = m.account AND s.label = '{}')"""
-# Where people look for a message that lies among all mail: the first of these folders that shows it.
+# The folder in which people look for a message of all mail: the first of these that shows it.
 _PLACE_COLUMNS = ", ".join(
     _SHOWING_FOLDERS.format(label) for label in (folder_roles.INBOX_LABEL, "\\Draft", folder_roles.SENT_LABEL)
 )
@@ -89,14 +89,14 @@ _Attachments = tuple[_StoredAttachment, ...]
 
 
 def as_json(values: Iterable[object]) -> str:
-    """Values as a JSON array, for `json_each`."""
+    """Return values as a JSON array, for `json_each`."""
     return msgspec.json.encode(list(values)).decode()
 
 
-# Few different sets of flags lie on many messages; of labels there may be some thousands.
+# Many messages share few different sets of flags; labels may form some thousands of sets.
 @lru_cache(4096)
 def flag_bits(flags: frozenset[str]) -> int:
-    """The flags that have a meaning of their own (RFC 9051 2.3.2) as bits."""
+    """Return the flags with a meaning of their own (RFC 9051 2.3.2) as bits."""
     bits = 0
     for flag in flags:
         bits |= _FLAG_BITS.get(flag.lower(), 0)
@@ -105,25 +105,25 @@ def flag_bits(flags: frozenset[str]) -> int:
 
 @lru_cache(4096)
 def pack_keywords(flags: frozenset[str]) -> str:
-    """The other keywords, as JSON. \\Recent says nothing about the message and is left out (RFC 9051 7.1)."""
+    """Return the other keywords as JSON. \\Recent is not a fact about the message and is omitted (RFC 9051 7.1)."""
     words = [flag for flag in flags if flag.lower() not in _FLAG_BITS and flag.lower() != "\\recent"]
     return json.dumps(sorted(words)) if words else "[]"
 
 
 @lru_cache(4096)
 def unpack_flags(bits: int, words: str) -> frozenset[str]:
-    """Flags and keywords as the server writes them."""
+    """Return flags and keywords as the server writes them."""
     return frozenset(name for bit, name in _FLAG_NAMES.items() if bits & bit).union(json.loads(words))
 
 
 def pack_people(parsed: ParsedMessage) -> str:
-    """Everybody named in the header, as JSON."""
+    """Return all people named in the header as JSON."""
     people = _People(parsed.sender, parsed.to, parsed.cc, parsed.bcc, parsed.reply_to)
     return msgspec.json.encode(people).decode()
 
 
 def pack_attachments(parsed: ParsedMessage) -> str:
-    """The attachments, each under a new id, as JSON."""
+    """Return the attachments as JSON, each under a new ID."""
     if not parsed.attachments:
         return "[]"
     stored = [
@@ -134,13 +134,13 @@ def pack_attachments(parsed: ParsedMessage) -> str:
 
 
 def find_attachment(packed: str, attachment_id: str) -> tuple[Attachment, str] | None:
-    """Of what `pack_attachments` made: the one with this id, and the number of its part."""
+    """Return the attachment with this ID from the result of `pack_attachments`, and the number of its part."""
     found = next((stored for stored in decode_json(packed, _Attachments) if stored.id == attachment_id), None)
     return None if found is None else (_to_attachment(found), found.part)
 
 
 def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str | None:
-    """What `pack_attachments` made, with these sizes, by part and type; None where all are as they were."""
+    """Return the result of `pack_attachments` with these sizes, by part and type; None if no size changed."""
     found = decode_json(packed, _Attachments)
     changed = [
         msgspec.structs.replace(one, size_bytes=sizes.get((one.part, one.mime_type), one.size_bytes)) for one in found
@@ -149,7 +149,7 @@ def resize_attachments(packed: str, sizes: Mapping[tuple[str, str], int]) -> str
 
 
 def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
-    """A row of LOCATED_COLUMNS."""
+    """Convert a row of LOCATED_COLUMNS."""
     identity, number, _, uid, message_id, size, millis, bits, words, body, gone, provider_id = row
     flags = unpack_flags(bits, words)
     at = from_millis(millis)
@@ -160,12 +160,12 @@ def to_located(row: Row, folder: MirroredFolder) -> LocatedMessage:
 
 
 def to_message(row: Row, context: SearchContext | UnsetType = UNSET) -> Message:
-    """A row of SELECT_MESSAGES as it stands in a list, with what a search for a text has to say."""
+    """Convert a row of SELECT_MESSAGES for a list, with the matches of a text search."""
     return Message(**_message_fields(row), search_context=context)
 
 
 def to_whole_message(row: Row) -> Message:
-    """A row of SELECT_WHOLE_MESSAGES, with body and headers."""
+    """Convert a row of SELECT_WHOLE_MESSAGES, with body and headers."""
     text, html, headers = row[15:18]
     body = Body(text=UNSET if text is None else text, html=UNSET if html is None else html)
     return Message(**_message_fields(row), body=body, headers=json.loads(headers or "{}"))
@@ -219,7 +219,7 @@ SELECT f.label FROM accounts a JOIN folders f ON f.account = a.number AND f.labe
 
 
 class Messages:
-    """Reads messages; `store.mirror` writes them."""
+    """Reads messages; `MailboxWriter` writes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -235,10 +235,11 @@ class Messages:
         limit: int,
         reader: HtmlReader = TAG_READER,
     ) -> tuple[tuple[Message, ...], int | None]:
-        """A page of the messages that a filter means, newest first, and the position to go on from (None at the end).
+        """Return a page of the messages that match a filter, newest first, and the position of the next page (None at
+        the end).
 
-        Without folders: of every folder of these mailboxes but spam and trash. Where the filter has a text, each
-        message says where it stands in its body.
+        Without `folders`, all folders of these mailboxes except spam and trash are searched. If the filter has a text,
+        each message shows where its body contains the text.
         """
         numbers = self._search.find_numbers(account_ids, wanted, folders=folders, before=before, limit=limit + 1)
         page = numbers[:limit]
@@ -250,27 +251,27 @@ class Messages:
         return messages, page[-1] if len(numbers) > limit else None
 
     def list_labels(self, account_id: str) -> tuple[str, ...]:
-        """Every label that a message of a mailbox has, in order; once, whatever its case (RFC 9051 2.3.2).
+        """Return every label of a mailbox's messages, sorted, each once whatever its case (RFC 9051 2.3.2).
 
-        On a server with labels also those that no message has. Only people's labels: those of the system are shown as
-        folders and flags.
+        On a server with labels, labels that no message has are included. Only people's labels are returned: those of
+        the system are shown as folders and flags.
         """
         sets = self._search.list_keyword_sets(account_id)
-        # Beside the folder of all mail may lie others, such as chats, whose names are no labels of messages.
+        # Other folders may exist beside all mail, such as chats, whose names are not labels of messages.
         made = (label for (label,) in self._database.rows(_KEYWORD_LABELS, (account_id,)) if is_valid_label_name(label))
         found = {*made, *(label for words in sets for label in json.loads(words))}
         names = sorted(filter(is_user_label, found), reverse=True)
         return tuple(label for _, label in sorted({label.casefold(): label for label in names}.items()))
 
     def get(self, account_id: str, message_id: str) -> tuple[Message, tuple[str, ...]]:
-        """A whole message, and what a reader should know about how it was read. Raises NotFound."""
+        """Return a complete message, and warnings about how it was read. Raises NotFound."""
         row = self._database.row(f"{SELECT_WHOLE_MESSAGES} WHERE m.id = ? AND a.id = ?", (message_id, account_id))
         if row is None:
             raise NotFound(what="message")
         return to_whole_message(row), tuple(map(OwnText, json.loads(row[-1] or "[]")))
 
     def get_body(self, account_id: str, message_id: str) -> StoredBody:
-        """The body of a message. Raises NotFound."""
+        """Return the body of a message. Raises NotFound."""
         row = self._database.row(
             "SELECT b.text, b.html, m.body FROM messages m JOIN accounts a ON a.number = m.account"
             " LEFT JOIN bodies b ON b.number = m.number WHERE m.id = ? AND a.id = ?",
@@ -281,7 +282,7 @@ class Messages:
         return StoredBody(text=row[0], html=row[1], is_there=bool(row[2]))
 
     def get_attachment(self, account_id: str, message_id: str, attachment_id: str) -> tuple[Attachment, str]:
-        """An attachment as it is listed, and the number of its part. Raises NotFound."""
+        """Return the listed facts of an attachment, and the number of its part. Raises NotFound."""
         packed = self._database.value(
             "SELECT m.attachments FROM messages m JOIN accounts a ON a.number = m.account WHERE m.id = ? AND a.id = ?",
             (message_id, account_id),
@@ -294,7 +295,7 @@ class Messages:
         return found
 
     def get_thread_subject(self, account_id: str, thread_id: str) -> str:
-        """The subject that a thread began with. Raises NotFound."""
+        """Return the subject with which a thread began. Raises NotFound."""
         row = self._database.row(
             "SELECT m.subject FROM messages m JOIN threads t ON t.number = m.thread"
             " JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? ORDER BY m.number LIMIT 1",
@@ -307,7 +308,7 @@ class Messages:
     def list_thread(
         self, account_id: str, thread_id: str, *, after: int | None, limit: int
     ) -> tuple[tuple[Message, ...], int | None]:
-        """A page of a thread's messages, oldest first, and the position to go on from."""
+        """Return a page of a thread's messages, oldest first, and the position of the next page."""
         rows = self._database.rows(
             f"{SELECT_MESSAGES} JOIN accounts a ON a.number = m.account WHERE t.id = ? AND a.id = ? AND m.number > ?"
             " ORDER BY m.number LIMIT ?",
@@ -317,7 +318,7 @@ class Messages:
         return tuple(map(to_message, page)), page[-1][0] if len(rows) > limit else None
 
     def find_thread(self, account_id: str, message_ids: Iterable[str]) -> str | None:
-        """The id of the thread that one of these canonical Message-IDs belongs to, or None."""
+        """Return the ID of the thread that one of these canonical Message-IDs belongs to, or None."""
         for message_id in message_ids:
             found = self._database.value(
                 "SELECT t.id FROM thread_links l JOIN threads t ON t.number = l.thread JOIN accounts a"
@@ -329,12 +330,12 @@ class Messages:
         return None
 
     def find_by_message_id(self, account_id: str, message_id: str) -> str | None:
-        """The id of a message with this canonical Message-ID, the newest one where there are several; or None."""
+        """Return the ID of the newest message with this canonical Message-ID, or None."""
         found = self._database.value(_BY_MESSAGE_ID, (account_id, message_id))
         return None if found is None else str(found)
 
     def get_reply_headers(self, account_id: str, message_id: str) -> Mapping[str, str]:
-        """The header fields of a message that a reply needs, with lower-case names. Raises NotFound."""
+        """Return the header fields of a message that a reply needs, with lower-case names. Raises NotFound."""
         sql = (
             "SELECT b.headers FROM messages m JOIN accounts a ON a.number = m.account JOIN bodies b USING (number)"
             " WHERE m.id = ? AND a.id = ?"
@@ -350,26 +351,25 @@ class Messages:
             f" WHERE {in_condition('m.number', numbers)}"
         )
         excerpts = ExcerptFinder(text, reader)
-        # In the order of the page: what may be read of HTML is bounded, and the newest come first.
+        # In the order of the page: the HTML that may be read is limited, and the newest messages come first.
         rows = sorted(self._database.rows(sql, numbers), key=lambda row: row[0], reverse=True)
         return {number: excerpts.find(body, html, is_there=bool(there)) for number, body, html, there in rows}
 
 
-# --- Threads (RFC 5256): by the Message-IDs that messages have and name, else by base subject ---
+# --- Threads (RFC 5256): by the Message-IDs that messages have and name, otherwise by base subject ---
 #
-#     links lead to threads ........ the message joins them; several become one, and the oldest keeps its id
-#     none, a reply or forward ..... joins the newest thread of its subject that was there before it; one that waits for
-#                                    its beginning only where it names no messages, for those may still come
-#     none, an original ............ is the beginning that threads of its subject wait for, those of later replies
-#     else ......................... begins a thread, and waits for the beginning where it is a reply or forward
+#     links lead to threads ........ The message joins them; several are merged, and the oldest keeps its ID.
+#     no links, reply or forward ... It joins the newest earlier thread with its subject. It joins a thread that awaits
+#                                    its first message only if it names no messages itself, since those may still come.
+#     no links, an original ........ It becomes the first message of threads of later replies that await one.
+#     otherwise .................... It begins a thread, which awaits its first message if this is a reply or forward.
 #
-# Subjects join within 30 days only: this month's invoice is no reply to the last one.
+# Subjects connect messages within 30 days only: this month's invoice is not a reply to the last one.
 #
-# Where the provider says to which of its threads a message belongs, that alone counts, and such threads never become
-# one.
+# If the provider reports the thread of a message, that alone counts, and such threads are never merged.
 
 
-# A message may name any number of others; more than this tells no more about where it belongs.
+# A message may name any number of others; links beyond this number are ignored.
 _MAX_LINKS = 100
 _SUBJECT_WINDOW = 30 * 86_400_000  # milliseconds
 _MAX_CANDIDATES = 20
@@ -394,10 +394,11 @@ INSERT INTO threads (number, id, account, base_subject, newest, began_as_reply, 
 
 @dataclass(frozen=True, slots=True)
 class JoiningMessage:
-    """What tells where a message belongs. `named`: the canonical Message-IDs that it has and names.
+    """The facts that decide which thread a message belongs to. `named`: the canonical Message-IDs that it has and
+    names.
 
-    `proposed` is the id of the thread it begins where it belongs to none, whether that is there already or not.
-    `provided` is the provider's own id of its thread.
+    `proposed` is the ID of the thread it begins if it belongs to no other; that thread may already exist. `provided` is
+    the provider's own ID of its thread.
     """
 
     own: str | None
@@ -410,20 +411,20 @@ class JoiningMessage:
 
 @dataclass(slots=True, eq=False)
 class _Thread:
-    """A thread while a batch joins. It `waits` for its beginning where the first message that came was a reply."""
+    """A thread while a batch is assigned. It `waits` for its first message if the first one received was a reply."""
 
     number: int
     base: str | None
     newest: int
     waits: bool
-    first: int | None  # the first moment of what joined in this batch
+    first: int | None  # earliest arrival in this batch, milliseconds
     provided: str | None  # the provider's id
-    identity: str = ""  # of a new one
+    identity: str = ""  # ID of a new thread
     part_of: "_Thread | None" = None
 
     @property
     def root(self) -> "_Thread":
-        """The thread that this one has become part of, or itself."""
+        """The thread into which this one was merged, or itself."""
         thread = self
         while thread.part_of is not None:
             thread = thread.part_of
@@ -431,7 +432,7 @@ class _Thread:
 
 
 class ThreadAssigner:
-    """Finds the threads of a batch of messages. Made inside a transaction, asked once."""
+    """Finds the threads of a batch of messages. Create it inside a transaction, and call `assign` once."""
 
     def __init__(self, database: Database, account: int, batch: Sequence[JoiningMessage]) -> None:
         self._database, self._account, self._batch = database, account, batch
@@ -446,7 +447,7 @@ class ThreadAssigner:
         self._changed: dict[_Thread, None] = {}
 
     def assign(self) -> list[int]:
-        """The number of the thread of each message, which is there when this returns."""
+        """Return the number of each message's thread; all of these threads are written when this returns."""
         self._load_linked()
         joined = [self._assign_one(one, *key) for one, key in zip(self._batch, self._keys, strict=True)]
         self._write()
@@ -492,11 +493,11 @@ class ThreadAssigner:
         return thread
 
     def _assign_by_provider(self, one: JoiningMessage, base: str, provided: str) -> _Thread:
-        """The provider's own thread; the proposed one becomes it where nobody knew yet which that is."""
+        """Return the provider's own thread. The proposed thread becomes it if that one's provider ID was unknown."""
         thread = self._provided.get(provided)
         if thread is None:
             thread = self._find_unclaimed(one.proposed, provided) if one.proposed else None
-            # The id of a thread that is another one of the provider's is not given twice.
+            # The proposed ID is not used again if it belongs to another thread of the provider's.
             thread = thread or self._begin_thread(replace(one, proposed=None), base, is_reply=False)
             self._provided[provided] = thread
         self._note_arrival(thread, one.millis, is_reply=False)
@@ -504,7 +505,7 @@ class ThreadAssigner:
         return thread
 
     def _find_unclaimed(self, identity: str, provided: str) -> _Thread | None:
-        """A thread of ours of which it was not known yet which of the provider's it is."""
+        """Find a thread of ours whose ID at the provider was unknown, and give it this one."""
         for thread in self._find_proposed(identity):
             if thread.provided is None:
                 thread.provided = provided
@@ -529,21 +530,21 @@ class ThreadAssigner:
         return {self._add_loaded(row).root for row in self._database.rows(sql, (identity, self._account))}
 
     def _find_by_subject(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """The newest thread of this subject that a reply may join which nothing else leads anywhere."""
+        """Return the newest thread of this subject that a reply without other links may join."""
         self._write()
         names_others = any(each != one.own for each in one.named)
         rows = self._database.rows(
             _THREADS_OF_SUBJECT, (self._account, base, one.millis - _SUBJECT_WINDOW, _MAX_CANDIDATES)
         )
         for thread in map(self._add_loaded, rows):
-            # Where the beginning of a thread is here, what is earlier is no reply to it.
+            # If the thread's first message is stored, an earlier message is not a reply to it.
             latest = one.millis + (_SUBJECT_WINDOW if thread.waits else 0)
             if not (thread.waits and names_others) and self._first_moment(thread) <= latest:
                 return {thread}
         return set()
 
     def _find_waiting_for(self, one: JoiningMessage, base: str) -> set[_Thread]:
-        """The threads that this original may be the beginning of."""
+        """Return the threads that this original may be the first message of."""
         waiting = {thread.root for thread in self._waiting.get(base, ())}
         later = [
             each for each in waiting if each.waits and 0 <= self._first_moment(each) - one.millis <= _SUBJECT_WINDOW
@@ -551,7 +552,7 @@ class ThreadAssigner:
         return set(sorted(later, key=lambda thread: thread.number)[:_MAX_CANDIDATES])
 
     def _first_moment(self, thread: _Thread) -> int:
-        """When its first message came."""
+        """Return when the first message of a thread arrived, in milliseconds."""
         number = self._database.value("SELECT min(number) FROM messages WHERE thread = ?", (thread.number,))
         moments = ([] if number is None else [(number >> 4) * 1000]) + ([] if thread.first is None else [thread.first])
         return min(moments, default=thread.newest)
@@ -567,7 +568,7 @@ class ThreadAssigner:
         return thread
 
     def _merge(self, threads: set[_Thread]) -> _Thread:
-        """Make several threads one. The oldest keeps its id, so that it stays what clients know."""
+        """Merge several threads. The oldest keeps its ID, which clients may know."""
         kept, *others = sorted(threads, key=lambda thread: thread.number)
         if others:
             self._write()
@@ -582,7 +583,7 @@ class ThreadAssigner:
         return kept
 
     def _write(self) -> None:
-        """Write the threads that are new or have changed, so that the database can be asked about all of them."""
+        """Write the threads that are new or have changed, so that queries see all of them."""
         new, self._new = self._new, []
         changed, self._changed = self._changed, {}
         self._database.change_many(
@@ -595,6 +596,6 @@ class ThreadAssigner:
 
 
 def _prefer_provider_threads(threads: Sequence[_Thread]) -> set[_Thread]:
-    """Of the threads that a message names those it joins: with a provider's among them, the one it named last."""
+    """Return the threads to join among those that a message names: if any is a provider's, only the one named last."""
     provided = [thread for thread in threads if thread.provided is not None]
     return {provided[-1]} if provided else set(threads)

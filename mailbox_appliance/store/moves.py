@@ -1,14 +1,14 @@
-"""Messages that move, are gone or are deleted; their row numbers and their provider's ids.
+"""Messages that are moved, gone or deleted; their row numbers and their provider's IDs.
 
     in a folder, with its UID --detach--> gone: no UID, still readable --reattach--> in the folder where it was seen
-                                            `--purge: every folder was looked at, and it was nowhere--> (deleted)
+                                            `--purge: not found after every folder was checked--> (deleted)
 
-What is seen is the same message when Message-ID, size and internal date agree, the date in seconds (RFC 9051 2.3.3).
-One without Message-ID is only recognized where exactly one is gone, and exactly one seen, of that size and second:
-two notices of a machine may well agree in the rest.
+A message that is seen is the same one if Message-ID, size and internal date agree, the date in seconds (RFC 9051
+2.3.3). A message without Message-ID is recognized only if exactly one gone message and exactly one seen message have
+that size and second: two notices from a machine may well agree in the rest.
 
-Where the provider has an id of its own for each message, that alone decides: then a message that is seen is that one,
-also where it has not been found gone from anywhere yet. Messages mirrored without such ids are matched by the rest.
+If the provider has an ID for each message, that ID alone decides: the message is recognized even if it has not been
+found gone from another place yet. Messages mirrored without such IDs are matched by the other facts.
 """
 
 from collections import Counter
@@ -27,19 +27,20 @@ from mailbox_appliance.store.messages import (
     pack_keywords,
 )
 
-# --- Deleting messages: a batch at a time, each a transaction, so that nobody waits long to write ---
+# --- Deleting messages: in batches, each a transaction, so that other writers do not wait long ---
 #
-# With a message go its body, its place in the full-text index, what was cached of it, and its thread if that is empty.
+# Deleting a message deletes its body, its entry in the full-text index, its cached parts, and its thread if that
+# becomes empty.
 
 
-DELETED_AT_ONCE = 250  # messages that are deleted at once: some 40 ms
+DELETED_AT_ONCE = 250  # messages deleted at once: about 40 ms
 
 _EMPTY_THREADS = """
 SELECT j.value FROM json_each(?) j WHERE NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread = j.value)"""
 
 
 def delete_messages(database: Database, numbers: Collection[int]) -> None:
-    """Delete these messages, and threads that are empty then. Inside a transaction."""
+    """Delete these messages, and threads that become empty. Inside a transaction."""
     of = "SELECT DISTINCT m.thread FROM json_each(?) j CROSS JOIN messages m ON m.number = j.value"
     threads = [row[0] for row in database.rows(of, (as_json(numbers),))]
     _delete_rows(database, [(number,) for number in sorted(numbers)])
@@ -49,7 +50,7 @@ def delete_messages(database: Database, numbers: Collection[int]) -> None:
 def delete_empty_threads(database: Database, threads: Collection[int]) -> None:
     """Delete those of these threads that have no message. Inside a transaction.
 
-    Their links go with them: what was part of such a thread begins a new one if it ever comes back.
+    Their links are deleted too: a message of such a thread that comes back later begins a new one.
     """
     empty = database.rows(_EMPTY_THREADS, (as_json(threads),))
     database.change_many("DELETE FROM threads WHERE number = ?", empty)
@@ -63,7 +64,9 @@ def delete_folder_messages(database: Database, folder: int) -> None:
 
 
 def delete_some_of_account(database: Database, account: int) -> bool:
-    """Delete a part of a mailbox that nobody can ask for any more, its row last. A transaction; False: it is gone."""
+    """Delete a part of a removed mailbox, its row last. One transaction. Returns False if the mailbox is completely
+    deleted.
+    """
     with database.transaction():
         rows = database.rows("SELECT number FROM messages WHERE account = ? LIMIT ?", (account, DELETED_AT_ONCE))
         if rows:
@@ -77,19 +80,19 @@ def delete_some_of_account(database: Database, account: int) -> bool:
 
 
 def _delete_rows(database: Database, rows: Sequence[Sequence[int]]) -> None:
-    """Delete messages by number, and what belongs to each."""
-    # The trigger would do this too, and make FTS5 write to its tables for each message: three times the work.
+    """Delete messages by number, with everything that belongs to them."""
+    # The trigger would do this too, but would make FTS5 write to its tables for each message: three times the work.
     database.change_many("DELETE FROM message_index WHERE rowid = ?", rows)
     database.change_many("DELETE FROM messages WHERE number = ?", rows)
 
 
-# --- The provider's ids of messages and threads, noted for messages that were mirrored without them ---
+# --- The provider's IDs of messages and threads, stored for messages that were mirrored without them ---
 
 
 _SELECT_MESSAGES_TO_THREAD = """
 SELECT m.number, m.message_id, m.subject, m.internal_date, t.id, t.number FROM json_each(?) j
   CROSS JOIN messages m ON m.number = j.value JOIN threads t ON t.number = m.thread"""
-# What we sent is known by the thread that it was thought to lie in.
+# A delivery names the thread that its message was assigned to.
 _SET_RESULT_THREAD = """
 UPDATE delivery_operations SET result_thread_id = (SELECT id FROM threads WHERE number = ?)
   WHERE copy = 'pending' AND result_id = (SELECT id FROM messages WHERE number = ?)"""
@@ -97,7 +100,7 @@ UPDATE delivery_operations SET result_thread_id = (SELECT id FROM threads WHERE 
 
 @dataclass(frozen=True)
 class ProviderIds:
-    """A message, by number, and the ids that its provider has of it and of its thread."""
+    """A message, by number, and the provider's IDs of it and of its thread."""
 
     number: int
     provider_id: str
@@ -105,9 +108,9 @@ class ProviderIds:
 
 
 def set_provider_ids(database: Database, account: int, messages: Sequence[ProviderIds]) -> None:
-    """Note the ids, and let each message lie in the provider's thread. Inside a transaction.
+    """Store the provider's IDs, and move each message to the provider's thread. Inside a transaction.
 
-    The thread in which it was stays where none is known to be the provider's: it is that one then.
+    If none of our threads has the provider's thread ID yet, the message's current thread gets it.
     """
     if not messages:
         return
@@ -150,7 +153,7 @@ SELECT m.number, m.folder, m.message_id, m.size, m.internal_date FROM json_each(
 _REATTACH = f"""
 UPDATE messages SET folder = ?, uid = ?, gone = 0, flags = (flags & {HAS_ATTACHMENT}) | ?, keywords = ?
   WHERE number = ?"""
-# Of messages without Message-ID the size must do.
+# For messages without Message-ID the size must suffice.
 _DOUBLES = """
 SELECT other.number FROM messages m JOIN messages other ON other.folder = ? AND other.uid = ? AND other.id <> m.id
   AND other.message_id IS m.message_id AND (m.message_id IS NOT NULL OR other.size = m.size)
@@ -158,17 +161,17 @@ SELECT other.number FROM messages m JOIN messages other ON other.folder = ? AND 
 _SET_MOVED = """
 UPDATE messages SET folder = ?, uid = ?, gone = ? WHERE id = ? AND account = ?"""
 _HAS_UID = "SELECT 1 FROM messages WHERE folder = ? AND uid = ? AND id <> ?"
-# Sync may have found it there already.
+# Sync may already have found it there.
 _IS_THERE = "SELECT 1 FROM messages WHERE id = ? AND folder = ? AND uid IS NOT NULL"
 _TAKEN_UIDS = (
     "SELECT m.uid, m.provider_id FROM json_each(?) j CROSS JOIN messages m ON m.folder = ? AND m.uid = j.value"
 )
 
-_Fingerprint = tuple[str | None, int, int]  # what stays the same of a message: Message-ID, size, second
+_Fingerprint = tuple[str | None, int, int]  # facts of a message that never change: Message-ID, size, second
 
 
 def detach_messages(database: Database, folder: int, uids: Collection[int] | None) -> int:
-    """Let messages be gone, in batches; None: all of the folder. Answers how many."""
+    """Mark messages of a folder (None: all) as gone, in batches, and return how many."""
     if uids is None:
         rows = database.rows("SELECT uid FROM messages WHERE folder = ? AND uid IS NOT NULL", (folder,))
         uids = [row[0] for row in rows]
@@ -180,7 +183,7 @@ def detach_messages(database: Database, folder: int, uids: Collection[int] | Non
 
 
 def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
-    """Let all messages of a folder that is no more be gone and stand in another one meanwhile, in batches."""
+    """Mark all messages of a removed folder as gone, and keep them in another folder for now, in batches."""
     numbers = [row[0] for row in database.rows("SELECT number FROM messages WHERE folder = ?", (folder,))]
     for batch in _batches(numbers):
         with database.transaction():
@@ -190,7 +193,7 @@ def evacuate_folder(database: Database, folder: int, refuge: int) -> None:
 
 
 def detach_without_provider_id(database: Database, folder: int) -> None:
-    """Let the messages of a folder be gone that have no provider's id, in batches; they stand where they are."""
+    """Mark the messages of a folder without a provider's ID as gone, in batches; their folder does not change."""
     rows = database.rows("SELECT number FROM messages WHERE folder = ? AND provider_id IS NULL AND gone = 0", (folder,))
     for batch in _batches([row[0] for row in rows]):
         with database.transaction():
@@ -201,10 +204,10 @@ def detach_without_provider_id(database: Database, folder: int) -> None:
 def reattach_messages(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """Let gone messages take the UIDs under which they were seen; answers these. Inside a transaction.
+    """Give messages the UIDs under which they were seen, and return these UIDs. Inside a transaction.
 
-    Those whose provider has an id for each need not be gone. One that we have moved there ourselves has the flags that
-    were seen from now on: a server may have dropped labels.
+    A message is matched if it is gone, or by its provider's ID even if it is not. It gets the flags that were seen,
+    even if we moved it there ourselves: a server may have dropped labels.
     """
     uids = as_json(sighting.uid for sighting in sightings)
     taken: dict[int, str | None] = dict(database.rows(_TAKEN_UIDS, (uids, folder)))
@@ -249,7 +252,7 @@ def _match_by_fingerprint(
 def _unambiguous_gone(
     database: Database, account: int, sightings: Sequence[MessageIdentity]
 ) -> dict[_Fingerprint, list[int]]:
-    """Gone messages without Message-ID that can be meant by one sighting only, and no other by it."""
+    """Return the gone messages without Message-ID that match exactly one sighting, which matches no other message."""
     seen = Counter(_fingerprint_of(sighting) for sighting in sightings if sighting.message_id is None)
     gone: dict[_Fingerprint, list[int]] = {}
     for number, _, *mark in database.rows(_GONE_NAMELESS, (account,)) if seen else ():
@@ -260,9 +263,9 @@ def _unambiguous_gone(
 def find_other_folders(
     database: Database, account: int, folder: int, sightings: Sequence[MessageIdentity]
 ) -> frozenset[int]:
-    """The numbers of the other folders in which one of these messages lies as far as we know.
+    """Return the numbers of the other folders in which the mirror has one of these messages.
 
-    Not of those with a provider's id: `reattach_messages` needs no look for them.
+    Messages with a provider's ID are ignored: `reattach_messages` does not need their folders.
     """
     sightings = [sighting for sighting in sightings if sighting.provider_id is None]
     marks = {_fingerprint_of(sighting) for sighting in sightings}
@@ -271,10 +274,10 @@ def find_other_folders(
 
 
 def record_moves(database: Database, account: int, moves: Sequence[tuple[str, int, int | None]]) -> None:
-    """Note where messages are after a move of ours: id, folder, UID there. Inside a transaction.
+    """Record the location of messages after a move of ours: ID, folder, UID there. Inside a transaction.
 
-    Sync may have seen one in its new place before this is told: that row goes, and the id that is known stays. One
-    without a UID is gone until it is seen there; so is one whose UID another message has, as far as we know.
+    Sync may already have seen one in its new place: that row is deleted, and the known ID stays. A message without a
+    UID is gone until it is seen there; so is one whose UID the mirror has for another message.
     """
     for identity, folder, uid in moves:
         if uid is None and database.value(_IS_THERE, (identity, folder)) is not None:
@@ -285,14 +288,14 @@ def record_moves(database: Database, account: int, moves: Sequence[tuple[str, in
 
 
 def purge_gone(database: Database, account: int, before: Collection[int] | None) -> int:
-    """Delete the messages that are gone, or those of `before` that still are, in batches; answers how many."""
+    """Delete the messages that are gone, or those of `before` that still are, in batches, and return how many."""
     numbers = sorted(list_gone(database, account))
     if before is not None:
         numbers = [number for number in numbers if number in before]
     count = 0
     for batch in _batches(numbers, DELETED_AT_ONCE):
         with database.transaction():
-            # One may have been found since we asked.
+            # Some may have been found since the query.
             still = [row[0] for row in database.rows(_STILL_GONE, (as_json(batch),))]
             delete_messages(database, still)
             count += len(still)
@@ -300,7 +303,7 @@ def purge_gone(database: Database, account: int, before: Collection[int] | None)
 
 
 def list_gone(database: Database, account: int) -> frozenset[int]:
-    """The numbers of the messages that are gone."""
+    """Return the numbers of the messages that are gone."""
     rows = database.rows("SELECT number FROM messages WHERE account = ? AND gone = 1", (account,))
     return frozenset(row[0] for row in rows)
 
@@ -322,19 +325,21 @@ def _batches(numbers: Sequence[int], count: int = _MOVED_AT_ONCE) -> Iterator[Se
         yield numbers[start : start + count]
 
 
-# --- The numbers of messages: (internal date in seconds << 4), counting on where a second has several messages ---
+# --- The numbers of messages: (internal date in seconds << 4), counting up if a second has several messages ---
 #
-# So the order of the numbers is that of the dates, whatever order messages come in. Where more than sixteen share a
-# second, their numbers run on into the next ones.
+# So the order of the numbers is that of the dates, in whatever order messages arrive. If more than sixteen share a
+# second, their numbers continue into those of the next seconds.
 
 
 def first_number(millis: int) -> int:
-    """The first number of the second in which a message came."""
+    """Return the first row number for the second in which a message arrived."""
     return (millis // 1000) << 4
 
 
 def free_numbers(database: Database, moments: Sequence[int]) -> list[int]:
-    """A number for each message that came at these moments (milliseconds), not in use yet. Inside a transaction."""
+    """Return an unused row number for each message that arrived at these moments (milliseconds). Inside a
+    transaction.
+    """
     wanted = [first_number(millis) for millis in moments]
     taken = {row[0] for row in database.rows(_TAKEN_NUMBERS, (as_json(set(wanted)),))}
     return _NumberAllocator(database, taken).allocate(wanted)
@@ -346,7 +351,7 @@ _TAKEN_NUMBERS = "SELECT m.number FROM json_each(?) j CROSS JOIN messages m ON m
 class _NumberAllocator:
     def __init__(self, database: Database, taken: set[int]) -> None:
         self._database, self._taken = database, taken
-        self._next: dict[int, int] = {}  # first number of a second -> where to look on from
+        self._next: dict[int, int] = {}  # first number of a second -> number to continue the search from
 
     def allocate(self, wanted: Sequence[int]) -> list[int]:
         return [self._allocate_one(first) for first in wanted]
@@ -360,7 +365,9 @@ class _NumberAllocator:
         return number
 
     def _find_free_after(self, number: int) -> int:
-        """A free number after one that is taken, soon found however many messages share a second (an import does)."""
+        """Find a free number after one that is taken, quickly even if many messages share a second (as after an
+        import).
+        """
         step = 1
         while self._is_taken(number + step):
             step *= 2
