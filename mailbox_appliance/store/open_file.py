@@ -1,7 +1,8 @@
 """Opening the encrypted database: the lock of its directory, its format, and whether its key fits.
 
-The database is first only inspected: as an immutable file, so that no log is made, replayed or folded in. Where a log
-was left by a crash, it may hold a page that the file has only half of; then opening it for good has the last word.
+The database is first only inspected, as an immutable file, so that no log is created, replayed or checkpointed. If a
+crash left a log, that may contain a page of which the file has only half; only actually opening the database decides
+then.
 """
 
 import errno
@@ -45,16 +46,16 @@ from mailbox_appliance.system.files import (
     write_at,
 )
 
-#: A file up to this size is checked as a whole before it is opened; that takes about a tenth of a second.
+#: A file up to this size is checked completely before it is opened; that takes about a tenth of a second.
 CHECKED_UP_TO = 64 << 20
 _PLAIN_HEADER = b"SQLite format 3\0"
-_PLAIN_FORMATS = (3, 4)  # formats
-# SQLite's page size and its three fixed payload fractions stay readable: nobody else's file has them there.
+_PLAIN_FORMATS = (3, 4)  # the formats of unencrypted stores
+# SQLite's page size and its three fixed payload fractions stay readable; other files do not have these bytes there.
 _PAGE_SIZE, _PAYLOAD_FRACTIONS = b"\x10\x00", b"\x40\x20\x20"
 
 
 def detect_plain_format(file: Path) -> int | None:
-    """The format of a store that can be told without a key: 3 or 4, whose files are plain; None for any other file."""
+    """Return the format of an unencrypted store, 3 or 4, which needs no key; None for any other file."""
     header = files.read_regular(file, 100)
     if not header.startswith(_PLAIN_HEADER) or int.from_bytes(header[68:72], "big") != format_5.APPLICATION_ID:
         return None
@@ -63,7 +64,9 @@ def detect_plain_format(file: Path) -> int | None:
 
 
 def detect_format(file: Path, key_file: Path) -> int:
-    """The format of a store as far as it is told without the key. Raises StoreForeign, StoreNewer and StoreDamaged."""
+    """Return the format of a store as far as it is known without the key. Raises StoreForeign, StoreNewer and
+    StoreDamaged.
+    """
     number = detect_plain_format(file)
     if number is None:
         _require_encrypted(file, key_file)
@@ -71,7 +74,7 @@ def detect_format(file: Path, key_file: Path) -> int:
 
 
 def require_plain_format(file: Path, number: int) -> None:
-    """Raise a StoreUnusable, of what is our store and plain, for a format that no release has left in such a file."""
+    """Raise a StoreUnusable if an unencrypted store has a format number that no release wrote to such a file."""
     if number > format_5.NUMBER:
         raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
     if number not in _PLAIN_FORMATS:
@@ -81,8 +84,9 @@ def require_plain_format(file: Path, number: int) -> None:
 
 
 def require_complete(file: Path) -> None:
-    """Raise StoreDamaged for a plain file that ends before what is in it does: SQLite reads zeros there, and believes
-    them. Part of it may be in its log still, but never part of a page.
+    """Raise StoreDamaged for an unencrypted file that is truncated: SQLite would read zeros beyond its end as data.
+
+    A part of the database may still be in its log, but never a part of a page.
     """
     with file.open("rb") as handle:
         header, size = handle.read(100), os.fstat(handle.fileno()).st_size
@@ -90,35 +94,35 @@ def require_complete(file: Path) -> None:
     page = 65536 if page == 1 else page
     if not header.startswith(_PLAIN_HEADER) or not page:
         return
-    # The count of pages is good where the two counters of changes agree (sqlite.org/fileformat2.html 1.3.7).
+    # The count of pages is valid if the two change counters agree (sqlite.org/fileformat2.html 1.3.7).
     pages = int.from_bytes(header[28:32], "big") if header[24:28] == header[92:96] else 0
     if size % page or (size < pages * page and not _has_wal(file)):
         raise StoreDamaged(file=file, reason="it is truncated: its last page is incomplete or missing")
 
 
 def check_openable(file: Path, key_file: Path, passphrase: str | None = None) -> None:
-    """See whether `open_database` would open a store of this format, as far as that is seen without changing it.
+    """Check whether `open_database` would open a store of this format, as far as possible without changing it.
 
-    Raises what that raises.
+    Raises what `open_database` raises.
     """
     _require_encrypted(file, key_file)
     _find_cipher(file, key_file, load_store_key(key_file, file, passphrase))
 
 
 def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> tuple[Database, StoreKey]:
-    """Open a store's file with its key. Raises a StoreUnusable that says what is wrong; nothing was changed then."""
+    """Open a store's file with its key. Raises a StoreUnusable with the reason; nothing was changed then."""
     _require_encrypted(file, key_file)
     key, had_log = _find_cipher(file, key_file, load_store_key(key_file, file, passphrase)), _has_wal(file)
     database = Database(file, key.cipher, key.derive("database"))
     try:
-        # A log may be newer than what was looked at.
+        # A log may be newer than the pages inspected before.
         _check_format(file, int(database.value("PRAGMA application_id")), int(database.value("PRAGMA user_version")))
         _check_tables(file, (row[0] for row in database.rows(TABLE_NAMES)))
         if had_log:
             _check_with_wal(file, database)
     except UNREADABLE_ERRORS as error:
         database.close_without_checkpoint()
-        if isinstance(error, peewee.OperationalError):  # the disk is full, or may not be written
+        if isinstance(error, peewee.OperationalError):  # The disk is full or not writable.
             raise
         raise StoreDamaged(file=file, reason="its first pages cannot be read") from error
     except BaseException:
@@ -128,7 +132,7 @@ def open_database(file: Path, key_file: Path, passphrase: str | None = None) -> 
 
 
 def _check_with_wal(file: Path, database: Database) -> None:
-    """See that the log belongs to the file: SQLite takes any log that lies there, and would fold it in at the end."""
+    """Check that the log belongs to the file: SQLite uses any log beside it, and would checkpoint it when closing."""
     if file.stat().st_size + wal_path(file).stat().st_size > CHECKED_UP_TO:
         return
     reason = f"a page of it or of its log {wal_path(file).name} cannot be read"
@@ -164,7 +168,7 @@ def _has_known_salt(header: bytes, key_file: Path) -> bool:
 
 
 def load_store_key(key_file: Path, file: Path, passphrase: str | None = None) -> StoreKey:
-    """The key in the key file of a store. Raises KeyUnusable."""
+    """Return the key from the key file of a store. Raises KeyUnusable."""
     try:
         return read_key(key_file, passphrase)
     except FileNotFoundError as error:
@@ -176,7 +180,7 @@ def load_store_key(key_file: Path, file: Path, passphrase: str | None = None) ->
 
 
 def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
-    """The key that opens the file, as it is to be used. A key file of one line does not name the cipher."""
+    """Return the key that opens the file, with its cipher. A key file of one line does not name the cipher."""
     ciphers = CIPHERS if key.is_bare else (key.cipher,)
     for cipher in ciphers:
         tried = replace(key, cipher=cipher)
@@ -197,7 +201,7 @@ def _find_cipher(file: Path, key_file: Path, key: StoreKey) -> StoreKey:
 
 
 def check_opens_with(file: Path, key: StoreKey) -> None:
-    """See whether a file is a store of this format that opens with the key, as far as can be seen without changing it.
+    """Check that a file is a store of this format that opens with the key, as far as possible without changing it.
 
     Raises a StoreUnusable, apsw.NotADBError for the key or the first page, apsw.CorruptError for another page.
     """
@@ -208,10 +212,10 @@ def check_opens_with(file: Path, key: StoreKey) -> None:
         try:
             _check_format(file, connection.pragma("application_id"), connection.pragma("user_version"))
         except apsw.CorruptError:
-            # A checkpoint that was broken off leaves a first page that counts pages which are in the log only.
+            # An interrupted checkpoint leaves a first page that counts pages which are only in the log.
             if not _has_wal(file):
                 raise
-        if _has_wal(file):  # only file and log together are whole
+        if _has_wal(file):  # Only file and log together are complete.
             return
         if file.stat().st_size <= CHECKED_UP_TO and connection.pragma("quick_check", 1) != "ok":
             raise apsw.CorruptError("quick_check")
@@ -226,7 +230,9 @@ def _has_wal(file: Path) -> bool:
 
 
 def wal_path(file: Path) -> Path:
-    """The write-ahead log that belongs to a database file: SQLite has it where a link to the file leads."""
+    """Return the path of the write-ahead log of a database file. If the file is a link, SQLite puts the log beside its
+    target.
+    """
     real = Path(os.path.realpath(file))
     return real.with_name(real.name + "-wal")
 
@@ -251,15 +257,16 @@ def _check_format(file: Path, application: int, number: int) -> None:
 # --- The lock of a data directory: advisory, on the file `lock`, which holds the owner's pid ---
 
 
-# The command line looks whether the lock is held by taking a shared one for a moment; that moment is waited for.
+# A command tests the lock by taking a shared one for a moment; an owner waits for that moment.
 _LOCK_TRIES, _LOCK_PAUSE = 6, 0.03
 
 
 class DirectoryLock:
     """The lock of a data directory, held from construction to `release`.
 
-    Raises StoreInUse, naming the owner's pid, where another process holds it, and StoreUnusable where it cannot be had,
-    or where the directory or a file in it is another user's (`system/ownership.py`); then nothing on the disk changed.
+    Raises StoreInUse with the owner's pid if another process holds it. Raises StoreUnusable if the lock file cannot be
+    opened, or if the directory or a file in it belongs to another user (`system/ownership.py`). Then nothing on the
+    disk was changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -273,24 +280,24 @@ class DirectoryLock:
             pid = read_at(self._file, 20, 0).decode("ascii", "replace").strip()
             os.close(self._file)
             raise StoreInUse(holder=f" (pid {pid})" if pid.isdigit() else "", folder=folder)
-        with suppress(OSError):  # left by an owner that was killed: where that one answered, nobody may take for ours
+        with suppress(OSError):  # Left by an owner that was killed: nobody may take the address in it for ours.
             (folder / RUN_FILE).unlink(missing_ok=True)
-        with suppress(OSError):  # on a full disk the lock is held without saying by whom
+        with suppress(OSError):  # On a full disk the lock is held without naming its owner.
             os.ftruncate(self._file, 0)
             write_at(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let others have the directory. Doing it twice is harmless."""
-        file, self._file = self._file, -1  # the number may be another file's by then
+        """Release the directory. Idempotent."""
+        file, self._file = self._file, -1  # The number may belong to another file by then.
         if file >= 0:
-            with suppress(OSError):  # the pid in it says nothing once nobody holds it
+            with suppress(OSError):  # The pid in it means nothing once the lock is released.
                 os.ftruncate(file, 0)
                 unlock_file(file)
             os.close(file)
 
 
 def find_lock_holder(folder: Path) -> int | None:
-    """The pid of the process that owns a data directory, if one does; nothing is made or changed."""
+    """Return the pid of the process that owns a data directory, or None; nothing is created or changed."""
     try:
         file = files.open_regular(folder / "lock")
     except OSError:

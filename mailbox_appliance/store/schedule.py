@@ -1,7 +1,7 @@
-"""What is due in sending: scheduled sends, evidence, chores, and copies to be filed in Sent.
+"""Sending tasks that are due: scheduled messages, checks for evidence, chores, and copies to file in Sent.
 
-Times are milliseconds since 1970 in UTC. A retry is never planned further ahead than half an hour: what lies further
-ahead was planned before the clock was set back, and `pull_forward` brings it near.
+Times are milliseconds since 1970 in UTC. A retry is never planned more than half an hour ahead. A later time was
+planned before the clock was set back, and `pull_forward` moves it closer.
 """
 
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.delivery_queries import SELECT_OPEN, to_open_delivery
 
 LONGEST_RETRY_DELAY = timedelta(minutes=30)
-_MAX_OF_A_KIND = 200  # of a kind at once in a mailbox; what is left is due still
+_MAX_OF_A_KIND = 200  # chores of one kind in a mailbox that are returned at once; the others remain due
 _MOST_SCHEDULED = 32
 
 _NEXT_DUE = """
@@ -26,12 +26,13 @@ SELECT min(due) FROM (
   UNION ALL SELECT min(evidence_next_at) FROM delivery_operations WHERE evidence_next_at > :after
   UNION ALL SELECT min(next_at) FROM delivery_chores WHERE next_at > :after
   UNION ALL SELECT min(copy_next_at) FROM delivery_operations WHERE copy = 'pending' AND copy_next_at > :after)"""
-# Mailbox by mailbox, so that many of one neither hide those of the others nor are gone through at every look.
+# Mailbox by mailbox, so that many operations of one mailbox neither hide those of others nor are all read at each
+# query.
 _DUE_SENDS = f"""
 {SELECT_OPEN} WHERE number IN (SELECT d.number FROM accounts a CROSS JOIN delivery_operations d WHERE d.number IN (
   SELECT number FROM delivery_operations WHERE account_id = a.id AND next_attempt_at <= :now AND status = 'queued'
   ORDER BY next_attempt_at LIMIT {_MOST_SCHEDULED})) ORDER BY next_attempt_at"""
-# `+`: else SQLite goes through all that there ever was, by the index of mailboxes, to have them in groups.
+# `+`: otherwise SQLite reads all operations ever made, by the index of mailboxes, to group them.
 _DUE_ACCOUNTS = "SELECT account_id FROM {table} WHERE {due} <= ? GROUP BY +account_id ORDER BY min({due})"
 _EVIDENCE_ACCOUNTS = _DUE_ACCOUNTS.format(table="delivery_operations", due="evidence_next_at")
 _CHORE_ACCOUNTS = _DUE_ACCOUNTS.format(
@@ -59,41 +60,45 @@ FROM delivery_chores c CROSS JOIN delivery_operations d ON d.id = c.operation WH
 
 
 class DeliverySchedule:
-    """Reads what is due, and notes what was done about it. Each method that writes is one transaction of its own."""
+    """Reads what is due, and records the results. Each method that writes is one transaction of its own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find_next_due(self, after: datetime) -> datetime | None:
-        """When something is due next, later than `after`; None where nothing else waits."""
+        """Return the time of the next task later than `after`; None if there is none."""
         millis = self._database.value(_NEXT_DUE, {"after": to_millis(after)})
         return None if millis is None else from_millis(millis)
 
     def pull_forward(self, now: datetime) -> None:
-        """Bring near what was planned before the clock was set back."""
+        """Move retries closer that were planned before the clock was set back."""
         values = {"now": to_millis(now), "far": to_millis(now + LONGEST_RETRY_DELAY), "at": to_timestamp(now)}
         with self._database.transaction():
             for sql in _PULL_FORWARD:
                 self._database.change(sql, values)
 
     def pull_forward_mailbox(self, account_id: str, now: datetime) -> None:
-        """Bring near what waits since a try at a mailbox's servers failed. A first try is left alone, and evidence."""
+        """Move retries closer that wait because a mailbox's servers failed, except first attempts and checks for
+        evidence.
+        """
         values = {"account": account_id, "now": to_millis(now), "at": to_timestamp(now)}
         with self._database.transaction():
             for sql in _PULL_FORWARD_MAILBOX:
                 self._database.change(sql, values)
 
     def list_due_sends(self, now: datetime) -> tuple[OpenDelivery, ...]:
-        """Scheduled sends whose time has come, the earliest first; of each mailbox so many that it has enough to do."""
+        """Return the scheduled messages that are due, earliest first, and of each mailbox only as many as keep it
+        busy.
+        """
         rows = self._database.rows(_DUE_SENDS, {"now": to_millis(now)})
         return tuple(map(to_open_delivery, rows))
 
     def list_evidence_accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with uncertain operations whose message is to be looked for now, the longest due first."""
+        """Return the mailboxes whose uncertain operations are due for a check, longest due first."""
         return tuple(row[0] for row in self._database.rows(_EVIDENCE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_evidence(self, now: datetime, account_id: str) -> tuple[UncertainDelivery, ...]:
-        """Uncertain operations of a mailbox whose message is to be looked for now."""
+        """Return the uncertain operations of a mailbox that are due for a check of Sent and the inbox."""
         rows = self._database.rows(
             "SELECT id, account_id, message_id_header, envelope, uncertain_at, evidence_looks, provider_draft_id"
             " FROM delivery_operations"
@@ -114,7 +119,7 @@ class DeliverySchedule:
         )
 
     def schedule_evidence(self, operation_id: str, next_at: datetime | None) -> None:
-        """Evidence was looked for and not found: when to look again, or None for never."""
+        """Record that a check found nothing: when to check again, or None for never."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET evidence_next_at = ?, evidence_looks = evidence_looks + 1"
@@ -123,20 +128,22 @@ class DeliverySchedule:
             )
 
     def list_chore_accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with chores whose time has come, the longest due first."""
+        """Return the mailboxes with chores that are due, longest due first."""
         return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_chores(self, now: datetime, account_id: str) -> tuple[PostSendTask, ...]:
-        """Chores in a mailbox whose time has come."""
+        """Return the chores of a mailbox that are due."""
         sql = f"{_SELECT_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MAX_OF_A_KIND}"
         return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
 
     def list_chores(self, operation_id: str) -> tuple[PostSendTask, ...]:
-        """What is left to be done after an operation."""
+        """Return the chores left after an operation."""
         return tuple(map(_to_chore, self._database.rows(f"{_SELECT_CHORES} c.operation = ?", (operation_id,))))
 
     def finish_chore(self, chore: PostSendTask, warning: str | None = None) -> None:
-        """It is done, or never can be, as the result then warns. What was kept for it is dropped."""
+        """Delete a chore that is done, or that failed permanently, which the result then warns about. Bytes kept for it
+        are deleted.
+        """
         with self._database.transaction():
             sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
             self._database.change(sql, (chore.operation_id, chore.kind))
@@ -146,7 +153,7 @@ class DeliverySchedule:
             deliveries.delete_message_bytes(self._database, chore.operation_id)
 
     def postpone_chore(self, chore: PostSendTask, next_at: datetime) -> None:
-        """It could not be done: when to try again."""
+        """Plan the next attempt of a chore that failed."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_chores SET attempts = attempts + 1, next_at = ? WHERE operation = ? AND kind = ?",
@@ -155,7 +162,7 @@ class DeliverySchedule:
 
 
 def _to_chore(row: Row) -> PostSendTask:
-    """A row of _SELECT_CHORES."""
+    """Convert a row of _SELECT_CHORES."""
     operation_id, account_id, kind, message_id, version, flag, attempts = row
     return PostSendTask(operation_id, account_id, kind, message_id, version, flag, attempts)
 
@@ -163,34 +170,34 @@ def _to_chore(row: Row) -> PostSendTask:
 # --- Copies of sent messages that are still to be filed in Sent ---
 
 
-#: The warnings of a result, without and with what is said of the copy.
+#: The warnings of a result, without and with the one about the copy.
 _WITHOUT_COPY_WARNING = "json_remove(result_warnings, '$.copy')"
 _WITH_COPY_WARNING = "json_set(result_warnings, '$.copy', ?)"
 _DUE_COPIES = "FROM delivery_operations WHERE copy = 'pending' AND copy_next_at <= ?"
 
 
 class SentCopies:
-    """Reads and writes what is known of the copies. Each method that writes is one transaction of its own.
+    """Reads and writes the state of copies for Sent. Each method that writes is one transaction of its own.
 
-    Where a power cut loses one of these, the copy is looked for once more at the server.
+    If a power failure loses one of these, the copy is searched for once more at the server.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def list_due_accounts(self, now: datetime) -> tuple[str, ...]:
-        """The mailboxes with copies whose time has come, the longest due first."""
-        # `+`: by the index of what is due, not by that of the mailboxes.
+        """Return the mailboxes with copies that are due, longest due first."""
+        # `+`: use the index of what is due, not that of the mailboxes.
         sql = f"SELECT account_id {_DUE_COPIES} GROUP BY +account_id ORDER BY min(copy_next_at)"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now),)))
 
     def list_due(self, now: datetime, account_id: str) -> tuple[str, ...]:
-        """The operations of a mailbox whose copy is to be filed now, the longest due first."""
+        """Return the operations of a mailbox whose copy is due for filing, longest due first."""
         sql = f"SELECT id {_DUE_COPIES} AND +account_id = ? ORDER BY copy_next_at"
         return tuple(row[0] for row in self._database.rows(sql, (to_millis(now), account_id)))
 
     def mark_filed(self, operation_id: str) -> None:
-        """The copy is in Sent. The bytes are on the server now and are no longer kept here."""
+        """Record that the copy is in Sent, and delete the stored bytes, which are on the server now."""
         with self._database.transaction():
             sql = (
                 f"UPDATE delivery_operations SET copy = 'filed', result_warnings = {_WITHOUT_COPY_WARNING} WHERE id = ?"
@@ -199,14 +206,14 @@ class SentCopies:
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def give_up(self, operation_id: str, warning: str) -> None:
-        """There will be no copy; the result says so."""
+        """Record that no copy will be filed, and add the warning to the result."""
         with self._database.transaction():
             sql = f"UPDATE delivery_operations SET copy = 'none', result_warnings = {_WITH_COPY_WARNING} WHERE id = ?"
             self._database.change(sql, (to_stored_text(warning), operation_id))
             deliveries.delete_message_bytes(self._database, operation_id)
 
     def postpone(self, operation_id: str, seconds: float, warning: str) -> None:
-        """The copy could not be filed; it is tried again after so many seconds, and the result says so meanwhile."""
+        """Plan the next attempt to file a copy after this number of seconds; until then the result has the warning."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"
@@ -215,7 +222,7 @@ class SentCopies:
             )
 
     def await_provider(self, operation_id: str, seconds: float) -> None:
-        """The provider has not filed the copy yet; it is looked for again after so many seconds."""
+        """Plan the next check for a copy that the provider has not filed yet, after this number of seconds."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_operations SET copy_attempts = copy_attempts + 1, copy_next_at = ?,"

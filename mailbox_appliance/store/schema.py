@@ -1,7 +1,7 @@
-"""What a store of this format consists of beside its rows: whether it is all there, and what of it is put back.
+"""The tables and triggers that a store of this format must have: checks for missing ones, and restores triggers.
 
-A missing table is damage. A trigger that is missing or different is put back, with a line in the log: without it rows
-of the audit log could be changed, and an open must not fail for what can be mended.
+A missing table is damage. A trigger that is missing or different is restored, with a warning in the log. Without it
+rows of the audit log could be changed, and opening must not fail for something that can be repaired.
 """
 
 import logging
@@ -18,12 +18,12 @@ from mailbox_appliance.store.formats import format_5
 log = logging.getLogger(__name__)
 
 TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
-#: Not the tables that SQLite keeps for itself, nor those in which the search index is kept.
+#: Without the tables that SQLite maintains for itself and for the search index.
 _OBJECTS = (
     "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'message_index_%'"
 )
 TABLES = tuple(re.findall(r"^CREATE (?:VIRTUAL )?TABLE (\w+)", format_5.SCHEMA, re.MULTILINE))
-#: By name, as SQLite keeps them.
+#: By name, with the text that SQLite stores.
 TRIGGERS = {
     found[1]: found[0]
     for found in re.finditer(r"^CREATE TRIGGER (\w+) .*?\bEND(?=;$)", format_5.SCHEMA, re.MULTILINE | re.DOTALL)
@@ -31,13 +31,13 @@ TRIGGERS = {
 
 
 def find_missing_table(there: Iterable[str]) -> str | None:
-    """A table that should be there and is not; None where all are."""
+    """Return a required table that is missing; None if all are there."""
     names = frozenset(there)
     return next((table for table in TABLES if table not in names), None)
 
 
 def find_schema_differences(database: Database) -> Iterator[str]:
-    """What of the schema is not as this format has it: a sentence each."""
+    """Yield a sentence for each difference between the schema and that of this format."""
     there: dict[tuple[str, str], str | None] = {(kind, name): sql for kind, name, sql in database.rows(_OBJECTS)}
     expected = _expected_schema()
     for (kind, name), sql in expected.items():
@@ -57,10 +57,10 @@ def _expected_schema() -> dict[tuple[str, str], str | None]:
 
 
 def restore_triggers(database: Database) -> None:
-    """Triggers that somebody dropped or changed are as they should be again; without them rows of the audit log could
-    be changed through the store.
+    """Restore triggers that were dropped or changed; without them rows of the audit log could be changed through the
+    store.
 
-    Where they cannot be written, say on a full disk, the store is opened all the same.
+    If they cannot be written, as on a full disk, the store is opened all the same.
     """
     there: dict[str, str] = dict(database.rows("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"))
     for name in (name for name, sql in TRIGGERS.items() if there.get(name) != sql):

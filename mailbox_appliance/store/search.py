@@ -1,14 +1,14 @@
-"""Which messages a filter means: their numbers, newest first, a page at a time.
+"""Turns a filter into the numbers of matching messages, newest first, a page at a time.
 
-Without words the numbers come from one index (`QueryPlanner`). With words the full-text index gives what it finds in
-the order of the numbers and stops when a page is full; of that is kept what the other conditions allow:
+Without words the numbers come from one index (`QueryPlanner`). With words the full-text index returns matches in the
+order of the numbers, and the search stops when a page is full. The other conditions filter these matches:
 
-    few can be meant (a small folder, a label)   their numbers are gathered first, each find is looked up among them
-    else                                         each find is looked up in the index of the mailbox, which is dense
+    few candidates (a small folder, a label)   their numbers are collected first, and each match is looked up in them
+    otherwise                                  each match is looked up in the mailbox's index, which is dense
 
-Asking the full-text index about single numbers (`rowid IN`) is not among the ways: it searches anew for each of them.
-A small mailbox in a large store is part of the search (`scope`); of a large one the finds are looked up, which is
-quicker than walking along all its messages.
+The full-text index is not queried for single numbers (`rowid IN`), since it searches again for each of them. A small
+mailbox in a large store is part of the query (`scope`). For a large one the matches are looked up, which is faster than
+reading all entries of its messages.
 """
 
 import json
@@ -26,19 +26,19 @@ from mailbox_appliance.store.database import Database
 
 # --- Messages that a folder shows by its label: from `message_labels`, in its order ---
 #
-# That table holds the flags as well. Other labels that a message must have are looked up in it, dates in the index of
-# the mailbox. Of several labels the rarest is gone through.
+# That table contains the flags as well. Further labels are looked up in it, dates in the index of the mailbox. Of
+# several labels the rarest is read.
 
 
 _LABEL_FOLDERS = "SELECT number, label FROM folders WHERE account = ? AND label IS NOT NULL"
 _COUNT_LABELED = "SELECT count(*) FROM (SELECT 1 FROM message_labels WHERE folder = ? LIMIT ?)"
-_MAX_COUNTED = 10_000  # that it has more is all that is asked of a folder
+_MAX_COUNTED = 10_000  # Folders with more are treated alike.
 
 Condition = tuple[str, tuple[object, ...]]
 
 
 def find_label_folders(database: Database, account: int, names: Sequence[str]) -> tuple[int, ...] | None:
-    """The folders that show these labels of a user, by number; None where one has no folder. Case does not count."""
+    """Return the numbers of the folders that show these user labels; None if a label has no folder. Case is ignored."""
     found = {
         label.casefold(): number for number, label in database.rows(_LABEL_FOLDERS, (account,)) if is_user_label(label)
     }
@@ -47,14 +47,14 @@ def find_label_folders(database: Database, account: int, names: Sequence[str]) -
 
 
 def sort_rarest_first(database: Database, folders: Sequence[int]) -> tuple[int, ...]:
-    """These folders, the one that shows the fewest messages first."""
+    """Return these folders, the one with the fewest messages first."""
     if len(folders) < 2:
         return tuple(folders)
     return tuple(sorted(folders, key=lambda number: int(database.value(_COUNT_LABELED, (number, _MAX_COUNTED)))))
 
 
 def label_condition(folders: Sequence[int], number: str) -> Condition:
-    """The condition that a message is shown by one of these folders; `number`: the column of its number."""
+    """Return the condition that one of these folders shows a message. `number`: the column of the message's number."""
     marks = ", ".join("?" * len(folders))
     sql = f"EXISTS (SELECT 1 FROM message_labels o WHERE o.folder IN ({marks}) AND o.number = {number})"
     return sql, tuple(folders)
@@ -63,7 +63,7 @@ def label_condition(folders: Sequence[int], number: str) -> Condition:
 def select_labeled(
     account: int, folder: int, others: Sequence[int], marks: Sequence[str], dates: Condition
 ) -> Condition:
-    """A SELECT of the numbers that a folder shows, of those that the others show too."""
+    """Return a SELECT of the numbers that a folder shows and the other folders show as well."""
     conditions = ["folder = ?", *marks]
     parameters: list[object] = [folder]
     for other in others:
@@ -79,14 +79,14 @@ def select_labeled(
     return f"SELECT number FROM message_labels WHERE {' AND '.join(conditions)}", tuple(parameters)
 
 
-# --- The index that gives the messages of a filter in their order; each single condition has one ---
+# --- The index that returns the messages of a filter in order; each single condition has one ---
 #
 # A source is a SELECT of numbers without ORDER BY and LIMIT. If several are needed (folders, sets of keywords), a page
-# is put together from a page of each. What an index does not hold is looked up in the row (RFC 9051 2.3.2: flags).
+# is merged from a page of each. Facts that an index lacks are looked up in the row (RFC 9051 2.3.2: flags).
 
 
 _FLAG_CONDITIONS: Mapping[str, Mapping[bool, str]] = {
-    # Written exactly as in the partial indexes of formats/format_5.py, or these are not used.
+    # Written exactly as in the partial indexes of formats/format_5.py, so that SQLite uses them.
     "unread": {True: "flags & 1 = 0", False: "flags & 1 <> 0"},
     "starred": {True: "flags & 2 <> 0", False: "flags & 2 = 0"},
     "has_attachment": {True: "flags & 64 <> 0", False: "flags & 64 = 0"},
@@ -104,15 +104,15 @@ SELECT words FROM sets WHERE words IS NOT NULL"""
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """Up to how many messages one way is quicker than another; the answers are the same."""
+    """The numbers of messages up to which one method is faster than another; the results are the same."""
 
-    #: A range of dates is sorted; of a larger one each message is looked at in its order.
+    #: Up to this, the messages in a range of dates are sorted; in a larger range, messages are read in their order.
     dates: int = 50_000
-    #: Of folders each row may be looked at.
+    #: Up to this, every row of the folders may be read.
     folders: int = 10_000
-    #: A mailbox is part of a search for words; the finds of a larger one are looked up.
+    #: Up to this, a mailbox is part of a search for words; for a larger one the matches are looked up.
     mailboxes: int = 10_000
-    #: All that can be meant is gathered before words are searched, from so many sources.
+    #: Up to this, all candidates are collected before words are searched, from at most `sources` queries.
     gathered: int = 20_000
     sources: int = 100
 
@@ -122,9 +122,9 @@ DEFAULT_LIMITS = SearchLimits()
 
 @dataclass(frozen=True)
 class SearchPlace:
-    """Where messages are looked for: a mailbox, and of that these folders, or all but the excluded ones.
+    """The searched part of a mailbox: these folders, or all except the excluded ones.
 
-    `shown`: the folders, in place of those in which messages lie, that show them by a label.
+    `shown`: the label folders that show the messages, used instead of the folders that contain them.
     """
 
     account: int
@@ -143,14 +143,14 @@ class NumberQuery:
 
 
 class QueryPlanner:
-    """Chooses among the indexes."""
+    """Chooses the indexes for a filter."""
 
     def __init__(self, database: Database, bounds: SearchLimits) -> None:
         self._database = database
         self._limits = bounds
 
     def plan(self, place: SearchPlace, wanted: MessageFilter) -> list[NumberQuery]:
-        """The sources of what a filter means in one place; its words are not among it."""
+        """Return the queries that together select what a filter means in one place, without its words."""
         needed = self.find_label_folders(place, wanted)
         if wanted.labels and needed is None:
             return self._keyword_queries(place, wanted)
@@ -172,7 +172,7 @@ class QueryPlanner:
         return [_index_query("messages_account", ("account = ?", place.account), place, wanted)]
 
     def has_few_in_folders(self, place: SearchPlace) -> bool:
-        """Whether there is little in the folders of a place."""
+        """Whether the folders of a place have few messages."""
         if place.shown:
             sql = f"SELECT 1 FROM message_labels WHERE {in_condition('folder', place.shown)} LIMIT ?"
             count = self._database.value(f"SELECT count(*) FROM ({sql})", (*place.shown, self._limits.folders + 1))
@@ -184,7 +184,7 @@ class QueryPlanner:
         return bool(count <= self._limits.folders)
 
     def has_few_by_date(self, account: int, wanted: MessageFilter) -> bool:
-        """Whether there are dates, and little between them in a mailbox."""
+        """Whether the filter has dates, and few messages of the mailbox are between them."""
         sql, parameters = date_condition(wanted)
         if not sql:
             return False
@@ -193,18 +193,18 @@ class QueryPlanner:
         return bool(count <= self._limits.dates)
 
     def find_newest_by_date(self, account: int, wanted: MessageFilter) -> int | None:
-        """The highest number of a mailbox's messages within the dates."""
+        """Return the highest number of a mailbox's messages within the dates."""
         sql, parameters = date_condition(wanted)
         within = f"SELECT max(number) FROM messages INDEXED BY messages_date WHERE account = ? AND {sql}"
         found: int | None = self._database.value(within, (account, *parameters))
         return found
 
     def list_keyword_sets(self, account: int) -> tuple[str, ...]:
-        """The different sets of keywords in a mailbox, as they are stored."""
+        """Return the distinct sets of keywords in a mailbox, as stored."""
         return tuple(words for (words,) in self._database.rows(_KEYWORD_SETS, {"account": account}))
 
     def list_keyword_sets_with(self, account: int, labels: Iterable[str]) -> tuple[str, ...]:
-        """Those of the sets that hold all these labels. Case does not count (RFC 9051 2.3.2)."""
+        """Return the sets of keywords that contain all these labels. Case is ignored (RFC 9051 2.3.2)."""
         wanted = {label.casefold() for label in labels}
         return tuple(
             words
@@ -213,9 +213,10 @@ class QueryPlanner:
         )
 
     def find_label_folders(self, place: SearchPlace, wanted: MessageFilter) -> tuple[int, ...] | None:
-        """The folders that all show what has the labels of a filter; None where these are to be looked up as keywords.
+        """Return the folders that show the messages with the labels of a filter; None if the labels are keywords
+        instead.
 
-        What lies in spam or trash no folder shows.
+        No folder shows messages in spam or trash by label.
         """
         if not wanted.labels or (place.is_named and not place.shown):
             return None
@@ -247,24 +248,26 @@ class QueryPlanner:
 
 
 def flag_conditions(wanted: MessageFilter, table: str = "") -> list[str]:
-    """The conditions on flags."""
+    """Return the conditions on flags."""
     given = {"unread": wanted.unread, "starred": wanted.starred, "has_attachment": wanted.has_attachment}
     return [table + _FLAG_CONDITIONS[name][value] for name, value in given.items() if value is not None]
 
 
 def date_condition(wanted: MessageFilter, table: str = "") -> tuple[str, tuple[int, ...]]:
-    """The condition on the date that a message shows, and its parameters; empty without dates."""
+    """Return the condition on the displayed date of a message, and its parameters; empty without dates."""
     given = [(f"{table}date >= ?", wanted.after), (f"{table}date < ?", wanted.before)]
     return " AND ".join(sql for sql, at in given if at is not None), tuple(at for _, at in given if at is not None)
 
 
 def in_condition(column: str, numbers: Sequence[int], *, not_in: bool = False) -> str:
-    """The condition that a column is one of these numbers, or none of them."""
+    """Return the condition that a column is one of these numbers, or none of them."""
     return f"{column} {'NOT IN' if not_in else 'IN'} ({', '.join('?' * len(numbers))})"
 
 
 def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None, wanted: MessageFilter) -> NumberQuery:
-    """Messages by an index and its key; of the place's folders, unless the key is one of them (place: None)."""
+    """Select messages by an index and its key, in the folders of the place, unless the key is one of them (place:
+    None).
+    """
     condition, *values = key
     conditions, parameters = [str(condition)], list(values)
     if place is not None and place.shown:
@@ -284,7 +287,7 @@ def _index_query(index: str, key: tuple[object, ...], place: SearchPlace | None,
 
 
 def _narrow_query(source: NumberQuery, needed: Sequence[Sequence[int]]) -> NumberQuery:
-    """A source of `messages`, of what all of these show as well."""
+    """Restrict a query of `messages` to those that all of these label folders show."""
     conditions = [label_condition(folders, "messages.number") for folders in needed]
     sql = "".join(f" AND {sql}" for sql, _ in conditions)
     return NumberQuery(source.sql + sql, (*source.parameters, *(value for _, values in conditions for value in values)))
@@ -312,13 +315,13 @@ _NEXT_WORD = "SELECT term FROM message_words WHERE term >= ? LIMIT 1"
 
 
 class PrefixIndex:
-    """Looks up in the index which words begin so."""
+    """Finds the indexed words that begin with a prefix."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def expand(self, typed: str) -> Sequence[WordPrefix] | None:
-        """What stands for the beginning of a word; None where FTS5 does best by itself."""
+        """Return the alternatives to search for a prefix; None if FTS5 is best at it by itself."""
         start = self._fold(typed)
         if start is None or len(start) == INDEXED_PREFIX:
             return None
@@ -338,7 +341,9 @@ class PrefixIndex:
         return found or None
 
     def _fold(self, typed: str) -> str | None:
-        """As the index writes it: without case and diacritics. None where the index sees not one word."""
+        """Return a prefix as the index stores words, without case and diacritics; None if it is not a single word for
+        the index.
+        """
         with suppress(apsw.Error, UnicodeEncodeError):
             words = self._database.tokenize(typed)
             return words[0] if len(words) == 1 else None
@@ -346,11 +351,11 @@ class PrefixIndex:
 
 
 def _next_prefix(start: str) -> str | None:
-    """The first text, by code points, that comes after everything that begins so."""
+    """Return the first text, by code points, after everything with this prefix."""
     for at in range(len(start) - 1, -1, -1):
         following = ord(start[at]) + 1
         if following <= 0x10FFFF:
-            # The surrogates are no characters of a text.
+            # Surrogates do not occur in texts.
             return start[:at] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
     return None
 
@@ -362,7 +367,7 @@ _AFTER_ALL = 1 << 62
 
 
 class Search:
-    """Finds numbers of messages."""
+    """Finds the numbers of messages that match a filter."""
 
     def __init__(self, database: Database, bounds: SearchLimits = DEFAULT_LIMITS) -> None:
         self._database = database
@@ -379,7 +384,7 @@ class Search:
         before: int | None,
         limit: int,
     ) -> list[int]:
-        """The newest `limit` numbers below `before` that a filter means; without folders: all but spam and trash."""
+        """Return the newest `limit` matching numbers below `before`; without folders, in all but spam and trash."""
         terms = wanted.terms + tuple(SearchTerm(word) for word in search.split_words(wanted.text or ""))
         if wanted.is_impossible or (wanted.text is not None and not terms):
             return []
@@ -394,7 +399,7 @@ class Search:
         return sorted(numbers, reverse=True)[:limit]
 
     def list_keyword_sets(self, account_id: str) -> tuple[str, ...]:
-        """The different sets of keywords in a mailbox, as they are stored."""
+        """Return the distinct sets of keywords in a mailbox, as stored."""
         return self._planner.list_keyword_sets(
             self._database.value("SELECT number FROM accounts WHERE id = ?", (account_id,))
         )
@@ -445,7 +450,7 @@ class Search:
         return self._find_by_lookup(places, match, wanted, below, limit)
 
     def _scopes(self, accounts: Sequence[int]) -> list[str]:
-        """The scopes to be searched; none where that would take longer than to look up each find."""
+        """Return the scopes for the query; none if that would be slower than looking up each match."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages INDEXED BY messages_account WHERE account = ? LIMIT ?)"
         total = 0
         for account in accounts:
@@ -456,7 +461,7 @@ class Search:
         return [f"a{account}" for account in accounts]
 
     def _is_narrow(self, place: SearchPlace, wanted: MessageFilter) -> bool:
-        """Whether one of the conditions may leave little, and an index tells quickly how much."""
+        """Whether one of the conditions may leave few messages, and an index tells quickly how many."""
         return bool(
             wanted.labels
             or wanted.starred
@@ -525,7 +530,7 @@ class Search:
         return conditions, values
 
     def _label_conditions(self, places: Sequence[SearchPlace], wanted: MessageFilter) -> list[Condition]:
-        """Each of these conditions says that a message has the labels: by its keywords, or by who shows it."""
+        """Return conditions for the labels of a filter: by keywords, or by the folders that show a message."""
         found: list[Condition] = []
         sets: list[object] = []
         for place in places:
@@ -539,7 +544,7 @@ class Search:
 
 
 def _add_any(conditions: list[str], values: list[object], any_of: Sequence[tuple[str, Sequence[object]]]) -> None:
-    """One more condition: that one of these holds."""
+    """Add the condition that one of these holds."""
     if any_of:
         conditions.append(f"({' OR '.join(sql for sql, _ in any_of)})")
         values += [value for _, given in any_of for value in given]

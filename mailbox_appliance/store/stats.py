@@ -1,20 +1,20 @@
-"""How much the store holds, for the page `/metrics`: from indexes and small tables, so it takes milliseconds."""
+"""Counts of the store's content for `/metrics`: from indexes and small tables, so it takes milliseconds."""
 
 from dataclasses import dataclass
 
 from mailbox_appliance.clock import from_millis, from_timestamp
 from mailbox_appliance.store.database import Database
 
-#: Missing bodies of a mailbox are counted up to here.
+#: Missing bodies of a mailbox are counted up to this number.
 MOST_MISSING = 10_000
 
-# How many messages there are our own rows would tell as well, but all of them had to be counted.
+# Our own rows would give the number of messages as well, but all of them would have to be counted.
 _MAILBOXES = f"""
 SELECT a.id, a.status, a.last_sync_at, (SELECT total(exists_count) FROM folders f WHERE f.account = a.number),
   (SELECT count(*) FROM (SELECT 1 FROM folders f CROSS JOIN messages m ON m.folder = f.number AND m.body = 0
     WHERE f.account = a.number LIMIT {MOST_MISSING}))
 FROM accounts a WHERE a.status <> 'removed' ORDER BY a.number"""
-# Written as in the partial index. Operations of mailboxes that were removed do not count.
+# Written as in the partial index. Operations of removed mailboxes do not count.
 _THERE = "status IN ('queued', 'sending', 'uncertain') AND +account_id IN (SELECT id FROM accounts)"
 _OPEN = f"SELECT status, count(*) FROM delivery_operations WHERE {_THERE} GROUP BY status"
 _NEXT_DUE = """
@@ -23,7 +23,7 @@ SELECT min((SELECT min(next_attempt_at) FROM delivery_operations WHERE account_i
 _MEMBERS = "SELECT status, count(*) FROM members GROUP BY status"
 _SESSIONS = "SELECT count(*) FROM sessions"
 _API_KEYS = "SELECT count(*) FROM api_keys WHERE revoked_at IS NULL"
-# Of those that wait in great numbers the ones that were taken in first are enough to tell.
+# If many wait, those accepted first are enough.
 _LAST_STEP = f"""
 SELECT min(at) FROM (SELECT updated_at AS at FROM delivery_operations WHERE status = ? AND {_THERE}
   ORDER BY number LIMIT 100)"""
@@ -31,8 +31,8 @@ SELECT min(at) FROM (SELECT updated_at AS at FROM delivery_operations WHERE stat
 
 @dataclass(frozen=True)
 class MailboxStats:
-    """A mailbox: when it was in step last (seconds since 1970), its messages as its server told last, and of how many
-    the body is still to come.
+    """A mailbox: the time of its last complete sync (seconds since 1970), its number of messages as its server last
+    reported, and the number of missing bodies.
     """
 
     id: str
@@ -44,11 +44,11 @@ class MailboxStats:
 
 @dataclass(frozen=True)
 class StoreStats:
-    """All of it at a moment; times are seconds since 1970."""
+    """The counts at one moment; times are seconds since 1970."""
 
     mailboxes: tuple[MailboxStats, ...]
     deliveries: dict[str, int]
-    #: When the one that is `sending`, or `uncertain`, was written to last that has waited longest since.
+    #: The earliest last write of an operation that is `sending` or `uncertain`.
     last_step: dict[str, float]
     next_due: float | None
     members: dict[str, int]
@@ -57,7 +57,7 @@ class StoreStats:
 
 
 def collect_stats(database: Database) -> StoreStats:
-    """Look at the store as it is now. Waits for nobody who writes."""
+    """Count the current content of the store. Does not wait for writers."""
     steps = {status: database.value(_LAST_STEP, (status,)) for status in ("sending", "uncertain")}
     due = database.value(_NEXT_DUE)
     return StoreStats(

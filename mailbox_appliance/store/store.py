@@ -1,8 +1,8 @@
-"""The store: a data directory opened, locked and ready, with one part for each kind of thing in it.
+"""The store: a data directory opened, locked and ready, with one part for each kind of data in it.
 
 DIR/lock            owned by one process        DIR/mailbox.db      the encrypted database, with -wal and -shm
-DIR/encryption.key  the key in its slots        DIR/mailbox.db.new  a store being made; never opened, thrown away
-DIR/.next           files that replace others together: restore/swap.py     DIR/backups         backup/container.py
+DIR/encryption.key  the key in its slots        DIR/mailbox.db.new  a store being created; never opened, removed later
+DIR/.next           files that are replaced together: restore/swap.py       DIR/backups         backup/container.py
 """
 
 import json
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """An open store. Close it, and its lock ends with it."""
+    """An open store. Closing it releases its lock."""
 
     def __init__(
         self, folder: Path, lock: DirectoryLock, database: Database, key: StoreKey, clock: Clock, key_file: Path
@@ -70,7 +70,7 @@ class Store:
         self.database = database
         self.key, self.key_file = key, key_file
         self.lock = lock
-        #: Where opening it brought it to this format: what that did.
+        #: The result of the upgrade to this format, if opening needed one.
         self.upgraded: UpgradeResult | None = None
         self.audit = Audit(database, key.derive("audit"), clock)
         self.members = Members(database, clock)
@@ -107,10 +107,10 @@ class Store:
         passphrase: str | None = None,
         progress: Progress | None = None,
     ) -> "Store":
-        """Open the store in a data directory, or make a new one where there is none; an older format is upgraded.
+        """Open the store in a data directory, or create one if there is none; an older format is upgraded.
 
-        The key may be kept elsewhere, and be locked by a passphrase. `progress` is told of an upgrade. Raises a
-        StoreUnusable that says what is wrong, NotEnoughRoom; then nothing on the disk was changed but `lock`.
+        The key file may be elsewhere and protected by a passphrase. `progress` reports an upgrade. Raises NotEnoughRoom
+        or a StoreUnusable with the reason; then nothing on the disk was changed except `lock`.
         """
         clock, key_file = clock or SystemClock(), key_file or folder / KEY_FILE
         with failures_as_unusable(folder):
@@ -133,17 +133,19 @@ class Store:
         passphrase: str | None = None,
         progress: Progress | None = None,
     ) -> "Store":
-        """The same under a lock that is held already, and stays so whatever comes of it; the store takes it over."""
+        """Open a store as `open` does, under a lock that the caller holds. The lock stays held on errors; otherwise the
+        store takes it over.
+        """
         file, upgraded = folder / DATABASE_FILE, None
         ownership.close_to_other_writers(folder)
         swap.finish(folder, key_file)
         _remove_unfinished(file)
         remove_unfinished_backups(folder)
-        # A link that leads nowhere, say to a disk that is not there now, is no reason to begin anew.
+        # A broken link, as to a disk that is not mounted now, is no reason to create a new store.
         if not os.path.lexists(file):
             _create_store(file, key_file, clock, passphrase)
         elif detect_plain_format(file) is not None:
-            # Loaded only where an old store is found: it is large, and needed once.
+            # Loaded only for an old store: it is large, and needed once.
             from mailbox_appliance.store.upgrade.upgrade import upgrade_store
 
             upgraded = upgrade_store(folder, key_file, clock, progress, passphrase=passphrase)
@@ -160,25 +162,25 @@ class Store:
 
     @property
     def size_bytes(self) -> int:
-        """How much the database and its log take on the disk."""
+        """Return the size of the database and its log on the disk."""
         return files.database_size(self.folder / DATABASE_FILE)
 
     @property
     def free_bytes(self) -> int:
-        """How much room is left on that disk."""
+        """Return the free space on that disk."""
         return files.free_bytes(self.folder)
 
     def close(self) -> None:
-        """Fold the log into the file, close it, and let others have the directory."""
+        """Checkpoint the log into the file, close it, and release the directory."""
         try:
             self.close_files()
         finally:
             self.lock.release()
 
     def close_files(self, within: float = 2.0) -> bool:
-        """The same, but the directory stays ours: `lock` is for who opens it next, by `open_locked`.
+        """Close the files but keep the lock of the directory: pass `lock` to `open_locked` to open it again.
 
-        False where a thread was still using a file after so many seconds.
+        Returns False if a thread was still using a file after `within` seconds.
         """
         self.cleaner.stop()
         self.backups.stop(within)
@@ -188,15 +190,15 @@ class Store:
 
 
 def _remove_unfinished(file: Path) -> None:
-    """Throw away a store that was being made when we were stopped."""
+    """Remove an incomplete store that an interrupted creation left."""
     remove_database(unfinished_path(file))
     remove_half_written(file.parent)
 
 
 def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """Give a key file that holds nothing but the key the form that tells damage from a wrong key.
+    """Rewrite a key file that contains only the key in the form that tells damage from a wrong key.
 
-    One that lies where we may not write stays as it is: it opens the store as well.
+    A file that is not writable stays as it is: it opens the store as well.
     """
     if key.is_bare:
         with file.open("rb") as handle:
@@ -206,9 +208,9 @@ def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
 
 
 def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | None) -> None:
-    """Make a new store: complete under another name, then renamed. An old key is kept, never replaced."""
+    """Create a new store: complete under another name, then renamed. An existing key is kept, never replaced."""
     if wal_path(file).exists():
-        # A new file under this name would have the old one's log written into it.
+        # SQLite would replay the old log into a new file of this name.
         raise StoreDamaged(file=file, reason="it is missing, and only its log is left")
     key = load_store_key(key_file, file, passphrase) if os.path.lexists(key_file) else new_key()
     key = replace(new_key(), master=key.master) if key.is_bare else key
@@ -216,13 +218,14 @@ def _create_store(file: Path, key_file: Path, clock: Clock, passphrase: str | No
     if not key_file.exists():
         write_key(key_file, key)
     made = unfinished_path(file)
-    made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of the file they belong to
+    made.touch(mode=0o600)  # SQLite gives -wal and -shm the mode of their database file.
     _write_schema(Database(made, key.cipher, key.derive("database")), key, clock)
     check_opens_with(made, key)
-    with made.open("r+b") as handle:  # Windows syncs nothing that is open for reading alone
+    with made.open("r+b") as handle:  # Windows cannot sync a file that is open for reading only.
         os.fsync(handle.fileno())
         salt = handle.read(16).hex()
-    # The key file learns how the store begins first: a crash in between leaves a key without a store, which is fine.
+    # The key file records the beginning of the store first: a crash in between leaves a key without a store, which is
+    # harmless.
     write_key_if_allowed(key_file, key.with_salt(salt))
     replace_file(made, file)
     sync_folder(file.parent)
@@ -242,30 +245,30 @@ def _write_schema(database: Database, key: StoreKey, clock: Clock) -> None:
 
 
 class StoredSettings:
-    """Values that belong to this instance: settings that were changed while running, and others: name -> JSON value.
+    """Values that belong to this instance, by name, as JSON: settings changed while running, and others.
 
-    What a release does not know stays there, for one that does.
+    Values that this release does not know are kept for a release that does.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def get_all(self) -> dict[str, object]:
-        """Every value, by name."""
+        """Return every value by name."""
         return {name: json.loads(text) for name, text in self._database.rows("SELECT name, value FROM settings")}
 
     def find(self, name: str) -> object:
-        """The value of this name, or None."""
+        """Return the value of this name, or None."""
         text = self._database.value("SELECT value FROM settings WHERE name = ?", (name,))
         return None if text is None else json.loads(text)
 
     def put(self, name: str, value: object) -> None:
-        """Keep a value in place of the one before. Inside a transaction."""
+        """Store a value, replacing the previous one. Inside a transaction."""
         self._database.change(
             "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, json.dumps(value)),
         )
 
     def remove(self, name: str) -> None:
-        """Forget a value. Inside a transaction."""
+        """Delete a value. Inside a transaction."""
         self._database.run(SETTINGS.delete().where(SETTINGS.name == name))

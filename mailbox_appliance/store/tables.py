@@ -1,4 +1,4 @@
-"""The tables as peewee knows them, for everything that is not on a hot path; a test holds them against the format."""
+"""The table definitions for peewee, used outside hot paths; a test compares them with the format."""
 
 from typing import TYPE_CHECKING, Any
 
