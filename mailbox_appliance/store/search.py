@@ -297,19 +297,19 @@ def _label_query(account: int, folder: int, others: Sequence[int], wanted: Messa
     return NumberQuery(*select_labeled(account, folder, others, flag_conditions(wanted), date_condition(wanted, "m.")))
 
 
-# --- Beginnings of words, in a form that the index finds quickly ---
+# --- Prefixes of words, in a form that the index finds quickly ---
 #
-# The index holds the beginnings of four characters (`prefix='4'` in formats/format_5.py). A shorter one is all those
-# of four that begin with it, and a longer one is the words themselves:
+# The index holds prefixes of four characters (`prefix='4'` in formats/format_5.py). A shorter prefix is replaced by all
+# four-character prefixes that begin with it, a longer one by the words themselves:
 #
 # `in`  ->  `in` or `inbo*` or `info*` or ...        `invo`  ->  `invo*`        `invoic`  ->  `invoice` or `invoices`
 #
-# FTS5 by itself would read everything that stands under any of these words before it answers: at a million messages
-# up to half a second, where this takes some milliseconds.
+# FTS5 by itself would read all entries of all these words before it answers. With a million messages that takes up to
+# half a second, and this takes some milliseconds.
 
 
 INDEXED_PREFIX = 4
-#: As many alternatives as are quicker than reading everything.
+#: The number of alternatives up to which this is faster than reading everything.
 _MAX_WORDS, _MAX_PREFIXES = 300, 2000
 _NEXT_WORD = "SELECT term FROM message_words WHERE term >= ? LIMIT 1"
 

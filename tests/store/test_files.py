@@ -70,7 +70,7 @@ def test_the_room_is_enough_low_or_not_enough_for_a_backup(tmp_path: Path) -> No
     assert "backup" not in low
     with database.open("wb") as sparse:
         sparse.truncate(4 << 40)  # takes no room itself
-    assert "backup takes 8.0 TiB and will not fit" in (files.low_room_warning(database, 0) or "")
+    assert "backup needs 8.0 TiB and will not fit" in (files.low_room_warning(database, 0) or "")
     both = files.low_room_warning(database, 1 << 40) or ""
     assert "almost full" in both
     assert "will not fit" in both

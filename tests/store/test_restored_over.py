@@ -254,7 +254,7 @@ def test_what_a_restore_took_comes_back(folder: Path, clock: FakeClock) -> None:
     people, restored = take_back(folder, clock)
     assert (restored.carried.relation, restored.carried.sends.ended, restored.carried.has_log) == ("undone", 0, True)
     assert (restored.carried.rights.revoked, restored.carried.rights.suspended) == (0, 0)
-    assert RELATION_TEXTS["undone"].startswith("This backup is what a restore replaced.")
+    assert RELATION_TEXTS["undone"].startswith("This backup holds the store that a restore replaced")
     store = Store.open(folder, clock)
     members = {one.name: (one.role, one.status) for one in store.members.list()}
     assert members == {"Ada": ("admin", "active"), "Bob": ("admin", "active"), "Eve": ("admin", "active")}

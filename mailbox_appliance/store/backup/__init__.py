@@ -1,7 +1,7 @@
-"""Backups of a data directory. Taking a store out of one is in `restore/`; when a backup is due, in `jobs/`.
+"""Backups of a data directory. `restore/` takes a store out of a backup; `jobs/` decides when a backup is due.
 
-backups     making, listing, verifying, removing daily ones that are no longer due
+backups     makes, lists and verifies backups; removes daily ones that are no longer due
 container   the file format: manifest, sections, encrypted stream, key
 files       the folder `backups/`, and the copy of an open database
-verify      reading a backup to its end, and the database in it
+verify      reads a backup to its end, and checks the database in it
 """

@@ -1,7 +1,7 @@
 """Backups of a data directory: created from the open store, listed, verified and pruned.
 
-Listing reads only the readable beginning of each file. How many daily backups stay is decided by age (ISO 8601, UTC).
-The certificate of HTTPS and its key travel with a backup.
+Listing reads only the unencrypted beginning of each file. Age decides how many daily backups are kept (ISO 8601, UTC).
+The HTTPS certificate and its key are part of a backup.
 """
 
 import logging
@@ -68,12 +68,12 @@ log = logging.getLogger(__name__)
 
 # --- Listing ---
 #
-# A backup is listed once: of copies the one that lies where it is known to, else the one with a name as it was given,
-# else the one whose name comes first; a link only if there is nothing else. What is not listed is reported: files that
-# are no backups or not whole, copies, and names that cannot be shown.
+# Each backup is listed once. Of several copies the listed one is that in its known file, otherwise one with its
+# original name, otherwise the first by name; a link only if there is nothing else. All other files are reported as
+# unlisted: files that are not complete backups, copies, and names that cannot be shown.
 
 
-#: Where backups are known to lie, by their ids.
+#: The known files of backups, by ID.
 KnownPlaces = Mapping[str, Path]
 NO_KNOWN_PLACES: KnownPlaces = {}
 _BACKUP_NAME = re.compile(rf"(\d{{8}}T\d{{6}}Z)-(.+){re.escape(BACKUP_SUFFIX)}")
@@ -81,8 +81,8 @@ _BACKUP_NAME = re.compile(rf"(\d{{8}}T\d{{6}}Z)-(.+){re.escape(BACKUP_SUFFIX)}")
 
 @dataclass(frozen=True)
 class UnlistedFile:
-    """A file that is not listed, its name as it can be shown: no backup or not whole, a copy of another one, or with a
-    name that is no UTF-8.
+    """A file in `backups` that is not listed, with its name in printable form: not a complete backup, a copy of another
+    one, or a name that is not valid UTF-8.
     """
 
     name: str
@@ -92,14 +92,14 @@ class UnlistedFile:
 
 @dataclass(frozen=True)
 class BackupListing:
-    """The backups of a data directory, by their names, and what lies beside them."""
+    """The backups of a data directory by their file names, and the unlisted files beside them."""
 
     backups: tuple[tuple[Path, Backup], ...]
     unlisted: tuple[UnlistedFile, ...]
 
 
 def scan_backups(folder: Path, known: KnownPlaces = NO_KNOWN_PLACES) -> BackupListing:
-    """What lies in the folder `backups` of a data directory."""
+    """Return the content of the folder `backups` of a data directory."""
     found: dict[str, list[tuple[Path, Manifest]]] = {}
     strays: list[UnlistedFile] = []
     for file in _backup_files(folder):
@@ -121,17 +121,17 @@ def scan_backups(folder: Path, known: KnownPlaces = NO_KNOWN_PLACES) -> BackupLi
 
 
 def list_backups(folder: Path) -> tuple[Backup, ...]:
-    """The backups of a data directory, the newest first."""
+    """Return the backups of a data directory, newest first."""
     return sort_newest_first(backup for _, backup in scan_backups(folder).backups)
 
 
 def list_unlisted(folder: Path) -> tuple[UnlistedFile, ...]:
-    """What looks like backups there and is not listed, by name."""
+    """Return the unlisted files there, ordered by name."""
     return scan_backups(folder).unlisted
 
 
 def find_backup(folder: Path, backup_id: str, known: KnownPlaces = NO_KNOWN_PLACES) -> Path:
-    """The file of one of them, or of one that is damaged; its id is told by it, or known of its place.
+    """Return the file of a listed or damaged backup. Its ID is read from the file, or known from an earlier listing.
 
     Raises NotFound.
     """
@@ -144,18 +144,18 @@ def find_backup(folder: Path, backup_id: str, known: KnownPlaces = NO_KNOWN_PLAC
 
 
 def sort_newest_first(found: Iterator[Backup]) -> tuple[Backup, ...]:
-    """Backups in the order in which they are shown."""
+    """Return backups in the order in which they are shown."""
     return tuple(sorted(found, key=lambda one: (one.created_at, one.id), reverse=True))
 
 
 def _rank_copy(known: Path | None, copy: tuple[Path, Manifest]) -> tuple[bool, bool, bool, str]:
-    """The one that is listed of copies has the least."""
+    """Return the sort key of a copy; of several copies, the lowest is listed."""
     file, manifest = copy
     return file != known, file.is_symlink(), not _is_original_name(file.name, manifest), file.name
 
 
 def _is_original_name(name: str, manifest: Manifest) -> bool:
-    """Whether a backup may have got this name when it was made (`stage_backup`): that of its second, or of one soon
+    """Whether a backup may have been created with this name (`stage_backup`), which holds its second or one soon
     after.
     """
     given = _BACKUP_NAME.fullmatch(name)
@@ -164,7 +164,7 @@ def _is_original_name(name: str, manifest: Manifest) -> bool:
 
 
 def _has_other_id(file: Path, backup_id: str) -> bool:
-    """Whether it has become a backup, and a whole one, with another id."""
+    """Whether the file now is a complete backup with another ID."""
     with suppress(BackupUnusable):
         return read_manifest(file).id != backup_id
     return False
@@ -173,7 +173,7 @@ def _has_other_id(file: Path, backup_id: str) -> bool:
 def _backup_files(folder: Path) -> list[Path]:
     try:
         found = list((folder / BACKUPS_FOLDER).iterdir())
-    except OSError:  # there is none yet, or we may not look into it; who makes a backup is told
+    except OSError:  # There is none yet, or it is not readable, which making a backup reports.
         return []
     return sorted(
         file for file in found if file.name.endswith(BACKUP_SUFFIX) and not file.name.startswith(HIDDEN_PREFIX)
@@ -183,20 +183,20 @@ def _backup_files(folder: Path) -> list[Path]:
 def _is_utf_8(name: str) -> bool:
     try:
         name.encode()
-    except UnicodeEncodeError:  # bytes of another encoding, which Python keeps as lone surrogates (PEP 383)
+    except UnicodeEncodeError:  # Bytes of another encoding, which Python keeps as lone surrogates (PEP 383).
         return False
     return True
 
 
 def _printable_name(name: str) -> str:
-    """A file name in which nothing can be mistaken or does anything to a terminal."""
+    """Return a file name without characters that are ambiguous or that control a terminal."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
-# --- Daily backups that are kept: the newest of each of some days, and of each of some weeks (ISO 8601, UTC) ---
+# --- Retention of daily backups: the newest of each of some days, and of each of some weeks (ISO 8601, UTC) ---
 #
-# Only days and weeks with a backup count, so a machine that was off for a month keeps as many as another.
+# Only days and weeks with a backup count, so a machine that was off for a month keeps as many as any other.
 
 
 #: A clock may be corrected by a little at any time.
@@ -204,9 +204,9 @@ _CLOCK_TOLERANCE = timedelta(minutes=5)
 
 
 def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, weeks: int) -> set[datetime]:
-    """The moments whose backups may go.
+    """Return the moments whose backups may be removed.
 
-    One from the future is kept and takes nobody's place: the clock was wrong then, or is now.
+    A moment in the future is kept without counting: the clock was wrong then, or is wrong now.
     """
     past = sorted((moment for moment in made if not is_in_future(moment, now)), reverse=True)
     kept = {*_newest_of_each(past, days, _day_of), *_newest_of_each(past, weeks, _week_of)}
@@ -214,12 +214,12 @@ def select_superfluous(made: Collection[datetime], now: datetime, *, days: int, 
 
 
 def is_in_future(moment: datetime, now: datetime) -> bool:
-    """Whether it lies in the future, so that one of the two was told by a wrong clock."""
+    """Whether a moment lies in the future, so that the clock was wrong then or is wrong now."""
     return moment > now + _CLOCK_TOLERANCE
 
 
 def _newest_of_each(moments: Iterable[datetime], count: int, period: Callable[[datetime], Hashable]) -> list[datetime]:
-    """Of moments from the newest on, the first in each of so many periods."""
+    """Return the newest moment of each of the latest `count` periods; `moments` are sorted newest first."""
     newest: dict[Hashable, datetime] = {}
     for moment in moments:
         newest.setdefault(period(moment), moment)
@@ -246,14 +246,14 @@ class Backups:
         self._making = threading.Lock()
         self._stopping = threading.Event()
         self._bad: set[tuple[str, int, int]] = set()
-        #: Of what was made, listed or found: a file that is overwritten does not tell its id any more.
+        #: The files of backups made, listed or found: a file that was overwritten no longer shows its ID.
         self._places: KnownPlaces = NO_KNOWN_PLACES
 
     def create(self, reason: BackupReason, passphrase: str | None = None, progress: Progress | None = None) -> Backup:
-        """Make a backup of the store as it is now, while it is in use, and read it back.
+        """Make a backup of the current store, while it is in use, and read it back.
 
-        With a passphrase it opens nowhere without it. Raises Invalid for one that is too short, StoreAtWork while
-        another one is made, NotEnoughRoom, BackupNotMade; then nothing is left of it.
+        With a passphrase, the backup cannot be opened without it. Raises Invalid for an invalid passphrase, StoreAtWork
+        while another job runs, NotEnoughRoom, BackupNotMade; then no file is left.
         """
         if passphrase is not None:
             require_passphrase(passphrase)
@@ -265,24 +265,24 @@ class Backups:
             self._making.release()
 
     def list(self) -> tuple[Backup, ...]:
-        """Those that are there, the newest first. One that was found bad since it was made is not `verified`."""
+        """Return the backups, newest first. One that was found damaged since it was made is not `verified`."""
         return sort_newest_first(
             msgspec.structs.replace(backup, verified=_file_state(file) not in self._bad)
             for file, backup in self._scan().backups
         )
 
     def list_unlisted(self) -> tuple[UnlistedFile, ...]:
-        """The files among them that are not listed."""
+        """Return the files in the folder that are not listed."""
         return self._scan().unlisted
 
     def find(self, backup_id: str) -> Path:
-        """The file of a backup, also where it was overwritten since it was seen here. Raises NotFound."""
+        """Return the file of a backup, even if it was overwritten since it was listed. Raises NotFound."""
         file = find_backup(self._folder, backup_id, self._places)
         self._remember_places({backup_id: file})
         return file
 
     def verify(self, backup_id: str, passphrase: str | None = None, progress: Progress | None = None) -> BackupSummary:
-        """Read all of a backup and check the database in it. Raises NotFound, BackupUnusable, NotEnoughRoom."""
+        """Read a whole backup and check the database in it. Raises NotFound, BackupUnusable, NotEnoughRoom."""
         file = self.find(backup_id)
         state = _file_state(file)
         try:
@@ -296,9 +296,9 @@ class Backups:
         return summary
 
     def prune(self, now: datetime, daily: int, weekly: int) -> tuple[Backup, ...]:
-        """Remove the daily backups beyond the newest of so many days and weeks; answers which.
+        """Remove the daily backups except the newest of so many days and weeks, and return those removed.
 
-        One that was found bad stays to be looked at, and takes nobody's place.
+        A backup that was found damaged is kept for inspection, without counting.
         """
         daily_ones = (one for one in self.list() if one.reason == "daily" and one.verified)
         made = {from_timestamp(one.created_at): one for one in daily_ones}
@@ -309,13 +309,13 @@ class Backups:
         return tuple(gone)
 
     def stop(self, within: float = 5.0) -> None:
-        """Have whatever is under way end soon, and wait for it so many seconds. Nothing is made afterwards."""
+        """Ask a running job to end, and wait for it up to `within` seconds. No backup can be made afterwards."""
         self._stopping.set()
         if self._making.acquire(timeout=within):
             self._making.release()
 
     def close(self) -> None:
-        """Let go of the database's file, after its last connection was closed."""
+        """Close the database's file, after its last connection was closed."""
         self._copier.close()
 
     def _scan(self) -> BackupListing:
@@ -324,7 +324,7 @@ class Backups:
         return found
 
     def _remember_places(self, places: KnownPlaces) -> None:
-        """Where these lie; what is not there any more is forgotten."""
+        """Remember the files of these backups, and forget files that are gone."""
         kept = {each: file for each, file in self._places.items() if os.path.lexists(file)}
         self._places = {**kept, **places}
 
@@ -369,7 +369,7 @@ class Backups:
         return backup
 
     def _key_and_slots(self) -> tuple[StoreKey, tuple[Slot, ...]]:
-        """The store's key as its file has it now, and the slots it lies in."""
+        """Return the store's key as its file has it now, and the slots in that file."""
         try:
             there = read_key_file(self._key_file)
         except (KeyUnusable, OSError) as error:
@@ -382,7 +382,7 @@ class Backups:
         return replace(key, cipher=self._key.cipher), there.slots
 
     def _stop_when_closing(self, progress: Progress | None) -> Progress:
-        """What is told of the progress; it ends the work once the store is to be closed."""
+        """Return a progress callback that also ends the work once the store is about to close."""
 
         def tell(what: str, done: int, total: int) -> None:
             if self._stopping.is_set():
@@ -400,10 +400,10 @@ def verify_file(
     progress: Progress | None = None,
     scratch: Path | None = None,
 ) -> BackupSummary:
-    """Read all of a backup, wherever it lies, and check the database in it.
+    """Read a whole backup, in any folder, and check the database in it.
 
-    `key` is that of the store that it may be of. It is unpacked into `scratch`, encrypted as it is, else beside the
-    file where one can write there. Raises BackupUnusable, NotEnoughRoom.
+    `key` is the key of the store that the backup may belong to. The database is unpacked, still encrypted, into
+    `scratch`, otherwise beside the file if that folder is writable. Raises BackupUnusable, NotEnoughRoom.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     with _scratch_folder(file, scratch) as folder:
@@ -428,7 +428,7 @@ def _scratch_folder(file: Path, scratch: Path | None) -> Iterator[Path]:
 
 
 def _backup_sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, ...]) -> list[SectionSource]:
-    """The sections: the copy, a key file that knows how the copy begins, and what lies beside."""
+    """Return the sections: the copy, a key file with the salt of the copy, and the files beside the store."""
     with copy.open("rb") as handle:
         salt = handle.read(16).hex()
     config = {_CONFIG: (folder / _CONFIG).read_bytes()} if (folder / _CONFIG).is_file() else {}
@@ -443,6 +443,6 @@ def _backup_sources(folder: Path, copy: Path, key: StoreKey, slots: tuple[Slot, 
 def _file_state(file: Path) -> tuple[str, int, int]:
     try:
         there = file.stat()
-    except OSError:  # it has gone meanwhile
+    except OSError:  # It was removed in the meantime.
         return file.name, 0, -1
     return file.name, there.st_mtime_ns, there.st_size

@@ -5,13 +5,13 @@
     SHA-256       of the manifest
     manifest      JSON: id, time, reason, format, slots of the key, salt, nonce, sections with sizes and digests
     HMAC-SHA256   of the manifest, by HKDF(key of the sections)
-    sections      one after the other as one encrypted `Stream`, bound to the id:
+    sections      consecutive, as one encrypted `Stream`, bound to the ID:
                   mailbox.db [mailbox.db-wal] encryption.key [config.toml] [tls/cert.pem] [tls/key.pem]
 
-    key of the sections = HKDF(master key of the store [+ what the passphrase gives], salt)
+    key of the sections = HKDF(master key of the store [+ key derived from the passphrase], salt)
 
-With a passphrase of its own the sections' key depends on it as well, so that such a backup opens nowhere without it.
-Digests have a fixed length: the header is written last, over a place that was left for it.
+If a backup has a passphrase of its own, the sections' key depends on it as well, so that the backup cannot be opened
+anywhere without it. Digests have a fixed length: the header is written last, into space reserved for it.
 """
 
 import errno
@@ -77,13 +77,13 @@ from mailbox_appliance.version import __version__
 CHUNK_SIZE, TAG_SIZE = 1 << 20, 16
 NONCE_SIZE = 7
 _MOST_CHUNKS = 1 << 32
-# Chunks that are read, sealed and written together. While one is sealed no other thread of Python gets on, and each
-# time that this one lets others, it waits for its next turn: few chunks for the one, many for the other.
+# Chunks that are read, encrypted and written together. While a chunk is encrypted, no other Python thread runs, and
+# after each pause this thread waits for its next turn. So few chunks favor the other threads, many favor this one.
 _TOGETHER, _PAUSE = 4, 0.001
 
 
 class BrokenStream(Exception):
-    """A chunk is not the one that was written there; `number` says which."""
+    """A chunk was changed or moved. `number` is its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"chunk {number} was changed or moved")
@@ -91,37 +91,38 @@ class BrokenStream(Exception):
 
 
 def new_nonce() -> bytes:
-    """The random part of a stream's nonces."""
+    """Return the random part of a stream's nonces."""
     return secrets.token_bytes(NONCE_SIZE)
 
 
 def count_chunks(size: int) -> int:
-    """How many chunks so many bytes are cut into."""
+    """Return the number of chunks for this number of bytes."""
     return max(1, -(-size // CHUNK_SIZE))
 
 
 def sealed_size(size: int) -> int:
-    """How many bytes so many bytes become."""
+    """Return the encrypted size of this number of bytes."""
     return size + count_chunks(size) * TAG_SIZE
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream of `size` bytes in the clear, its key of 32 bytes, and what else its chunks are bound to."""
+    """An encrypted stream: its unencrypted size, its key of 32 bytes, and the data that its chunks are bound to."""
 
     key: bytes = field(repr=False)
     nonce: bytes
     about: bytes
     size: int
-    cipher: str  # of the store: the same processors are fast with each
+    cipher: str  # the cipher of the store: the same processors are fast with each
 
     def seal(self, read_into: Callable[[memoryview], int], target: BinaryIO) -> Iterator[int]:
-        """Write the stream, and tell after some chunks how many bytes of it are written.
+        """Write the stream, and yield the number of bytes written after every few chunks.
 
-        `read_into` fills a buffer with what comes next, and answers how much it put there: less only at the end.
+        `read_into` fills a buffer with the next bytes and returns how many it wrote, fewer only at the end.
         """
         cipher = self._cipher()
-        buffer = memoryview(bytearray(_TOGETHER * CHUNK_SIZE))  # one for all: memory is slow to get and give back
+        # One buffer for all chunks: allocating and freeing memory is slow.
+        buffer = memoryview(bytearray(_TOGETHER * CHUNK_SIZE))
         for numbers in _batches(0, count_chunks(self.size)):
             begins = numbers.start * CHUNK_SIZE
             some = buffer[: min(self.size, numbers.stop * CHUNK_SIZE) - begins]
@@ -133,9 +134,9 @@ class Stream:
             time.sleep(_PAUSE)
 
     def open(self, source: BinaryIO, start: int, first: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `first` up to `end` of a stream that begins at `start` in a file, some at a time.
+        """Yield the bytes from `first` up to `end` of a stream that begins at `start` in a file, in pieces.
 
-        Raises BrokenStream before anything of a chunk that is not right is given.
+        Raises BrokenStream before it yields anything of a chunk that was altered.
         """
         cipher, end = self._cipher(), self.size if end is None else end
         source.seek(start + first // CHUNK_SIZE * (CHUNK_SIZE + TAG_SIZE), os.SEEK_SET)
@@ -201,17 +202,17 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuditEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many rows the audit log in the backup has, and the head that the last one left."""
+    """The number of rows in the audit log of the backup, and the head after the last one."""
 
     count: Count
     head: Annotated[str, Meta(max_length=200)]
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """What a backup says of itself. `format`: of the store in it; `version`: the release that made it.
+    """The facts in a backup about itself. `format`: of the store in it; `version`: the release that made it.
 
-    `own_passphrase`: it opens with the passphrase that it was made with, and not without, here neither.
-    `audit`: of a store of format 5. `size`: of the whole file.
+    `own_passphrase`: it can be opened only with the passphrase that it was made with, even where it was made. `audit`:
+    only for a store of format 5. `size`: of the whole file.
     """
 
     backup: Literal[1] = 1
@@ -232,15 +233,15 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     size: Count
 
     def __post_init__(self) -> None:
-        from_timestamp(self.created_at)  # raises ValueError for a day that there is not
+        from_timestamp(self.created_at)  # raises ValueError for a date that does not exist
 
     @property
     def content_size(self) -> int:
-        """How many bytes its sections have together."""
+        """The total size of its sections in bytes."""
         return sum(section.size for section in self.sections)
 
     def find_section(self, name: SectionName) -> tuple[int, Section] | None:
-        """Where a section begins among all of them, and what is known of it; None where there is none."""
+        """Return the offset of a section among all of them, and the section; None if there is none of this name."""
         begins = 0
         for section in self.sections:
             if section.name == name:
@@ -249,7 +250,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         return None
 
     def to_backup(self, file_name: str, *, verified: bool) -> Backup:
-        """The same as clients see it."""
+        """Return the backup as clients see it."""
         return Backup(
             id=self.id,
             file_name=file_name,
@@ -273,30 +274,30 @@ class _ManifestId(msgspec.Struct):
 
 
 def with_file_size(manifest: Manifest) -> Manifest:
-    """The same with the size that its file will have, which has a part of its own in it."""
+    """Return the manifest with the size of its file, which includes the manifest itself."""
     while (size := content_start(manifest) + sealed_size(manifest.content_size)) != manifest.size:
         manifest = msgspec.structs.replace(manifest, size=size)
     return manifest
 
 
 def content_start(manifest: Manifest) -> int:
-    """Where the sealed sections begin in its file."""
+    """Return the offset of the encrypted sections in the file."""
     return _PREFIX_SIZE + len(msgspec.json.encode(manifest)) + DIGEST_SIZE
 
 
 def render_header(manifest: Manifest, key: bytes) -> bytes:
-    """All that stands before the sealed sections; `key` is for the HMAC."""
+    """Return everything before the encrypted sections; `key` is for the HMAC."""
     text = msgspec.json.encode(manifest)
     return MAGIC + len(text).to_bytes(4, "big") + hashlib.sha256(text).digest() + text + compute_seal(text, key)
 
 
 def compute_seal(text: bytes, key: bytes) -> bytes:
-    """The HMAC of a manifest as it stands in the file."""
+    """Return the HMAC of a manifest as it is in the file."""
     return hmac.digest(key, text, "sha256")
 
 
 def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
-    """The manifest of a backup, its text and its HMAC; `stream` is left where the sealed sections begin.
+    """Return the manifest of a backup, its text and its HMAC, and leave `stream` at the encrypted sections.
 
     Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
     """
@@ -312,7 +313,7 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
     text, seal = stream.read(length), stream.read(DIGEST_SIZE)
     if hashlib.sha256(text).digest() != start[-DIGEST_SIZE:]:
         with suppress(ValueError, RecursionError):
-            _require_known(file, text)  # a release to come may sum up another way
+            _require_known(file, text)  # A later release may use another digest.
         raise BackupAltered(file=file.name, reason="its manifest was changed")
     manifest = _decode_manifest(file, text)
     _check_sizes(file, manifest, len(text), size)
@@ -320,7 +321,7 @@ def read_header(file: Path, stream: BinaryIO) -> tuple[Manifest, bytes, bytes]:
 
 
 def read_manifest_id(stream: BinaryIO) -> str | None:
-    """The id in what may be a manifest, damaged or of a newer release; None where there is none."""
+    """Return the ID in a manifest that may be damaged or of a newer release; None if there is none."""
     start = stream.read(_PREFIX_SIZE)
     length = int.from_bytes(start[len(MAGIC) :][:4], "big")
     if start[: len(MAGIC)] != MAGIC or length > _MAX_MANIFEST_SIZE:
@@ -331,7 +332,7 @@ def read_manifest_id(stream: BinaryIO) -> str | None:
 
 
 def _require_known(file: Path, text: bytes) -> None:
-    """Raise BackupNewer for a manifest that says so; what msgspec raises where that cannot be read."""
+    """Raise BackupNewer for the manifest of a newer release, and msgspec's errors if that cannot be read."""
     version = decode_json(text, _ManifestVersion)
     if version.backup > MANIFEST_VERSION:
         raise BackupNewer(file=file.name, what=f"backup version {version.backup}")
@@ -343,7 +344,7 @@ def _decode_manifest(file: Path, text: bytes) -> Manifest:
     try:
         _require_known(file, text)
         return decode_json(text, Manifest)
-    except (ValueError, RecursionError) as error:  # msgspec's and, where text is no UTF-8, Python's
+    except (ValueError, RecursionError) as error:  # msgspec's errors, and Python's if the text is not valid UTF-8
         raise BackupAltered(file=file.name, reason="its manifest cannot be read") from error
 
 
@@ -367,21 +368,23 @@ _KEY_IN_OTHER_KEYCHAIN = "its key is in the keychain of the computer that made i
 
 
 def derive_stream_key(salt: str, master: bytes, kek: bytes) -> bytes:
-    """The key of the sections: from the store's master key, and what a passphrase of the backup's own gives."""
+    """Derive the key of the sections from the store's master key and the key from the backup's own passphrase, if
+    any.
+    """
     return HKDF(algorithm=SHA256(), length=32, salt=bytes.fromhex(salt), info=b"mailbox-appliance backup").derive(
         master + kek
     )
 
 
 def derive_seal_key(stream_key: bytes) -> bytes:
-    """The key of the manifest's HMAC."""
+    """Derive the key of the manifest's HMAC."""
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"mailbox-appliance manifest").derive(stream_key)
 
 
 def unlock_backup(file: Path, manifest: Manifest, passphrase: str | None) -> tuple[bytes, bytes]:
-    """The master key in a backup, and what the passphrase gives where the sections' key depends on it as well.
+    """Return the master key in a backup, and the key from its own passphrase if the sections' key depends on it.
 
-    Raises BackupWrongPassphrase, also where one is missing, and BackupUnusable.
+    Raises BackupWrongPassphrase for a wrong or missing passphrase, and BackupUnusable.
     """
     sealed = next((slot for slot in manifest.slots if isinstance(slot, PassphraseSlot)), None)
     try:
@@ -409,7 +412,7 @@ _MAX_SMALL_SECTION = 1 << 20
 
 @dataclass(frozen=True)
 class SectionSource:
-    """What becomes a section: a file, or the bytes themselves."""
+    """The source of a section: a file, or its bytes."""
 
     name: SectionName
     content: Path | bytes = field(repr=False)
@@ -417,7 +420,7 @@ class SectionSource:
 
 @dataclass(frozen=True)
 class BackupFacts:
-    """What a backup that is to be written says of itself. `created_at` is a timestamp."""
+    """The facts for the manifest of a new backup. `created_at` is a timestamp."""
 
     reason: BackupReason
     created_at: str
@@ -437,9 +440,10 @@ def write_container(
     passphrase: str | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Write a backup file, readable by its owner only, that was not there before; on the disk when this returns.
+    """Write a new backup file, readable by its owner only. It is on the disk when this returns.
 
-    `slots`: those of the store; the ones that travel are chosen here. Whatever fails leaves a part of the file.
+    `slots` are those of the store; this function chooses which of them are written. On an error, an incomplete file is
+    left.
     """
     kek, slots = b"", slots_for_backup(tuple(slots))
     if passphrase is not None:
@@ -463,7 +467,7 @@ def write_container(
 
 
 def read_manifest(file: Path) -> Manifest:
-    """What a backup says of itself, as far as that can be believed without its key.
+    """Return the manifest of a backup, which cannot be authenticated without the key.
 
     Raises NotABackup, BackupNewer, BackupTruncated, BackupAltered.
     """
@@ -472,14 +476,14 @@ def read_manifest(file: Path) -> Manifest:
 
 
 def find_backup_id(file: Path) -> str | None:
-    """The id that a file gives itself, also where it is damaged elsewhere; None where that cannot be told."""
+    """Return the backup ID in a file, even if the file is damaged elsewhere; None if it cannot be read."""
     with suppress(BackupUnusable), _open_backup(file) as stream:
         return read_manifest_id(stream)
     return None
 
 
 def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey | None = None) -> "Container":
-    """A backup whose key was found: in its own slots, or `key`, that of the store it may be of.
+    """Open a backup with the key from its own slots, or with `key`, that of the store it may belong to.
 
     Raises a BackupUnusable.
     """
@@ -499,16 +503,16 @@ def open_container(file: Path, *, passphrase: str | None = None, key: StoreKey |
 
 
 class Container:
-    """A backup whose key is known. What is taken out of it is what was put in, or BackupAltered is raised."""
+    """A backup with its key. Reading it returns authentic content or raises BackupAltered."""
 
     def __init__(self, file: Path, manifest: Manifest, master: bytes, kek: bytes = b"") -> None:
         self.file, self.manifest = file, manifest
-        #: The key of the store in it, which does not know how its file begins.
+        #: The key of the store in it, without the salt of its file.
         self.key = StoreKey(master, manifest.store_id, manifest.cipher)
         self._stream = _make_stream(manifest, derive_stream_key(manifest.salt, master, kek))
 
     def check(self, progress: Progress | None = None) -> None:
-        """Read all of it."""
+        """Read and authenticate the whole backup."""
         done = 0
         for section in self.manifest.sections:
             for piece in self.pieces(section.name):
@@ -517,9 +521,9 @@ class Container:
                     progress(VERIFYING, done, self.manifest.content_size)
 
     def extract(self, name: SectionName, target: Path, progress: Progress | None = None) -> None:
-        """Write a section to a file that is not there yet, readable by its owner only; on the disk when this returns.
+        """Write a section to a new file, readable by its owner only. It is on the disk when this returns.
 
-        Raises KeyError where there is no such section. What fails leaves no file.
+        Raises KeyError if there is no such section. On an error, no file is left.
         """
         size = self._section(name)[1].size
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -535,13 +539,13 @@ class Container:
                 raise
 
     def read(self, name: SectionName) -> bytes:
-        """A small section (a key file, a configuration) as a whole. Raises KeyError where there is none."""
+        """Return a whole small section, such as a key file or a configuration. Raises KeyError if there is none."""
         if self._section(name)[1].size > _MAX_SMALL_SECTION:
             raise BackupAltered(file=self.file.name, reason=f"its {name} is too large")
         return b"".join(self.pieces(name))
 
     def pieces(self, name: SectionName) -> Iterator[bytes]:
-        """A section, some of it at a time; each piece is authentic, the whole is after the last."""
+        """Yield a section in pieces. Each piece is authentic; the section as a whole is verified after the last."""
         begins, section = self._section(name)
         digest = hashlib.sha256()
         for piece in self._open(name, begins, begins + section.size):
@@ -551,7 +555,7 @@ class Container:
             raise _section_changed(self.file, name)
 
     def part(self, name: SectionName, start: int, length: int) -> bytes:
-        """So much of a section as there is."""
+        """Return up to `length` bytes of a section."""
         begins, section = self._section(name)
         return b"".join(self._open(name, begins + start, begins + min(start + length, section.size)))
 
@@ -570,7 +574,7 @@ class Container:
 
 
 class _SectionReader:
-    """A section while it is read, for its digest."""
+    """Reads a section and computes its digest."""
 
     def __init__(self, name: SectionName, stream: BinaryIO, size: int) -> None:
         self._name, self._stream, self._size = name, stream, size
@@ -581,7 +585,7 @@ class _SectionReader:
         return Section(self._name, self._size, self._digest.hexdigest())
 
     def read_into(self, buffer: memoryview) -> int:
-        """Some of what comes next, no more than it had when it was opened; 0 at its end."""
+        """Read the next bytes, up to the size that the section had when it was opened; returns 0 at its end."""
         part = buffer[: self._left]
         with part[: self._stream.readinto(part)] as found:  # type: ignore[attr-defined]
             self._digest.update(found)
@@ -601,7 +605,7 @@ def _open_source(source: SectionSource, opened: ExitStack) -> tuple[BinaryIO, in
 
 
 def _fill_buffer(buffer: memoryview, streams: Sequence[_SectionReader]) -> int:
-    """Fill a buffer from the sections, one after the other; answers how much there was."""
+    """Fill a buffer from the sections in turn, and return the number of bytes read."""
     filled = 0
     for stream in streams:
         while filled < len(buffer) and (length := stream.read_into(buffer[filled:])):
@@ -643,9 +647,9 @@ def _make_stream(manifest: Manifest, stream_key: bytes) -> Stream:
 
 @contextmanager
 def _open_backup(file: Path) -> Iterator[BinaryIO]:
-    """The file, opened; what the disk refuses is told as a backup that cannot be used."""
+    """Open the file, and raise disk errors as BackupUnusable."""
     try:
-        handle = os.open(file, os.O_RDONLY | NO_WAIT)  # a pipe would be waited for
+        handle = os.open(file, os.O_RDONLY | NO_WAIT)  # Opening a pipe would block.
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise NotABackup(file=file.name)

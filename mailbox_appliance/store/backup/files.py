@@ -1,4 +1,4 @@
-"""The folder `backups/`, and the copy of an open database that a backup is made from.
+"""The folder `backups/`, and the copy of an open database from which a backup is made.
 
 backups/20260131T020000Z-daily.mbxbackup        a backup, verified when it was made
 backups/.making-...                             being made, or left by a crash; removed by the next start
@@ -35,24 +35,24 @@ from mailbox_appliance.store.open_file import wal_path
 from mailbox_appliance.system.files import BINARY, read_at, replace_file, sync_folder, write_at
 
 BACKUPS_FOLDER, BACKUP_SUFFIX, HIDDEN_PREFIX = "backups", ".mbxbackup", ".making-"
-#: Left free beside what a backup takes.
+#: Reserve that stays free beyond the size of a backup.
 SPARE_ROOM = 16 * files.MIB
 _DISK_FULL_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StagedBackup:
-    """A backup that is written and was read back; nobody sees it before `publish`."""
+    """A complete backup that was read back; it stays hidden until `publish`."""
 
     def __init__(
         self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest, seconds: dict[str, float]
     ) -> None:
         self.manifest = manifest
-        #: What the steps took: encrypt, verify.
+        #: durations of the steps encrypt and verify
         self.seconds = seconds
         self._hidden, self._folder, self._named_for = hidden, folder, named_for
 
     def publish(self) -> Path:
-        """Give it its name; from now on, and after a power cut, it is there."""
+        """Rename it to its final name. The rename is on the disk when this returns."""
         target = _free_path(self._folder, self._named_for, self.manifest.reason)
         replace_file(self._hidden, target)
         sync_folder(self._folder)
@@ -73,7 +73,8 @@ def stage_backup(
     passphrase: str | None = None,
     audit: AuditEnd | None = None,
 ) -> Iterator[StagedBackup]:
-    """A backup of these files of a data directory, written and read back; where it is not kept, nothing is left of it.
+    """Write a backup of these files of a data directory and read it back. If it is not published, nothing is left of
+    it.
 
     Raises NotEnoughRoom and BackupNotMade.
     """
@@ -95,18 +96,18 @@ def stage_backup(
 
 
 def make_backups_folder(folder: Path) -> Path:
-    """The folder for the backups of a data directory, made where there is none. Raises BackupNotMade."""
+    """Return the folder for the backups of a data directory, created if missing. Raises BackupNotMade."""
     backups = folder / BACKUPS_FOLDER
     with failures_as_backup_errors(backups):
         if not backups.is_dir():
             backups.mkdir(mode=0o700, exist_ok=True)
-            sync_folder(folder)  # else a power cut may take all of them with it
+            sync_folder(folder)  # Otherwise a power failure may lose all of them with the folder.
     return backups
 
 
 @contextmanager
 def failures_as_backup_errors(backups: Path) -> Iterator[None]:
-    """What the disk or SQLite refuses is told as NotEnoughRoom or BackupNotMade."""
+    """Raise NotEnoughRoom or BackupNotMade for errors of the disk or of SQLite."""
     try:
         yield
     except OSError as error:
@@ -120,19 +121,19 @@ def failures_as_backup_errors(backups: Path) -> Iterator[None]:
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Whether what failed is that the disk is full."""
+    """Whether an error means that the disk is full."""
     return isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in _DISK_FULL_NUMBERS)
 
 
 def not_enough_room(folder: Path) -> NotEnoughRoom:
-    """What is to be told then."""
+    """Return the error for a full disk."""
     return NotEnoughRoom(needed="more", folder=folder, free=f"only {files.format_size(files.free_bytes(folder))}")
 
 
 def remove_unfinished_backups(folder: Path) -> None:
-    """Throw away what was being made when we were stopped. Under the directory's lock.
+    """Remove incomplete backups that an interrupted run left. Under the directory's lock.
 
-    Where that is refused, it stays: it is not why a store should not be opened.
+    A file that cannot be removed stays: it must not prevent opening the store.
     """
     for left in (folder / BACKUPS_FOLDER).glob(f"{HIDDEN_PREFIX}*"):
         with suppress(OSError):
@@ -140,12 +141,12 @@ def remove_unfinished_backups(folder: Path) -> None:
 
 
 def new_hidden_path(backups: Path) -> Path:
-    """A new name for what nobody is to take for a backup."""
+    """Return a new path whose name is not that of a backup."""
     return backups / f"{HIDDEN_PREFIX}{secrets.token_hex(8)}"
 
 
 def _free_path(folder: Path, moment: datetime, reason: BackupReason) -> Path:
-    """The name of a backup of that moment; a second later where there is one of it already."""
+    """Return the path for a backup made at this moment, some seconds later if that name is taken."""
     while True:
         file = folder / f"{moment:%Y%m%dT%H%M%SZ}-{reason}{BACKUP_SUFFIX}"
         if not os.path.lexists(file):
@@ -157,32 +158,32 @@ def _source_size(source: SectionSource) -> int:
     return len(source.content) if isinstance(source.content, bytes) else source.content.stat().st_size
 
 
-# --- Copying the database of an open store as it is at one moment, while others go on reading and writing ---
+# --- Copying the database of an open store at one moment, while others read and write ---
 #
-#     write, BEGIN, read     a reader of the log only: from now on nothing that we have not seen is folded into
-#                            the file, and the log does not begin anew while we copy it, which would mix both
-#     copy the file          a page of it may be half folded in: then the log has the whole of it
-#     copy the log           up to wherever others have come; what is cut off at its end is no commit (its checksums)
-#     fold the copied log into the copied file
+#     write, BEGIN, read     This makes a reader of the log only. From now on SQLite checkpoints no later page into the
+#                            file, and does not reset the log during the copy, which would mix old and new pages.
+#     copy the file          A page of it may be half checkpointed; then the log has the whole page.
+#     copy the log           Up to wherever writers have come. An incomplete end is not a commit (its checksums).
+#     checkpoint the copied log into the copied file
 #
-# It is what a power cut would leave, so SQLite itself puts it in order (sqlite.org/walformat.html 4). The bytes stay
-# sealed as they are; the backup API would open and seal every page, and takes four times as long. Writers notice
-# nothing, but the log of the store grows until the copy is done.
+# The copy is what a power failure would leave, so SQLite itself recovers it (sqlite.org/walformat.html 4). The bytes
+# stay encrypted; the backup API would decrypt and encrypt every page, and takes four times as long. Writers are not
+# delayed, but the log of the store grows until the copy is complete.
 
 
-_LOG_HEADER_SIZE = 32  # its salts change when it begins anew (sqlite.org/fileformat2.html 4.1)
-# Changes nothing, but SQLite does not see that: a value that is written as it was would not be written at all.
+_LOG_HEADER_SIZE = 32  # Its salts change when the log is reset (sqlite.org/fileformat2.html 4.1).
+# Changes nothing in the end. Writing the same value at once would not write a page.
 _EMPTY_WRITE = """
 BEGIN IMMEDIATE;
 UPDATE meta SET value = value || '.' WHERE name = 'created_at';
 UPDATE meta SET value = substr(value, 1, length(value) - 1) WHERE name = 'created_at';
 COMMIT"""
 COPYING, CHECKING = "copying", "checking"
-# By the system itself, without a turn of Python for every piece of it: who serves takes a while to give one.
+# The system copies this much at once: each return to Python waits for its turn while the appliance serves requests.
 _LARGE_PIECE = 16 << 20
-# Where it does not do that; this much fits the cache of a core, and four times as much takes three times as long.
+# Used if the system cannot do that. This size fits the cache of a core; four times the size takes three times as long.
 _PIECE, _COPY_UNSUPPORTED = 1 << 18, (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-# A statement that takes long is asked after so many steps of SQLite's machine whether to go on.
+# Virtual machine steps of SQLite between two calls of a progress handler, which may end the statement.
 _STEPS_BETWEEN_REPORTS = 2_000_000
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 UNION ALL SELECT 'sqlite_schema'"
 
@@ -190,8 +191,8 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 
 class OnlineCopier:
     """Copies the database of a store that this process has open.
 
-    The file is kept open from the first copy until `close`, after SQLite's last connection: to close it earlier would
-    end the locks that SQLite has on it (sqlite.org/howtocorrupt.html 2.2).
+    The file stays open from the first copy until `close`, after SQLite's last connection. Closing it earlier would
+    release the locks that SQLite has on it (sqlite.org/howtocorrupt.html 2.2).
     """
 
     def __init__(self, source: Path, key: StoreKey, database: Database) -> None:
@@ -200,9 +201,9 @@ class OnlineCopier:
         self._file: int | None = None
 
     def copy(self, target: Path, progress: Progress | None = None) -> None:
-        """Copy it to a file that is not there yet; when this returns nothing lies beside that.
+        """Copy the database to a new file, without a log or other files beside it when this returns.
 
-        It is not on the disk then, but can be read. Raises apsw.Error and OSError.
+        The copy is readable, but not synced to the disk yet. Raises apsw.Error and OSError.
         """
         with self._hold_log():
             log = os.open(wal_path(self._source), os.O_RDONLY | BINARY)
@@ -218,10 +219,10 @@ class OnlineCopier:
 
     @contextmanager
     def _hold_log(self) -> Iterator[None]:
-        """The log of the store is not begun anew meanwhile, and what is written from now on stays in it.
+        """Keep the log of the store from being reset inside this context, so that all later writes stay in it.
 
-        SQLite spares the log for a reader of something that stands in nothing but the log; so there has to be
-        something: what this connection writes, while nobody else does, and does not fold in.
+        SQLite preserves the log for a reader of a page that is only in the log. So this connection writes one while
+        nothing else does, and does not checkpoint it.
         """
         with _connect(str(self._source), self._key, apsw.SQLITE_OPEN_READWRITE) as held:
             held.wal_autocheckpoint(0)
@@ -233,7 +234,7 @@ class OnlineCopier:
             yield
 
     def close(self) -> None:
-        """Let go of the file. Nothing is copied any more."""
+        """Close the file. No copy can be made afterwards."""
         with self._guard:
             if self._file is not None:
                 os.close(self._file)
@@ -247,10 +248,10 @@ class OnlineCopier:
 
 
 def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> AuditEnd:
-    """See that every page of a copy can be read and is in its place; answers where its audit log ends.
+    """Check that every page of a copy is readable and in its place, and return the end of its audit log.
 
-    The tables one by one: of all together, the search index would be compared with itself, which takes five times as
-    long, and finds no page that was not found before. Raises BackupNotMade, and apsw.Error.
+    The tables are checked one by one. A check of all together would compare the search index with itself, which takes
+    five times as long and finds no further damaged page. Raises BackupNotMade, and apsw.Error.
     """
     with open_immutable(copy, key) as connection:
         tables = [row[0] for row in connection.execute(_TABLES)]
@@ -264,7 +265,7 @@ def check_copy(copy: Path, key: StoreKey, progress: Progress | None = None) -> A
 
 
 def _progress_handler(progress: Progress, done: int, total: int) -> Callable[[], bool]:
-    """What is raised by who is told of the progress ends the statement."""
+    """Return a handler that reports progress; an exception of the report ends the statement."""
 
     def tell() -> bool:
         progress(CHECKING, done, total)
@@ -274,7 +275,7 @@ def _progress_handler(progress: Progress, done: int, total: int) -> Callable[[],
 
 
 def read_audit_end(connection: apsw.Connection) -> AuditEnd:
-    """Where the audit log of a store of format 5 ends."""
+    """Return the end of the audit log of a store of format 5."""
     found: dict[str, str] = dict(connection.execute("SELECT name, value FROM meta WHERE name LIKE 'audit_%'"))
     count = found.get("audit_count", "")
     return AuditEnd(int(count) if count.isdecimal() else 0, found.get("audit_head", ""))
@@ -282,14 +283,14 @@ def read_audit_end(connection: apsw.Connection) -> AuditEnd:
 
 @contextmanager
 def open_immutable(file: Path, key: StoreKey) -> Iterator[apsw.Connection]:
-    """A database that nobody else has open and that has no log: nothing is made beside it, nothing in it changes."""
+    """Open a database that nothing else has open and that has no log; no file is created or changed."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with _connect(f"{file.absolute().as_uri()}?immutable=1", key, flags) as connection:
         yield connection
 
 
 def _copy_file(source: int, target: Path, progress: Progress | None = None) -> None:
-    """By position, since others may copy from the same open file."""
+    """Copy by position, since other threads may copy from the same open file."""
     done, total = 0, os.fstat(source).st_size
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as out:
         while length := _copy_piece(source, out.fileno(), done):
@@ -299,7 +300,7 @@ def _copy_file(source: int, target: Path, progress: Progress | None = None) -> N
 
 
 def _copy_piece(source: int, target: int, offset: int) -> int:
-    """Copy what comes next; answers how much, 0 at the end."""
+    """Copy the next piece, and return its size, 0 at the end."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, _LARGE_PIECE, offset, offset)
@@ -310,11 +311,11 @@ def _copy_piece(source: int, target: int, offset: int) -> int:
 
 
 def checkpoint_copy(copy: Path, key: StoreKey) -> None:
-    """Fold the log that lies beside a copy into it; nothing lies beside it then."""
+    """Checkpoint the log beside a copy into it; no other file is beside it afterwards."""
     log = wal_path(copy)
     if log.stat().st_size:
         with _connect(str(copy), key, apsw.SQLITE_OPEN_READWRITE) as connection:
-            connection.pragma("synchronous", "off")  # of what a crash leaves of it, nothing is used
+            connection.pragma("synchronous", "off")  # Nothing that a crash leaves of it is used.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     log.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
-"""Verifying a backup: every byte, every page of its database, and how much is in it.
+"""Verifying a backup: every byte, every page of its database, and the counts of its content.
 
-A database of this format is unpacked for it: it is encrypted where it lies then, too. One of an older format is plain,
+A database of this format is unpacked for this, and stays encrypted on the disk. One of an older format is unencrypted,
 so SQLite reads it inside the backup, and nothing of it reaches the disk.
 
-The backup that a restore makes of the store it replaces holds the files as they were, readable or not: a database that
-does not open there is no fault of the backup.
+The backup that a restore makes of the store it replaces contains the files as they were, readable or not. If its
+database does not open, the backup itself is still intact.
 """
 
 import secrets
@@ -27,25 +27,27 @@ from mailbox_appliance.store.schema import TABLE_NAMES, find_missing_table
 
 # ruff: noqa: N802, ARG002 - the names and arguments are SQLite's (sqlite.org/c3ref/io_methods.html)
 
-# --- A virtual file system, by which SQLite reads a plain database inside a backup ---
+# --- A virtual file system with which SQLite reads an unencrypted database inside a backup ---
 #
-# SQLite asks for pages; each is taken out of the sealed chunk that holds it, and the last few chunks are kept. Nothing
-# can be written, and the sections of the one backup are the only files.
+# SQLite asks for pages; each is read from the encrypted chunk that contains it, and the last few chunks are cached. It
+# is read-only, and the sections of the one backup are its only files.
 
 
-_CHUNKS_KEPT = 32  # chunks of a MiB
+_CHUNKS_KEPT = 32  # chunks of 1 MiB
 _DATABASE_SECTIONS: dict[str, SectionName] = {"/mailbox.db": "mailbox.db", "/mailbox.db-wal": "mailbox.db-wal"}
 
 
 @contextmanager
 def open_database_in(container: Container) -> Iterator[apsw.Connection]:
-    """The plain database in a backup, together with its log. Raises apsw.Error, and BackupAltered while reading it."""
+    """Open the unencrypted database in a backup, with its log. Raises apsw.Error, and BackupAltered while it is
+    read.
+    """
     vfs = _BackupVfs(f"backup-{secrets.token_hex(8)}", container)
     connection = None
     try:
         connection = apsw.Connection("/mailbox.db", flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs.name)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        # Else SQLite wants memory that it shares with other processes, which there is none of here.
+        # Otherwise SQLite wants memory shared with other processes, which this file system does not offer.
         connection.pragma("locking_mode", "exclusive")
         yield connection
     finally:
@@ -55,7 +57,7 @@ def open_database_in(container: Container) -> Iterator[apsw.Connection]:
 
 
 class _BackupVfs(apsw.VFS):
-    """The sections of a backup as files."""
+    """A virtual file system for SQLite whose files are the sections of a backup."""
 
     def __init__(self, name: str, container: Container) -> None:
         super().__init__(name, base="unix")
@@ -69,7 +71,8 @@ class _BackupVfs(apsw.VFS):
             raise apsw.CantOpenError("a backup has no such file")
         flags[1] = apsw.SQLITE_OPEN_READONLY
         place = self._container.manifest.find_section(section)
-        return _SectionFile(self, section, 0 if place is None else place[1].size)  # a log that is not there is empty
+        # A missing log counts as an empty one.
+        return _SectionFile(self, section, 0 if place is None else place[1].size)
 
     def xAccess(self, pathname: str, flags: int) -> bool:
         section = _DATABASE_SECTIONS.get(pathname)
@@ -82,7 +85,7 @@ class _BackupVfs(apsw.VFS):
         raise apsw.ReadOnlyError("a backup is read-only")
 
     def read_chunk(self, section: SectionName, number: int) -> bytes:
-        """So much of a section, from the chunks that are kept or the file."""
+        """Return a chunk of a section, from the cache or the file."""
         key = (section, number)
         if key not in self._chunks:
             self._chunks[key] = self._container.part(section, number * CHUNK_SIZE, CHUNK_SIZE)
@@ -93,7 +96,7 @@ class _BackupVfs(apsw.VFS):
 
 
 class _SectionFile:
-    """One of them, open. SQLite fills up with zeros what is asked for beyond its end."""
+    """An open section. SQLite fills reads beyond its end with zeros."""
 
     def __init__(self, vfs: _BackupVfs, section: SectionName, size: int) -> None:
         self._vfs, self._section, self._size = vfs, section, size
@@ -140,8 +143,8 @@ class _SectionFile:
 
 
 CHECKING = "checking"
-# A statement that takes long is asked after so many steps of SQLite's machine whether to go on, and tells how far it
-# is; a page takes some of them.
+# Virtual machine steps of SQLite between two calls of a progress handler, and the approximate number of steps for a
+# page.
 _STEPS_BETWEEN_REPORTS, _STEPS_A_PAGE = 500_000, 500
 _COUNTS = """SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM accounts WHERE status <> 'removed'),
   (SELECT count(*) FROM messages m JOIN accounts a ON a.number = m.account WHERE a.status <> 'removed')"""
@@ -149,12 +152,12 @@ _OLDER_COUNTS = "SELECT (SELECT count(*) FROM members), (SELECT count(*) FROM ac
 
 
 def is_pre_restore(container: Container) -> bool:
-    """Whether it holds the files of a store as they lay there, about which nothing else is said."""
+    """Whether a backup contains the unverified files that a restore replaced."""
     return container.manifest.reason == "pre-restore"
 
 
 def summarize_backup(container: Container, scratch: Path, progress: Progress | None = None) -> BackupSummary:
-    """Look through a backup. Where a database has to be unpacked, it is in `scratch`, and gone afterwards.
+    """Verify a backup and count its content. If a database has to be unpacked, it is in `scratch` until this returns.
 
     Raises BackupAltered, ReplacedUnopened, NotEnoughRoom, OSError.
     """
@@ -171,7 +174,7 @@ def summarize_backup(container: Container, scratch: Path, progress: Progress | N
 
 
 def summarize_unpacked(container: Container, database: Path, progress: Progress | None = None) -> BackupSummary:
-    """The same for a database of this format that was unpacked already, with its log, which is folded in."""
+    """Do the same for an unpacked database of this format; its log is checkpointed into it."""
     try:
         return _to_summary(container, _count_unpacked(container, database, progress))
     except apsw.FullError:
@@ -236,7 +239,8 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
     number, application = connection.pragma("user_version"), connection.pragma("application_id")
     if (number, application) != (container.manifest.format, format_5.APPLICATION_ID):
         raise _damage_problem(container, "its format is not the one that the backup says")
-    # Of virtual tables too: the search index is compared with itself (sqlite.org/pragma.html#pragma_integrity_check).
+    # This includes virtual tables: the search index is compared with itself
+    # (sqlite.org/pragma.html#pragma_integrity_check).
     if (found := connection.pragma("integrity_check", 1)) != "ok":
         raise _damage_problem(container, str(found))
     if broken := next(connection.execute("PRAGMA foreign_key_check"), None):
@@ -244,7 +248,7 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
 
 
 def _progress_handler(progress: Progress | None, pages: int) -> Callable[[], bool]:
-    """What SQLite calls now and then: it tells how far a check is, roughly, and what it raises ends it."""
+    """Return a handler for SQLite that reports the approximate progress of a check. Its exceptions end the check."""
     steps = 0
 
     def tell() -> bool:

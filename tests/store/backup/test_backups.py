@@ -285,7 +285,7 @@ def test_a_store_that_is_closed_meanwhile(tmp_path: Path) -> None:
     reached.wait()
     store.close()
     thread.join()
-    assert "being stopped" in raised[0].message
+    assert "is stopping" in raised[0].message
     assert not [name for name in lying_there(store) if name.startswith(".")]
 
 

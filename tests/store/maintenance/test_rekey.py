@@ -128,7 +128,7 @@ def test_whatever_stops_it_leaves_the_old_or_the_new(folder: Path, before: dict[
 
 def test_files_that_cannot_be_put_in_place_are_by_the_next_start(folder: Path, before: dict[str, list[Row]]) -> None:
     old, obstacle = read_key(folder / KEY_FILE), folder / f".{KEY_FILE}.new"
-    with pytest.raises(StoreUnusable, match="the next start does it"):
+    with pytest.raises(StoreUnusable, match="the next start then completes"):
         rekey_closed_store(
             folder, folder / KEY_FILE, progress=lambda _what, _done, _total: obstacle.mkdir(exist_ok=True)
         )

@@ -77,7 +77,7 @@ def test_files_that_cannot_be_put_in_place_are_by_the_next_start(folder: Path, b
             obstacle.mkdir()
 
     size = (folder / DATABASE_FILE).stat().st_size
-    with pytest.raises(Exception, match="the next start does it"):
+    with pytest.raises(Exception, match="the next start then completes"):
         compact_closed_store(folder, folder / KEY_FILE, progress=obstruct)
     obstacle.rmdir()
     assert opened_facts(folder) == before
