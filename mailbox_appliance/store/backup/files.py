@@ -47,7 +47,7 @@ class StagedBackup:
         self, hidden: Path, folder: Path, named_for: datetime, manifest: Manifest, seconds: dict[str, float]
     ) -> None:
         self.manifest = manifest
-        #: durations of the steps encrypt and verify
+        #: Durations of the steps `encrypt` and `verify`.
         self.seconds = seconds
         self._hidden, self._folder, self._named_for = hidden, folder, named_for
 

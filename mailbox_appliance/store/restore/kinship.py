@@ -1,12 +1,13 @@
-"""How the present store and the backup that is to take its place are related, by their audit logs: facts, not seals.
+"""How the present store and the backup that replaces it are related, by the facts in their audit logs, not by the
+seals.
 
-    continues ... the present log begins with the whole log of the backup: what the present store says is later
-    undone ...... so it does, and goes on with the restore that made this backup of what it replaced: that is taken back
-    forked ...... of one kin, but each went its own way, or the present store is the earlier one
-    stranger .... another store
+    continues ... the present log begins with the whole log of the backup: the present store is the later one
+    undone ...... the same, and its next row is the restore that made this backup of the replaced store: it is undone
+    forked ...... related, but the two have diverged, or the present store is the earlier one
+    stranger .... unrelated stores
 
-Sends are not in the log. Where the backup has got further with one than the present store, that is not later either.
-Restored is `main`, the other is `present`.
+Deliveries are not in the log. If the backup is further advanced with one than the present store, the present store is
+not later either. The restored store is `main`, the other is `present`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from mailbox_appliance.store.formats import format_5
 
 Relation = Literal["continues", "undone", "forked", "stranger"]
 
-#: What it means, in plain words for whoever restores.
+#: The meaning of each relation, for the person who restores.
 RELATION_TEXTS: Mapping[Relation, str] = {
     "continues": "",
     "undone": (
@@ -45,8 +46,8 @@ _NEXT = "SELECT action, outcome, at FROM present.audit_events WHERE number > ? O
 _FIRST_FACT = f"SELECT {FACT_COLUMNS} FROM {{}}.audit_events ORDER BY number LIMIT 1"
 _SAME_MEMBER = """
 SELECT 1 FROM main.members r JOIN present.members p ON p.id = r.id AND p.created_at = r.created_at LIMIT 1"""
-# What never becomes of a send as time goes on: that it is not over any more, nor doubtful, nor tried as often; and one
-# that is being sent waits again only after a try that failed.
+# Changes to an operation that time never makes: it is no longer ended or uncertain, or has fewer attempts; and an
+# operation in `sending` is queued again only after a failed attempt.
 _SENT_ON = " UNION ALL ".join(
     f"""SELECT 1 FROM main.delivery_operations r JOIN present.delivery_operations p ON p.{name} = r.{name}
           WHERE (r.status IN ('succeeded', 'failed') AND p.status <> r.status) OR r.attempts > p.attempts
@@ -58,7 +59,7 @@ _SENT_ON = " UNION ALL ".join(
 
 @dataclass(frozen=True)
 class BackupOrigin:
-    """When a backup was made (a timestamp), why, and the format of the store in it."""
+    """When (a timestamp) and why a backup was made, and the format of the store in it."""
 
     at: str
     reason: BackupReason
@@ -67,9 +68,9 @@ class BackupOrigin:
 
 @dataclass(frozen=True)
 class Kinship:
-    """How the two are related. `common`: the number of the last row of the backup's log, where the present one begins
-    with it; what was written while the backup was unpacked does not count. `began` and `ended`: between which moments
-    the restore was made that is undone.
+    """How the two stores are related. `common`: the number of the last row of the backup's log, if the present log
+    begins with it; a row written while the backup was unpacked does not count. `began` and `ended`: the time range of
+    the restore that is undone.
     """
 
     relation: Relation
@@ -79,7 +80,7 @@ class Kinship:
 
 
 def find_kinship(database: Database, made: BackupOrigin | None) -> Kinship:
-    """How the attached store `present` is related to the restored one; `made`: what is known of the backup."""
+    """Return how the attached store `present` is related to the restored one. `made`: the known facts of the backup."""
     if not _are_related(database):
         return Kinship("stranger")
     common = _last_common_row(database, made)
@@ -93,7 +94,7 @@ def find_kinship(database: Database, made: BackupOrigin | None) -> Kinship:
 
 
 def _are_related(database: Database) -> bool:
-    """Whether one store came of the other, or both of a third: their logs begin alike, or they share a member."""
+    """Whether one store comes from the other, or both from a third: their logs begin alike, or they share a member."""
     first = database.row(_FIRST_FACT.format("main"))
     if first is not None and first == database.row(_FIRST_FACT.format("present")):
         return True
@@ -104,7 +105,8 @@ def _last_common_row(database: Database, made: BackupOrigin | None) -> int | Non
     number, action = database.row(_LAST) or (0, "")
     if database.value(_BEGINS_WITH, (number,)):
         return int(number)
-    # An old backup is upgraded while it is unpacked; the present store tells of an upgrade of its own.
+    # An old backup is upgraded while it is unpacked, which adds a row; the present store may have its own row of an
+    # upgrade.
     is_unpacked = made is None or made.format < format_5.NUMBER
     if is_unpacked and action == "store.upgrade" and database.value(_BEGINS_WITH, (number - 1,)):
         return int(number - 1)

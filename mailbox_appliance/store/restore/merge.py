@@ -1,11 +1,12 @@
 """Merging into a restored store what was sent, revoked and logged since its backup.
 
     the present store is the later one .............. what was sent, revoked and changed since is merged
-    the backup is what a restore replaced ........... the same, except for what that restore itself did
-    related, and neither is later than the other .... what either knows to be over or revoked is; scheduled sends wait
-    there is none, it does not open, or is another's  nothing is known: sessions end, and scheduled sends wait
+    the backup is what a restore replaced ........... the same, except for the changes of that restore itself
+    related, and neither is later than the other .... what is ended or revoked in either stays so; scheduled messages
+                                                      are on hold
+    none, it does not open, or it is unrelated ...... nothing is known: sessions end, scheduled messages are on hold
 
-Where HTTPS is offered stays as it is now in any case. `kinship.py` finds how the two are related, `merge_rights.py`
+The HTTPS settings stay as they are now in any case. `kinship.py` finds how the two are related, `merge_rights.py`
 merges rights. If the present audit log begins with the restored one, its later rows are appended with their seals; a
 broken log stays broken.
 """
@@ -31,35 +32,35 @@ from mailbox_appliance.store.restore.kinship import BackupOrigin, Kinship, Relat
 from mailbox_appliance.store.restore.merge_rights import MergedRights
 from mailbox_appliance.store.schema import TRIGGERS
 
-# --- Sends since the backup, merged so that none happens again ---
+# --- Deliveries since the backup, merged so that no message is sent again ---
 #
-#     in the present store ............ its row counts, with message, steps and chores; newer ones are added
-#     in the backup only .............. being sent, or due before the restore: uncertain, evidence is looked for
-#     waits in both and is due ........ the same, also where an attempt was cut off in the middle: a restore is followed
-#                                       by no send of before it
-#     in a mailbox that is not there .. what waits fails as `account_removed`
-#     of who has lost the mailbox ..... what waits fails as `permission_revoked`, and is kept as a draft
-#     where the two have forked ....... the row counts that knows more, what both take for open and is due is uncertain,
-#                                       and what is scheduled waits for an administrator's word
-#     where a restore is undone ....... what that restore ended is as the backup has it
+#     in the present store ............ Its row counts, with message, steps and chores; newer ones are added.
+#     in the backup only .............. If it was being sent or was due before the restore, it becomes uncertain.
+#     queued in both and due .......... The same, even if an attempt was interrupted: no message from before a restore
+#                                       is sent after it.
+#     in a missing mailbox ............ Queued operations fail as `account_removed`.
+#     its sender has lost access ...... Queued operations fail as `permission_revoked`, and are kept as drafts.
+#     after the two have forked ....... The row that is further advanced counts. Operations that are open in both and
+#                                       due become uncertain, and scheduled messages are on hold for an administrator.
+#     a restore is undone ............. Operations that this restore ended are as in the backup.
 #
-# Restored is `main`, the other is `present`. Both hold the mailboxes by id; the numbers of either mean nothing in the
-# other. Results may name messages that the restored mirror lacks: the next sync of the mailbox brings them.
+# The restored store is `main`, the other is `present`. Mailboxes have the same IDs in both, but not the same numbers.
+# Results may name messages that the restored mirror lacks: the next sync of the mailbox adds them.
 
 
 HOLD_SETTING = "sending.hold_scheduled"
 _SENDS_AT_ONCE = 2000
-#: The warning of a send that a restore cannot know the end of.
+#: The warning of a delivery whose outcome is unknown after a restore.
 OUTCOME_UNKNOWN = own_text(
     "The appliance was restored from a backup that was made before or while this message was sent, so it is unknown"
     " whether it was sent. Check the Sent folder or ask a recipient, then resolve the delivery."
 )
-#: The `last_cause` of such a send, by which a later restore finds it.
+#: The `last_cause` of such a delivery, by which a later restore finds it.
 _BY_RESTORE = "restore"
 
 _PRESENT_IDS = "SELECT id FROM present.delivery_operations"
-# Withdrawn since, and its key used again: the later one counts. And a scheduled send of an old format has got another
-# id with every upgrade, but is the same.
+# Operations withdrawn since, whose key was used again: the later one counts. And a scheduled message of an old format
+# gets another ID in every upgrade, but is the same.
 _IN_THE_WAY = f"""
 DELETE FROM main.delivery_operations
 WHERE id NOT IN ({_PRESENT_IDS}) AND id NOT IN (SELECT value FROM json_each(?)) AND (
@@ -72,7 +73,7 @@ LIMIT 1"""
 _COPY_CHILDREN = (
     "INSERT INTO main.{0} ({1}) SELECT {1} FROM present.{0} WHERE operation IN (SELECT value FROM json_each(?))"
 )
-# Our copies that stand in the restored mirror and will never be filed: what stands for them is elsewhere, or gone.
+# Our copies in the restored mirror that will never be filed: the filed copy is in another folder, or gone.
 _COPIES_LEFT = """
 SELECT m.number FROM main.folders f CROSS JOIN main.messages m ON m.folder = f.number AND m.uid IS NULL
 WHERE m.gone = 0
@@ -80,11 +81,12 @@ WHERE m.gone = 0
   AND NOT EXISTS (SELECT 1 FROM present.messages p JOIN present.folders pf ON pf.number = p.folder
     WHERE p.id = m.id AND pf.id = f.id)"""
 _NOT_LEFT = "operation NOT IN (SELECT value FROM json_each(?))"
-_IS_OPEN = "status IN ('queued', 'sending', 'uncertain')"  # as in the index of what is open
+_IS_OPEN = "status IN ('queued', 'sending', 'uncertain')"  # written as in the index of open operations
 _PRESENT_KNOWS = """
 CASE {}.status WHEN 'succeeded' THEN 4 WHEN 'failed' THEN 3 WHEN 'uncertain' THEN 2 WHEN 'sending' THEN 1 ELSE 0 END"""
 _BACKUP_KNOWS_MORE = f"{_PRESENT_KNOWS.format('r')} > {_PRESENT_KNOWS.format('p')}"
-# What a restore did that is undone: in mailboxes that were gone by it, and where it took a send for doubtful.
+# The changes of a restore that is undone: operations in mailboxes that it removed, and operations that it made
+# uncertain.
 _ENDED_BY_RESTORE = f"""
 ((p.status = r.status OR (p.error_code = 'account_removed' AND r.{_IS_OPEN}))
   AND r.account_id IN (SELECT id FROM main.accounts) AND r.account_id NOT IN (SELECT id FROM present.accounts)
@@ -92,7 +94,7 @@ _ENDED_BY_RESTORE = f"""
     AND action = 'account.delete' AND outcome = 'success' AND target_id IS NOT NULL)
  OR (p.status = 'uncertain' AND r.{_IS_OPEN} AND p.updated_at BETWEEN :began AND :ended
   AND p.last_cause = '{_BY_RESTORE}'))"""
-# The same operation here and there: by its id, that of its schedule, or the key that it was asked for with.
+# The same operation in both: by its ID, by the ID of its schedule, or by its idempotency key.
 _PAIRS_IN_BOTH = " UNION ".join(
     f"SELECT r.id, p.id FROM main.delivery_operations r JOIN present.delivery_operations p ON {same} WHERE {{0}}"
     for same in (
@@ -101,8 +103,8 @@ _PAIRS_IN_BOTH = " UNION ".join(
         "p.credential_id = r.credential_id AND p.idempotency_key = r.idempotency_key",
     )
 )
-# What was to be sent when the backup was made and is so still, by their ids in either. An attempt that is under way
-# there was cut off: nobody carries it on, and the next start would make another one.
+# Operations still to be sent now as when the backup was made, by their IDs in both. An attempt in progress in the
+# present store was interrupted, and the next start would make another one.
 _WAITS_STILL = _PAIRS_IN_BOTH.format(
     f"p.{_IS_OPEN} AND p.status IN ('queued', 'sending') AND r.status IN ('queued', 'sending')"
 )
@@ -117,7 +119,7 @@ _MISSING_MAILBOXES = """
 SELECT id FROM present.accounts WHERE status <> 'removed' AND id NOT IN (SELECT id FROM main.accounts)"""
 
 
-# Whoever scheduled it reaches the mailbox in one store or the other.
+# Whether the sender has access to the mailbox in one store or the other.
 _REACHED_IN = """
 EXISTS (SELECT 1 FROM {0}.accounts a JOIN {0}.members m ON m.id = d.member_id WHERE a.id = d.account_id
   AND (a.owner_member_id = m.id OR a.shared_with_all OR EXISTS (
@@ -130,9 +132,9 @@ SELECT d.id FROM main.delivery_operations d WHERE d.{_IS_OPEN} AND d.status = 'q
 
 @dataclass(frozen=True)
 class MergedSends:
-    """How many: `newer` than the backup or changed since; `uncertain` now; `ended` with a mailbox that is not in the
-    backup; `given_back` as drafts, since whoever scheduled them has the mailbox in the present store only; and
-    `waiting`: scheduled for later, where `are_held` until an administrator says a word.
+    """Counts of merged operations: `newer` than the backup or changed since; `uncertain` now; `ended` because their
+    mailbox is not in the backup; `given_back` as drafts, since the member who scheduled them has access to the mailbox
+    in the present store only; and `waiting` for their time, on hold for an administrator if `are_held`.
     """
 
     newer: int = 0
@@ -145,14 +147,14 @@ class MergedSends:
 
 @dataclass(frozen=True)
 class _BackupPrecedence:
-    """Where the row of the backup counts: its ids, and the ids of those in the present store that do not. As JSON."""
+    """The operations whose row in the backup counts: their IDs in the backup and in the present store, as JSON."""
 
     ours: str = "[]"
     theirs: str = "[]"
 
 
 def merge_sends(database: Database, now: datetime, kinship: Kinship) -> MergedSends:
-    """Carry over from the attached store `present`. Inside a transaction."""
+    """Merge the deliveries of the attached store `present`. Inside a transaction."""
     standing, known = _find_precedence(database, kinship), _known_ids(database, kinship)
     database.change(_IN_THE_WAY, (standing.ours,))
     newer = _merge_operations(database, standing)
@@ -182,16 +184,18 @@ def _find_precedence(database: Database, kinship: Kinship) -> _BackupPrecedence:
 
 
 def _known_ids(database: Database, kinship: Kinship) -> str:
-    """The ids (JSON) of what the present store knows, so that nobody need doubt it where it is open."""
-    # Where the two have forked, that is what it alone has: it has seen that from the beginning.
+    """Return the IDs (JSON) of operations whose state the present store knows, so that open ones do not become
+    uncertain.
+    """
+    # If the two have forked, operations only in the present store are known to it from their beginning.
     known = {"forked": _ONLY_IN_PRESENT, "undone": _PRESENT_IDS}
     ids = {row[0] for row in database.rows(known.get(kinship.relation, f"{_PRESENT_IDS} WHERE {_IS_OPEN}"))}
     return json.dumps(sorted(ids.difference(*database.rows(_WAITS_STILL))))
 
 
 def hold_sends(database: Database, now: datetime) -> MergedSends:
-    """Nothing is known of what happened since: what was under way or due is uncertain, what is scheduled waits for an
-    administrator's word. Inside a transaction.
+    """Treat all events since the backup as unknown: operations in progress or due become uncertain, scheduled ones are
+    put on hold for an administrator. Inside a transaction.
     """
     uncertain = _mark_uncertain(database, now)
     _set_hold(database)
@@ -199,7 +203,9 @@ def hold_sends(database: Database, now: datetime) -> MergedSends:
 
 
 def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
-    """The rows that are another there, or not here; answers how many. Those that both have keep their number here."""
+    """Copy the rows that differ or are missing here, and return how many. Rows in both stores keep their number
+    here.
+    """
     left = frozenset(json.loads(standing.theirs))
     columns = [
         str(row[1]) for row in database.rows("PRAGMA main.table_info(delivery_operations)") if row[1] != "number"
@@ -226,7 +232,7 @@ def _merge_operations(database: Database, standing: _BackupPrecedence) -> int:
 
 
 def _number_offset(database: Database) -> int:
-    """What is added to the numbers of the other store: 0, so that the order stays, unless they are taken."""
+    """Return the number added to the numbers of the other store: 0, which keeps the order, unless these are in use."""
     if database.value(_NUMBER_TAKEN) is None:
         return 0
     return int(database.value("SELECT max(number) FROM main.delivery_operations"))
@@ -239,7 +245,7 @@ def _merge_phases(database: Database, ids: list[str]) -> None:
 
 
 def _merge_message_bytes(database: Database, standing: _BackupPrecedence) -> None:
-    """Bytes never change: they are there or not."""
+    """Copy or delete the bytes of messages. Bytes never change."""
     database.change(
         f"DELETE FROM main.delivery_messages WHERE operation IN ({_PRESENT_IDS})"
         " AND operation NOT IN (SELECT operation FROM present.delivery_messages)"
@@ -276,7 +282,7 @@ def _mark_uncertain(database: Database, now: datetime, known: str = "[]") -> int
     rows: list[Row] = database.rows(_UNDER_WAY, (to_timestamp(now), known))
     for operation_id, status in rows:
         mark_unknown(database, operation_id, status, now)
-        # That a draft of then is there no more tells nothing: we remove what was not sent.
+        # That the draft of an attempt is missing at the provider proves nothing: the appliance removes unsent drafts.
         set_provider_draft(database, operation_id, None)
     return len(rows)
 
@@ -291,10 +297,10 @@ def _end_without_mailbox(database: Database, now: datetime) -> int:
 
 
 def _return_unreachable(database: Database, now: datetime) -> int:
-    """End what would be refused when it is due, though no person took the right to it; it becomes a draft."""
+    """End operations as drafts whose sender has no access in the restored store, although nobody revoked it."""
     rows = database.rows(_OUT_OF_REACH)
     for (operation_id,) in rows:
-        # Before the end: with it go the bytes that nothing is left to be done with.
+        # Before the operation ends: that deletes bytes for which no chore is left.
         keep = "INSERT OR IGNORE INTO main.delivery_chores (operation, kind, next_at) VALUES (?, 'keep_draft', ?)"
         database.change(keep, (operation_id, to_millis(now)))
         deliveries.end_delivery(
@@ -308,7 +314,7 @@ def _set_hold(database: Database) -> None:
 
 
 def _merge_hold(database: Database) -> None:
-    """Whether scheduled sends are held is as it is now, not as it was."""
+    """Keep the present setting that puts scheduled messages on hold, not that of the backup."""
     database.change("DELETE FROM main.settings WHERE name = ?", (HOLD_SETTING,))
     database.change("INSERT INTO main.settings SELECT * FROM present.settings WHERE name = ?", (HOLD_SETTING,))
 
@@ -322,28 +328,28 @@ def _count_waiting(database: Database) -> int:
     return int(database.value(sql))
 
 
-# --- Everything: sends, rights, settings and the log ---
+# --- Everything: deliveries, rights, settings and the log ---
 
 
-#: Where HTTPS is offered belongs to this computer: a restore must not shut out who administrates from elsewhere.
+#: The HTTPS settings belong to this computer: a restore must not lock out remote administrators.
 _HTTPS_SETTINGS = ("server.https", "server.https_port", "server.https_host")
 _LOG_ROWS_AT_ONCE = 5000
-# Of each of the two, while they are held against each other: indexes are written all over.
+# For each of the two databases during the comparison: indexes are written in random order.
 _CACHE_KIB = 48 * 1024
 _LOG_COLUMNS = f"number, {FACT_COLUMNS}, mac"
-# That the facts up to this row are those of the present log is known; so are the seals.
+# The facts up to this row are known to agree; this checks that the seals do as well.
 _SAME_SEALS = """
 SELECT NOT EXISTS (SELECT 1 FROM main.audit_events r JOIN present.audit_events p ON p.number = r.number
   WHERE r.number <= ? AND r.mac IS NOT p.mac)"""
 _LOG_END = "SELECT name, value FROM present.meta WHERE name IN ('audit_head', 'audit_count')"
 _MISSING_LOG_ROW = "SELECT 1 FROM present.audit_events WHERE id NOT IN (SELECT id FROM main.audit_events) LIMIT 1"
-_LOG_TRIGGER = "audit_events_remain"  # the trigger that lets nobody delete a row of the log
+_LOG_TRIGGER = "audit_events_remain"  # the trigger that prevents deleting rows of the log
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What became of sends and rights. `is_known`: the present store told what happened since the backup; else `why`
-    it does not, where there is one. `relation`: how the two are related, where it was looked at.
+    """The results for deliveries and rights. `is_known`: the present store shows what happened since the backup;
+    otherwise `why` gives the reason, if there is one. `relation`: how the two are related, if that was determined.
     """
 
     is_known: bool
@@ -351,7 +357,7 @@ class MergeResult:
     sends: MergedSends = field(default_factory=MergedSends)
     rights: MergedRights = field(default_factory=MergedRights)
     relation: Relation | None = None
-    #: All that the present log tells is in the restored one.
+    #: Whether every row of the present log is in the restored one.
     has_log: bool = True
 
 
@@ -364,11 +370,11 @@ def merge_present(
     made: BackupOrigin | None = None,
     leave_log: bool = False,
 ) -> MergeResult:
-    """Bring a restored store up to what the present one knows; both open with `key`. One durable transaction.
+    """Merge the present store into a restored one; both open with `key`. One durable transaction.
 
-    The present store must be closed; it is only read. `now` is the moment of the restore: what was due before it and is
-    unknown to the present store becomes uncertain. `made`: when and why the backup was made; without it nothing is
-    known to be later than it. `leave_log`: not even a log that a crash has left is folded in.
+    The present store must be closed; it is only read. `now` is the moment of the restore: operations that were due
+    before it and that the present store does not know become uncertain. `made`: when and why the backup was made;
+    without it, nothing counts as later than the backup. `leave_log`: do not even checkpoint a log that a crash left.
     """
     with _attach_present(database, present, key, leave_log), database.transaction(durable=True):
         kinship = find_kinship(database, made)
@@ -395,7 +401,7 @@ def _keep_https(database: Database) -> None:
 
 
 def merge_nothing(database: Database, now: datetime, why: str = "") -> MergeResult:
-    """The same where nothing is known of what happened since: all sessions end, scheduled sends wait for a word."""
+    """Restore without a present store to compare: all sessions end, and scheduled messages are on hold."""
     with database.transaction(durable=True):
         return _merge_blindly(database, now, why)
 
@@ -407,7 +413,7 @@ def _merge_blindly(database: Database, now: datetime, why: str, relation: Relati
 
 @contextmanager
 def _attach_present(database: Database, present: Path, key: StoreKey, leave_log: bool) -> Iterator[None]:
-    # Bound, not written out: statements end in logs and traces.
+    # The key is bound, not part of the text: statements appear in logs and traces.
     secret = "raw:" + key.derive("database").hex()
     database.change("ATTACH ? AS present KEY ?", (str(present), secret))
     for schema in ("main", "present"):
@@ -421,14 +427,14 @@ def _attach_present(database: Database, present: Path, key: StoreKey, leave_log:
 
 
 def _append_present_log(database: Database, kinship: Kinship) -> None:
-    """Append what the present log tells after the backup's end, its end with it; not where it has none, or where seals
-    before it are others.
+    """Append the rows of the present log after the backup's end, with its end. Nothing is appended if there are none,
+    or if earlier seals differ.
     """
     end: dict[str, str] = dict(database.rows(_LOG_END))
     number = kinship.common
     if len(end) < 2 or not database.value(_SAME_SEALS, (number,)):
         return
-    # There is one at most, written while an old backup was unpacked.
+    # At most one row, written while an old backup was unpacked.
     for (unpacked,) in database.rows("SELECT number FROM main.audit_events WHERE number > ?", (number,)):
         _delete_log_row(database, unpacked)
     copy = (

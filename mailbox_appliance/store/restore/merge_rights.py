@@ -1,15 +1,16 @@
 """Merging rights into a restored store, so that nothing revoked since the backup becomes valid again.
 
-    members ....... the password is that of now; of role and status the lesser counts; who was removed comes back
+    members ....... the present password; the lesser role and status of both; removed members are restored as
                     suspended, without a password
-    credentials ... sessions, API keys and open invitations are those of now; keys that are no more are revoked
-    mailboxes ..... servers and passwords are those of now; a share counts where it is there before and now
+    credentials ... the present sessions, API keys and pending invitations; keys that no longer exist are revoked
+    mailboxes ..... the present servers and passwords; a share counts if it is in the backup and in the present store
 
-Where a restore is undone, what it did itself is not "since": the log records all that people did after it, and where
-it records nothing the backup counts. So members, keys, mailboxes and shares that this restore removed come back.
+If a restore is undone, its own changes do not count as "since": the log records everything that people did after it,
+and for everything else the backup counts. So members, keys, mailboxes and shares that this restore removed are
+restored.
 
-Stores that have forked are merged by `merge_forked_rights`: neither is later, so the narrower right of both counts.
-Restored is `main`, the other is `present`.
+Stores that have forked are merged by `merge_forked_rights`: neither is later, so the narrower right of both counts. The
+restored store is `main`, the other is `present`.
 """
 
 import json
@@ -28,7 +29,7 @@ UPDATE main.members SET
   status = iif(p.status = 'active' AND members.status = 'active', 'active', 'suspended'),
   password_hash = p.password_hash, last_login_at = p.last_login_at, updated_at = max(members.updated_at, p.updated_at)
 FROM present.members p WHERE p.id = members.id"""
-# Members whose role and status only the restore can have changed that is undone.
+# Members whose role and status can have been changed only by the restore that is undone.
 _RESET_MEMBERS = """
 UPDATE main.members SET (role, status) = (SELECT j.value ->> 1, j.value ->> 2 FROM json_each(:were) j
   WHERE j.value ->> 0 = members.id) WHERE id IN (SELECT j.value ->> 0 FROM json_each(:were) j)"""
@@ -36,7 +37,7 @@ _SUSPEND_REMOVED = """
 UPDATE main.members SET status = 'suspended', password_hash = NULL, updated_at = :now
 WHERE id NOT IN (SELECT id FROM present.members) AND id NOT IN (SELECT value FROM json_each(:back))"""
 _SESSIONS_OF_PRESENT = (
-    "DELETE FROM main.sessions",  # and with them the links into the console
+    "DELETE FROM main.sessions",  # deletes the console links as well
     """INSERT INTO main.sessions SELECT * FROM present.sessions
          WHERE member_id IN (SELECT id FROM main.members WHERE status = 'active')""",
 )
@@ -53,7 +54,7 @@ UPDATE main.api_keys SET revoked_at = :now WHERE revoked_at IS NULL
 _KEYS_OF_PRESENT = """
 INSERT OR REPLACE INTO main.api_keys SELECT * FROM present.api_keys
 WHERE member_id IN (SELECT id FROM main.members)"""
-# Keys that the restore revoked that is undone.
+# Keys that were revoked by the restore that is undone.
 _REVOKED_BY_RESTORE = """
 SELECT r.id FROM main.api_keys r JOIN present.api_keys p ON p.id = r.id
 WHERE r.revoked_at IS NULL AND p.revoked_at BETWEEN :began AND :ended"""
@@ -72,7 +73,7 @@ _SHARES_OF_PRESENT = (
          AND (account_id NOT IN (SELECT value FROM json_each(:shared)) OR member_id NOT IN (
            SELECT id FROM present.members UNION ALL SELECT value FROM json_each(:back)))""",
 )
-#: Of mailboxes that both have: as in both.
+#: For mailboxes in both stores: the shares that are in both.
 COMMON_SHARES = (
     f"""UPDATE main.accounts SET shared_with_all = 0 WHERE shared_with_all = 1 AND {_IN_PRESENT}
          AND id NOT IN (SELECT id FROM present.accounts WHERE shared_with_all = 1)""",
@@ -83,7 +84,7 @@ COMMON_SHARES = (
 ATTEMPTS_OF_PRESENT = ("DELETE FROM main.attempts", "INSERT INTO main.attempts SELECT * FROM present.attempts")
 CAN_ADMINISTRATE = "role = 'admin' AND status = 'active' AND password_hash IS NOT NULL"
 _ADMINISTRATORS_OF_PRESENT = (
-    # Somebody else who has the email of one of them comes back from before: they cannot both have it.
+    # Another member with the same email address is restored from the backup: they cannot both have it.
     f"""UPDATE main.members SET email = members.id || '@former.invalid', email_key = members.id || '@former.invalid'
          FROM present.members p WHERE p.email_key = members.email_key AND p.id <> members.id
          AND p.id NOT IN (SELECT id FROM main.members) AND p.{CAN_ADMINISTRATE.replace("AND ", "AND p.")}""",
@@ -99,8 +100,8 @@ SELECT DISTINCT target_id FROM present.audit_events WHERE number > ? AND outcome
 
 @dataclass(frozen=True)
 class MergedRights:
-    """How many: API keys that are `revoked` now though they were good, members that are `suspended`, and API keys that
-    are `narrowed`, to what both stores let them do.
+    """Counts: API keys that were valid and are now `revoked`, members that are `suspended`, and API keys that are
+    `narrowed` to what both stores allow.
     """
 
     revoked: int = 0
@@ -110,8 +111,8 @@ class MergedRights:
 
 @dataclass(frozen=True)
 class _Undone:
-    """What the restore did that is undone: `back` are members who come back, `were` those who are what they were (id,
-    role, status), `unrevoked` the keys that it revoked, `shared` the mailboxes whose shares it took. Ids, as JSON.
+    """The changes of the restore that is undone: `back` are members to restore, `were` members to reset (ID, role,
+    status), `unrevoked` the keys that it revoked, `shared` the mailboxes whose shares it removed. IDs, as JSON.
     """
 
     back: str = "[]"
@@ -121,7 +122,7 @@ class _Undone:
 
 
 def merge_later_rights(database: Database, now: datetime, kinship: Kinship) -> MergedRights:
-    """Carry over from the attached store `present`. Inside a transaction."""
+    """Merge the rights of the attached, later store `present`. Inside a transaction."""
     before = active_ids(database, "main")
     undone = _find_undone(database, kinship) if kinship.relation == "undone" else _Undone()
     values = {"now": to_timestamp(now), **asdict(undone)}
@@ -139,28 +140,30 @@ def merge_later_rights(database: Database, now: datetime, kinship: Kinship) -> M
 
 
 def ensure_administrator(database: Database) -> None:
-    """Where nobody is left who can, those of the attached store `present` may. Inside a transaction."""
+    """If no administrator would remain, keep the administrators of the attached store `present`. Inside a
+    transaction.
+    """
     if database.value(f"SELECT 1 FROM main.members WHERE {CAN_ADMINISTRATE} LIMIT 1") is None:
         run_statements(database, _ADMINISTRATORS_OF_PRESENT)
 
 
 def end_all_access(database: Database) -> None:
-    """All sessions end, and no invitation, reset or link works any more. Inside a transaction.
+    """End all sessions and revoke all invitations, resets and links. Inside a transaction.
 
-    Which of them were used stays: it tells whose password somebody else may know.
+    Used ones are kept: they tell whose password somebody else may know.
     """
     database.change("DELETE FROM main.sessions")
     database.change("DELETE FROM main.invitations WHERE used_at IS NULL OR kind = 'console_link'")
 
 
 def run_statements(database: Database, statements: Iterable[str], values: Mapping[str, str] | None = None) -> None:
-    """Run statements one after the other, all with the same values by name."""
+    """Execute statements in order, all with the same named values."""
     for statement in statements:
         database.change(statement, values or {})
 
 
 def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
-    """The API keys that are not revoked, and the members who are active, of `main` or `present`."""
+    """Return the API keys that are not revoked and the active members, of `main` or `present`."""
     keys = database.rows(f"SELECT id FROM {store}.api_keys WHERE revoked_at IS NULL")
     members = database.rows(f"SELECT id FROM {store}.members WHERE status = 'active'")
     return {row[0] for row in keys}, {row[0] for row in members}
@@ -168,7 +171,7 @@ def active_ids(database: Database, store: str) -> tuple[set[str], set[str]]:
 
 def _find_undone(database: Database, kinship: Kinship) -> _Undone:
     def done(*actions: str) -> set[str]:
-        """To what people did this after the restore."""
+        """Return the targets of these actions that people took after the restore."""
         return {row[0] for row in database.rows(_DONE_SINCE, (kinship.common, json.dumps(actions)))}
 
     theirs = {row[0] for row in database.rows("SELECT id FROM present.members")}
@@ -187,12 +190,12 @@ def _find_undone(database: Database, kinship: Kinship) -> _Undone:
 
 # --- Stores that have forked: the narrower right of both counts ---
 #
-#     members ....... of role and status the lesser; the password that was set last; who was removed from the present
-#                     store, as its log tells, comes back suspended, without a password
-#     API keys ...... revoked in either is revoked; what either allows; those of the present store alone are good where
-#                     they were made after the backup was: earlier ones are gone from it with their members
-#     sessions ...... those of both, and those of the present store that began after the backup was made
-#     mailboxes ..... servers and passwords of the backup; shared where they are in both
+#     members ....... The lesser role and status, and the password that was set last. Members whose removal is in the
+#                     log of the present store are restored as suspended, without a password.
+#     API keys ...... A key revoked in either store is revoked; a key in both may do only what both allow. A key in the
+#                     present store only is valid if created after the backup: earlier ones left it with their members.
+#     sessions ...... Those in both stores, and those of the present store that began after the backup was made.
+#     mailboxes ..... Servers and passwords of the backup; shares that are in both.
 
 
 _NEVER = "9999"  # later than any timestamp
@@ -224,14 +227,14 @@ _FORKED_SESSIONS = (
          OR member_id NOT IN {_ACTIVE_MEMBERS}""",
     """UPDATE main.sessions SET last_used_at = max(sessions.last_used_at, p.last_used_at)
          FROM present.sessions p WHERE p.id = sessions.id""",
-    # Not where somebody came in with a password that is another one by now.
+    # Not if the password with which somebody signed in has been replaced.
     f"""INSERT OR IGNORE INTO main.sessions SELECT s.* FROM present.sessions s
          WHERE s.logged_in_at > :made AND s.member_id IN {_ACTIVE_MEMBERS}
          AND (SELECT password_hash FROM main.members WHERE id = s.member_id)
            IS (SELECT password_hash FROM present.members WHERE id = s.member_id)""",
 )
-# Used ones stay: they tell whose password somebody else may know. Only one of a kind waits for a member, so what was
-# issued last is the one that waits.
+# Used tokens stay: they tell whose password somebody else may know. A member has only one pending token of a kind, so
+# the one issued last is kept.
 _FORKED_TOKENS = (
     """UPDATE main.invitations SET used_at = p.used_at FROM present.invitations p
          WHERE p.id = invitations.id AND invitations.used_at IS NULL AND p.used_at IS NOT NULL""",
@@ -266,7 +269,9 @@ UPDATE main.accounts SET shared_with_all = 0 WHERE id IN ({_IN_LOG.format("accou
 
 
 def merge_forked_rights(database: Database, now: datetime, made: BackupOrigin | None) -> MergedRights:
-    """Make of both what is safe. Inside a transaction. `made`: without it nothing is known to be later."""
+    """Merge both stores to the safe side. Inside a transaction. Without `made`, nothing counts as later than the
+    backup.
+    """
     values = {"now": to_timestamp(now), "made": _NEVER if made is None else made.at}
     before, theirs = active_ids(database, "main"), active_ids(database, "present")
     _merge_members(database, values)
@@ -277,7 +282,7 @@ def merge_forked_rights(database: Database, now: datetime, made: BackupOrigin | 
     run_statements(database, (*COMMON_SHARES, _NOT_SHARED, _NOT_SHARED_WITH_ALL))
     run_statements(database, ATTEMPTS_OF_PRESENT)
     after = active_ids(database, "main")
-    # A key that stayed in the present store alone was good there until now.
+    # A key that is only in the present store was valid there until now.
     keys = before[0] | theirs[0]
     return MergedRights(len(keys - after[0]), len(before[1] - after[1]), narrowed)
 
@@ -291,21 +296,21 @@ def _merge_members(database: Database, values: Mapping[str, str]) -> None:
 
 
 def _passwords_set_later(database: Database) -> list[str]:
-    """The members whose password was set later in the present store than in the backup, as the logs tell; where both
-    tell the same, it is the same password, perhaps hashed anew, or an older release set it.
+    """Return the members whose password was, by the logs, set later in the present store than in the backup. If both
+    logs have the same time, it is the same password, possibly rehashed, or an older release set it.
     """
     ours, theirs = _password_times(database, "main"), _password_times(database, "present")
     return [member for member in ours.keys() & theirs.keys() if theirs[member] >= ours[member]]
 
 
 def _password_times(database: Database, store: str) -> dict[str, tuple[str, str]]:
-    """When the log tells that the password of each member was set, and when the member was last changed."""
+    """Return, for each member, when the password was set by the log, and when the member was last changed."""
     told: dict[str, str] = dict(database.rows(_PASSWORDS_SET.format(store)))
     return {member: (told.get(member, ""), at) for member, at in database.rows(_MEMBER_UPDATES.format(store))}
 
 
 def _narrow_keys(database: Database) -> int:
-    """Let keys of both do what either allows; answers how many may do less now than in the backup."""
+    """Limit API keys in both stores to what both allow; return how many may do less now than in the backup."""
     narrowed = 0
     for key_id, ours, theirs, our_accounts, their_accounts in database.rows(_DIFFERING_KEYS):
         held, accounts = _intersect_json(ours, theirs), _intersect_json(our_accounts, their_accounts)
@@ -318,7 +323,7 @@ def _narrow_keys(database: Database) -> int:
 
 
 def _intersect_json(ours: str | None, theirs: str | None) -> list[str] | None:
-    """What is in both lists (JSON), in our order; None stands for everything."""
+    """Return the elements of both lists (JSON), in our order; None stands for everything."""
     if ours is None or theirs is None:
         found: list[str] | None = json.loads(ours or theirs or "null")
         return found

@@ -1,8 +1,8 @@
-"""A marker for a restore that was accepted, so that the audit log records it if it fails, whatever ended the process.
+"""A marker for an accepted restore, so that the audit log records it if it fails, whatever ended the process.
 
 .next.making/accepted   written before the answer; `swap.commit` renames it with its folder, so that it is gone once the
-                        restored store is in its place
-the next opening        finds it only if nothing was committed: then `backup.restore` failed, by whoever asked for it
+                        restored store is in place
+the next opening        finds it only if nothing was committed: then it records `backup.restore` as failed, with its actor
 """
 
 import json
@@ -22,7 +22,7 @@ _MAX_MARKER_SIZE = 10_000
 
 
 def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
-    """Write down that this restore was accepted, if it is not written there. Never fails: it is not worth an outage."""
+    """Write the marker of an accepted restore, unless it exists. Never raises: it is not worth an outage."""
     try:
         place = swap.marker_path(folder)
         place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -32,7 +32,7 @@ def mark_pending(folder: Path, backup_id: str, actor: Actor) -> None:
 
 
 def record_failed_restore(folder: Path, database: Database, audit: Audit) -> None:
-    """Record the restore that came to nothing, if there is one, and throw away what is left of it."""
+    """Record the restore that failed, if there is one, and remove its files."""
     noted = _read_marker(swap.marker_path(folder))
     try:
         if noted is not None:
@@ -40,7 +40,7 @@ def record_failed_restore(folder: Path, database: Database, audit: Audit) -> Non
             with database.transaction(durable=True):
                 audit.record(actor, "backup.restore", ("backup", backup_id), "failure")
             log.warning("restore_not_completed", extra={"backup": backup_id})
-    except DATABASE_ERRORS:  # on a full disk mail can still be read; the next opening finds it again
+    except DATABASE_ERRORS:  # On a full disk mail can still be read; the next opening finds the marker again.
         log.exception("restore_failure_not_recorded")
         return
     swap.discard(folder)

@@ -4,10 +4,11 @@
     complete_restore  its files are closed             backups/...-pre-restore  the replaced files, as they were
                                                        merge_present  what was sent and revoked since, and an audit row
                                                        one rename     decides (swap.py)
-    undo_restore      where the new one does not open  the same way back, from the pre-restore backup
+    undo_restore      if the new one does not open     the same way back, from the pre-restore backup
 
-Whatever fails before the rename leaves the store as it was. The key file of a present store that opens stays in force,
-and so does the certificate that is there: clients have pinned it, and the one before was perhaps given up for a reason.
+A failure before the rename leaves the store as it was. If the present store opens, its key file stays in use. The
+present certificate stays in use as well: clients have pinned it, and the one in the backup may have been replaced for a
+reason.
 """
 
 import errno
@@ -59,14 +60,14 @@ from mailbox_appliance.system import ownership
 log = logging.getLogger(__name__)
 
 _OTHER_FILES: tuple[SectionName, ...] = ("config.toml", *store_files.CERTIFICATE_FILES)
-#: How often the content of a backup lies on the disk while it is unpacked: once, and once more encrypted anew or
-#: upgraded; an upgrade makes a backup of its own besides.
+#: The number of copies of the content on the disk during unpacking: one, and one more if it is re-encrypted or
+#: upgraded; an upgrade makes a backup of its own in addition.
 _TIMES_REENCRYPTED, _TIMES_UPGRADED = 2, 4
 
 
 @dataclass(frozen=True)
 class PreparedRestore:
-    """A backup that is unpacked and found good. `key` opens what was unpacked; `slots` are how it lies in its file."""
+    """A backup that was unpacked and verified. `key` opens the unpacked store; `slots` are those of its key file."""
 
     folder: Path
     making: Path
@@ -75,22 +76,22 @@ class PreparedRestore:
     summary: BackupSummary
     key: StoreKey
     slots: tuple[Slot, ...]
-    #: The present store opens, with `key`.
+    #: Whether the present store opens, with `key`.
     present_opens: bool
     origin: BackupOrigin | None = None
-    #: What upgrading the store in the backup told.
+    #: Warnings of the upgrade of the store in the backup.
     warnings: tuple[str, ...] = ()
-    #: The certificate that is there stays; that of the backup is left out.
+    #: Whether the present certificate stays, and that of the backup is left out.
     keeps_certificate: bool = False
 
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """What became of it: what was carried over, and the backup of what was replaced, if there was anything."""
+    """The result: what was merged, and the backup of the replaced store, if there was one."""
 
     carried: MergeResult
     kept: Path | None
-    #: Where the key file lies that was in the place of the restored one, if it held another key.
+    #: The path of the replaced key file, if it contained another key.
     kept_key: Path | None = None
 
 
@@ -107,9 +108,9 @@ def prepare_restore(
 ) -> PreparedRestore:
     """Unpack and check a backup beside the store of a data directory, which may be in use. Under the directory's lock.
 
-    `present`: the store that is there, where it opens. What is unpacked stays there for `complete_restore`, or for
-    `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, what `check_config` raises; then nothing is
-    left of it.
+    `present`: the key of the present store, if that opens. The unpacked files stay for `complete_restore` or
+    `swap.discard`. Raises BackupUnusable, NotEnoughRoom, StoreUnusable, and the errors of `check_config`; then no files
+    are left.
     """
     container = open_container(file, passphrase=passphrase, key=None if present is None else present.key)
     return prepare_from_container(container, folder, key_file, present, clock, check_config, progress)
@@ -124,7 +125,7 @@ def prepare_from_container(
     check_config: CheckConfig | None,
     progress: Progress | None,
 ) -> PreparedRestore:
-    """The same of a backup that is open already."""
+    """Do the same with a backup that is already open."""
     with failures_as_restore_errors(folder):
         store_files.require_room(folder, _room_needed(container, folder, present))
         making = swap.begin(folder)
@@ -147,9 +148,9 @@ def prepare_from_container(
 def complete_restore(
     prepared: PreparedRestore, clock: Clock, actor: Actor, progress: Progress | None = None
 ) -> RestoreResult:
-    """Let what was prepared take the place of what is there; `Store.open_locked` moves it there. Its files are closed.
+    """Commit a prepared restore; `Store.open_locked` then moves its files into place. The store's files must be closed.
 
-    Raises NotEnoughRoom, BackupNotMade, StoreUnusable; then the store that was there is still the one.
+    Raises NotEnoughRoom, BackupNotMade, StoreUnusable; then the previous store stays in place.
     """
     kept_key = None
     try:
@@ -159,7 +160,8 @@ def complete_restore(
             if not prepared.present_opens:
                 _require_opens(prepared)
                 kept_key = keep_old_key_file(prepared.key_file, prepared.key, clock.now())
-            _leave_out_certificate(prepared.folder, prepared.making)  # one may have been made meanwhile
+            # A certificate may have been created in the meantime.
+            _leave_out_certificate(prepared.folder, prepared.making)
             swap.commit(prepared.folder, prepared.key_file)
     except BaseException:
         swap.discard(prepared.folder)
@@ -172,8 +174,9 @@ def complete_restore(
 def merge_into_prepared(
     prepared: PreparedRestore, clock: Clock, actor: Actor, *, leave_present: bool = False
 ) -> MergeResult:
-    """Carry over into what was prepared, and nothing more; `leave_present`: not even the present store's log is
-    folded into it, as everybody else would do who closes it."""
+    """Merge the present store into a prepared restore, and do nothing else. `leave_present`: do not even checkpoint the
+    present store's log, as closing it normally does.
+    """
     database = Database(prepared.making / DATABASE_FILE, prepared.key.cipher, prepared.key.derive("database"))
     try:
         carried = _merge_present(database, prepared, clock, leave_present=leave_present)
@@ -188,12 +191,14 @@ def merge_into_prepared(
 
 
 def _require_opens(prepared: PreparedRestore) -> None:
-    """With the very key file that it gets, as far as that is told without a passphrase. Raises StoreUnusable."""
+    """Check that the store opens with its future key file, as far as possible without a passphrase. Raises
+    StoreUnusable.
+    """
     made = prepared.making / KEY_FILE
     try:
         key = read_key(made if made.exists() else prepared.key_file)
     except (PassphraseNeeded, KeychainLocked):
-        return  # somebody has what opens it
+        return  # The owner of the passphrase or keychain can open it.
     check_opens_with(prepared.making / DATABASE_FILE, replace(key, cipher=prepared.key.cipher))
 
 
@@ -204,13 +209,13 @@ def _merge_present(database: Database, prepared: PreparedRestore, clock: Clock, 
     leave_log = leave_present and wal_path(present).exists()
     try:
         return merge_present(database, present, prepared.key, clock.now(), made=prepared.origin, leave_log=leave_log)
-    except (apsw.CorruptError, apsw.NotADBError):  # damage may well be why it is restored
+    except (apsw.CorruptError, apsw.NotADBError):  # Damage may be the reason for the restore.
         log.exception("restore_without_merge")
         return merge_nothing(database, clock.now(), "one of its pages cannot be read")
 
 
 def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
-    """Let what a restore replaced be the store again, as it lay there: `kept` is its backup. As `complete_restore`."""
+    """Put the store that a restore replaced back as it was; `kept` is its backup. As `complete_restore`."""
     folder, container = prepared.folder, open_container(kept, key=prepared.key)
     with failures_as_restore_errors(folder):
         making = swap.begin(folder)
@@ -229,7 +234,7 @@ def undo_restore(prepared: PreparedRestore, kept: Path) -> None:
 
 
 def _leave_out_certificate(folder: Path, making: Path) -> bool:
-    """Leave out what was unpacked of a certificate where there is one; answers whether there is."""
+    """Remove an unpacked certificate if the data directory has one; return whether it has."""
     if not store_files.has_certificate(folder):
         return False
     shutil.rmtree(making / store_files.CERTIFICATE_FOLDER, ignore_errors=True)
@@ -242,12 +247,12 @@ def _room_needed(container: Container, folder: Path, present: PresentKey | None)
         content *= _TIMES_UPGRADED
     elif present is not None and present.key.master != container.key.master:
         content *= _TIMES_REENCRYPTED
-    # What is replaced is kept as a backup.
+    # The replaced files are kept as a backup.
     return content + store_files.room_for_copy(folder / DATABASE_FILE)
 
 
 def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress | None) -> Path | None:
-    """Keep the files that are to be replaced, as they lie there; answers where, or None where there is no store."""
+    """Back up the files to be replaced, as they are; return the path, or None if there is no store."""
     folder = prepared.folder
     places = {name: swap.target_path(folder, name, prepared.key_file) for name in SECTION_NAMES}
     certificate = store_files.read_certificate(folder)
@@ -264,7 +269,7 @@ def _back_up_present(prepared: PreparedRestore, clock: Clock, progress: Progress
 
 @contextmanager
 def failures_as_restore_errors(folder: Path) -> Iterator[None]:
-    """What the disk or SQLite refuses is told as NotEnoughRoom or StoreUnusable."""
+    """Raise NotEnoughRoom or StoreUnusable for errors of the disk or of SQLite."""
     try:
         yield
     except OSError as error:
@@ -282,14 +287,14 @@ def _not_enough_room(folder: Path) -> NotEnoughRoom:
     return NotEnoughRoom(needed="more", folder=folder, free=f"only {free}")
 
 
-# --- Restoring into an empty directory: as a store of its own, or byte for byte as the files were ---
+# --- Restoring into an empty directory: as a store of its own, or byte for byte ---
 
 
 @dataclass(frozen=True)
 class UnpackResult:
-    """What was unpacked elsewhere: what it holds, as far as it was looked at; `why` it was not, if so.
+    """The result of unpacking into a directory: the content, as far as it was verified, and `why` not, if so.
 
-    `carried`: it is a store of its own; None: the files byte for byte as they were.
+    `carried`: the result of making it a store of its own; None if the files are byte for byte as they were.
     """
 
     manifest: Manifest
@@ -307,11 +312,11 @@ def unpack_into_folder(
     key: StoreKey | None = None,
     progress: Progress | None = None,
 ) -> UnpackResult:
-    """Unpack a backup into a directory that is empty or not there.
+    """Unpack a backup into a directory that is empty or does not exist.
 
-    A store of an older format comes byte for byte as it was, and so does what a restore replaced where nothing opens
-    it. Any other opens there as a store of its own, that knows nothing of what happened since. `key`: of the store that
-    it may be of. Raises as `prepare_restore`, Conflict where there is something.
+    A store of an older format is unpacked byte for byte, and so is a replaced store that does not open. Any other
+    becomes a store of its own, without events since the backup. `key`: the key of the store that the backup may belong
+    to. Raises as `prepare_restore`, and Conflict if the directory is not empty.
     """
     container = open_container(file, passphrase=passphrase, key=key)
     is_new = _make_target(target)
@@ -340,7 +345,7 @@ def preview_unpack(
     key: StoreKey | None = None,
     progress: Progress | None = None,
 ) -> UnpackResult:
-    """Tell what `unpack_into_folder` would make of a backup, by trying it in a temporary folder on the same disk.
+    """Return what `unpack_into_folder` would return, by trying it in a temporary folder on the same disk.
 
     Raises as that does.
     """
@@ -369,7 +374,7 @@ def _unpack_as_it_was(container: Container, target: Path, progress: Progress | N
 
 
 def _summarize_as_it_was(container: Container, folder: Path, progress: Progress | None) -> UnpackResult:
-    """What is in files that stay as they were; it is looked at in a folder on the same disk."""
+    """Verify files that are unpacked byte for byte, in a folder on the same disk."""
     with failures_as_restore_errors(folder):
         store_files.require_room(folder, container.manifest.content_size)
         try:
@@ -380,13 +385,15 @@ def _summarize_as_it_was(container: Container, folder: Path, progress: Progress 
 
 @contextmanager
 def _trial_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder on the disk of an empty directory, or of one to be made. Raises as `_make_target`."""
+    """Create a temporary folder on the disk of a directory that is empty or does not exist. Raises as
+    `_make_target`.
+    """
     with failures_as_restore_errors(target):
         _require_empty(target)
         there = next(each for each in (target, *target.parents) if os.path.lexists(each))
         try:
             folder = Path(tempfile.mkdtemp(prefix=".mailbox-appliance-", dir=there))
-        except OSError as error:  # of the directory that was named, not of a name that nobody has heard of
+        except OSError as error:  # The message names the target directory, not the temporary one.
             raise OSError(error.errno, error.strerror, str(target)) from error
     try:
         yield folder
@@ -396,7 +403,9 @@ def _trial_folder(target: Path) -> Iterator[Path]:
 
 
 def _make_target(target: Path) -> bool:
-    """Make a directory where there is none, which is answered. Raises Conflict where there is something in it."""
+    """Create the directory if it does not exist, and return whether it was created. Raises Conflict if it is not
+    empty.
+    """
     with failures_as_restore_errors(target):
         _require_empty(target)
         is_new = not target.exists()
@@ -406,14 +415,16 @@ def _make_target(target: Path) -> bool:
 
 
 def _require_empty(target: Path) -> None:
-    """Raise Conflict for what is there and is not an empty directory, StoreUnusable for another user's directory."""
+    """Raise Conflict for an existing path that is not an empty directory, StoreUnusable for another user's
+    directory.
+    """
     ownership.require_own(target)
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise Conflict(reason=f"{target} is not an empty directory. Name an empty or a new one.")
 
 
 def _remove_unpacked(target: Path, *, is_new: bool) -> None:
-    """Nothing else lay there."""
+    """Remove the unpacked files. The directory was empty before."""
     for left in target.iterdir():
         with suppress(OSError):
             shutil.rmtree(left) if left.is_dir() else left.unlink()

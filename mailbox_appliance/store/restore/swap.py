@@ -1,9 +1,9 @@
-"""Replacing several files of a data directory at once: all of them, or none, whenever it stops.
+"""Replacing several files of a data directory together: all of them or none, even if interrupted.
 
-    .next.making/   the new files, being made; thrown away by the next start, but for the marker (pending.py)
-    .next/          complete and on the disk: from the rename to this name on they are the store's
+    .next.making/   the new files, being written; removed by the next start, except the marker (pending.py)
+    .next/          complete and on the disk: from the rename to this name on, they are the store's files,
                     moved into place one by one, again from the beginning after a crash
-    .next/plan      where the key file goes to, and which files are to be no more
+    .next/plan      the target path of the key file, and the files to remove
 
 Restoring, compacting and changing the key replace the database and its key file together. A key file with another key
 is kept beside the new one.
@@ -34,13 +34,15 @@ from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 _MAKING, _READY = ".next.making", ".next"
 _PLAN, _MARKER = "plan", "accepted"
 _PIECE = 1 << 20
-#: What may be replaced, in this order. The key file is copied, so that it is here until the database has moved too; a
-#: log of a database comes after it, since that of the one before is removed first.
+#: The files that may be replaced, in this order. The key file is copied, so that it is still here until the database
+#: has moved too. The log of a database comes after it, since the previous database's log is removed first.
 _REPLACEABLE = (KEY_FILE, "config.toml", *files.CERTIFICATE_FILES, DATABASE_FILE, DATABASE_FILE + "-wal")
 
 
 def begin(folder: Path) -> Path:
-    """A new, empty folder for the files that are to replace those of the same names. Under the directory's lock."""
+    """Return a new, empty folder for the files that will replace those of the same names. Under the directory's
+    lock.
+    """
     discard(folder)
     making = folder / _MAKING
     making.mkdir(mode=0o700)
@@ -48,13 +50,15 @@ def begin(folder: Path) -> Path:
 
 
 def discard(folder: Path) -> None:
-    """Throw away what was being made."""
+    """Remove the unfinished new files."""
     if os.path.lexists(folder / _MAKING):
         shutil.rmtree(folder / _MAKING)
 
 
 def marker_path(folder: Path) -> Path:
-    """Where `pending.py` notes the restore whose files are being made; `commit` renames it with its folder."""
+    """Return the path of the marker of `pending.py` for the restore being prepared; `commit` renames it with its
+    folder.
+    """
     return folder / _MAKING / _MARKER
 
 
@@ -68,10 +72,10 @@ def _discard_except_marker(folder: Path) -> None:
 
 
 def commit(folder: Path, key_file: Path | None = None, absent: Sequence[str] = ()) -> None:
-    """From now on the new files are the store's, whatever happens; `finish` moves them into place.
+    """Make the new files the store's, whatever happens next; `finish` moves them into place.
 
-    `key_file`: where the key goes to, and nowhere else. `absent`: the names of files that are to be no more.
-    Nothing may have the database open any more.
+    `key_file`: the only path at which the key may be placed. `absent`: the names of files to remove. Nothing may have
+    the database open.
     """
     making = folder / _MAKING
     plan = {"key": None if key_file is None else _recorded_place(folder, key_file), "absent": list(absent)}
@@ -85,15 +89,15 @@ def commit(folder: Path, key_file: Path | None = None, absent: Sequence[str] = (
 
 
 def is_committed(folder: Path) -> bool:
-    """Whether there are new files that wait to be moved into place."""
+    """Whether there are committed files that are not in place yet."""
     return os.path.isdir(folder / _READY)  # noqa: PTH112 - never raises, whatever may not be looked at
 
 
 def finish(folder: Path, key_file: Path) -> bool:
-    """Move into place what was decided, if anything was; and throw away what was not. Under the directory's lock.
+    """Move committed files into place, if there are any, and remove uncommitted ones. Under the directory's lock.
 
-    `key_file` is where the key lies, which may be elsewhere. Answers whether there was anything to move. Raises
-    StoreUnusable where the new key was to go to another place: what lies here may be the key of another store.
+    `key_file` is the path of the key, which may be outside the directory. Returns whether there was anything to move.
+    Raises StoreUnusable if the new key was meant for another path: the file here may be the key of another store.
     """
     _discard_except_marker(folder)
     ready = folder / _READY
@@ -108,7 +112,7 @@ def finish(folder: Path, key_file: Path) -> bool:
             _move_into_place(ready / name, target_path(folder, name, key_file))
     for name in plan["absent"]:
         target_path(folder, name, key_file).unlink(missing_ok=True)
-    # First what would be copied again, wherever that may be by then.
+    # First the file that would be copied again, whatever its target path is by then.
     (ready / KEY_FILE).unlink(missing_ok=True)
     sync_folder(ready)
     shutil.rmtree(ready)
@@ -117,7 +121,7 @@ def finish(folder: Path, key_file: Path) -> bool:
 
 
 def target_path(folder: Path, name: str, key_file: Path) -> Path:
-    """Where a file of this name belongs. A database that is a link is replaced where it really is, with its log."""
+    """Return the path of a file of this name. If the database is a link, its target is replaced, with its log."""
     if not name.startswith(DATABASE_FILE):
         return key_file if name == KEY_FILE else folder / name
     real = Path(os.path.realpath(folder / DATABASE_FILE))
@@ -125,14 +129,16 @@ def target_path(folder: Path, name: str, key_file: Path) -> Path:
 
 
 def _require_room_elsewhere(folder: Path, new: Path) -> None:
-    """Where the database is a link to another disk: it is copied there, which must not fail once that is decided."""
+    """Check the space on another disk if the database is a link to it: it is copied there, which must not fail after
+    the commit.
+    """
     real = target_path(folder, DATABASE_FILE, new)
     if new.exists() and real.parent.stat().st_dev != folder.stat().st_dev:
         files.require_room(real.parent, new.stat().st_size)
 
 
 def _recorded_place(folder: Path, key_file: Path) -> str:
-    """How a place is written down: the data directory may be moved before all of it is done."""
+    """Return a path as it is recorded in the plan: the data directory may be moved before the change is complete."""
     return KEY_FILE if key_file == folder / KEY_FILE else str(key_file.absolute())
 
 
@@ -160,12 +166,13 @@ def _require_place(folder: Path, key_file: Path, planned: str | None) -> None:
 
 def _move_into_place(new: Path, target: Path) -> None:
     if new.name == DATABASE_FILE:
-        # The log of the database that is replaced would be written into the new one.
+        # SQLite would replay the log of the replaced database into the new one.
         for suffix in ("-wal", "-shm"):
             target.with_name(target.name + suffix).unlink(missing_ok=True)
-        sync_folder(target.parent)  # a power cut could undo that alone, and leave the log beside the new database
+        # A power failure could undo only the removal, and leave the old log beside the new database.
+        sync_folder(target.parent)
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    # The key file may be a link, or lie on another disk: it is written where it really is.
+    # The key file may be a link, or on another disk: its target is written.
     if new.name == KEY_FILE:
         copy_private(new, target.resolve())
         return
@@ -179,7 +186,9 @@ def _move_into_place(new: Path, target: Path) -> None:
 
 
 def _copy_over(new: Path, target: Path) -> None:
-    """The same to another disk. What is copied stays until all is done: after a crash it is copied again."""
+    """Copy a file to its place on another disk. The source stays until all is done: after a crash it is copied
+    again.
+    """
     beside = half_written_path(target)
     with new.open("rb") as source, os.fdopen(open_private(beside), "wb") as copy:
         shutil.copyfileobj(source, copy, _PIECE)
@@ -187,13 +196,13 @@ def _copy_over(new: Path, target: Path) -> None:
     replace_file(beside, target)
 
 
-# --- The key file that a restore finds in its place: with the same key its slots stay, any other is kept beside ---
+# --- The key file that a restore replaces: slots of the same key stay, a file with another key is kept beside it ---
 #
-# Another key may open a store that was moved away, and be the only copy there is.
+# Another key may open a store that was moved away, and be the only copy of that key.
 
 
 def find_same_slots(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] | None:
-    """The id of the store and the slots in a key file, where it holds this master key; None for any other."""
+    """Return the store's ID and the slots in a key file that contains this master key; None for any other file."""
     try:
         there = read_key_file(place)
         if there is not None:
@@ -204,9 +213,9 @@ def find_same_slots(place: Path, key: StoreKey) -> tuple[str, tuple[Slot, ...]] 
 
 
 def keep_old_key_file(place: Path, key: StoreKey, now: datetime) -> Path | None:
-    """Keep a key file that is to be replaced as `encryption.key.20260131T020000Z.old` beside it; answers where.
+    """Keep a key file that will be replaced as `encryption.key.20260131T020000Z.old` beside it; return that path.
 
-    None: it holds this key, or there is none. Raises OSError.
+    Returns None if it contains this key, or does not exist. Raises OSError.
     """
     file = place.resolve()
     if not file.is_file() or find_same_slots(file, key) is not None:

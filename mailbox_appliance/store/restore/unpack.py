@@ -1,7 +1,7 @@
 """Taking a store out of a backup.
 
-format 5 ..... database, its log folded in; encrypted anew where the present store has another key
-format 3, 4 .. upgraded on the way, in a folder of its own: what is there afterwards is of this format
+format 5 ..... database with its log checkpointed; re-encrypted if the present store has another key
+format 3, 4 .. upgraded in a folder of its own; the result is of this format
 as it was .... the files byte for byte, for an empty directory
 """
 
@@ -33,13 +33,13 @@ from mailbox_appliance.store.restore.swap import find_same_slots
 
 _OTHER_FILES: tuple[SectionName, ...] = ("config.toml", "tls/cert.pem", "tls/key.pem")
 _SCRATCH = "unpacked"
-#: Looks whether a configuration can be used; raises what says that it cannot.
+#: Checks a configuration, and raises an error if it cannot be used.
 CheckConfig = Callable[[Path], None]
 
 
 @dataclass(frozen=True)
 class PresentKey:
-    """What opens the present store, and stays in force: the key, and the file that it lies in."""
+    """The key of the present store and its file, which stay in use."""
 
     key: StoreKey
     file: Path
@@ -47,7 +47,7 @@ class PresentKey:
 
 @dataclass(frozen=True)
 class UnpackedStore:
-    """A database of this format in a folder, the key that opens it, what it holds, and what its upgrade told."""
+    """A database of this format in a folder, the key that opens it, its content, and the warnings of its upgrade."""
 
     key: StoreKey
     slots: tuple[Slot, ...]
@@ -69,10 +69,10 @@ def unpack_store(
     clock: Clock,
     progress: Progress | None,
 ) -> UnpackedStore:
-    """Put a store of this format into the folder `making`, with a key file that is to lie at `key_file`.
+    """Write a store of this format into the folder `making`, with a key file for the path `key_file`.
 
-    With the present store's key it opens with that, and its key file changes nothing but the beginning it knows of the
-    database; else with the key in the backup. Raises BackupUnusable, KeyUnusable, StoreUnusable, apsw.Error, OSError.
+    If the present store's key is given, the store opens with it, and in its key file only the salt changes; otherwise
+    the store opens with the key in the backup. Raises BackupUnusable, KeyUnusable, StoreUnusable, apsw.Error, OSError.
     """
     scratch = making / _SCRATCH
     scratch.mkdir(mode=0o700)
@@ -84,7 +84,8 @@ def unpack_store(
     )
     if present is not None:
         slots = read_slots(present.file, present.key.master)
-    elif (there := find_same_slots(key_file, key)) is not None:  # what opens the store now stays as it is
+    # The slots that open the present store stay as they are.
+    elif (there := find_same_slots(key_file, key)) is not None:
         key, slots = replace(key, store_id=there[0]), there[1]
     _write_key_file(making / KEY_FILE, key, slots, key_file, is_known=present is not None)
     _move_other_files(scratch, making)
@@ -93,7 +94,7 @@ def unpack_store(
 
 
 def can_write(file: Path) -> bool:
-    """Whether a key file can be written anew: one that systemd gives, say, cannot."""
+    """Whether a key file can be rewritten; a systemd credential, for example, cannot."""
     return os.access(file.resolve().parent, os.W_OK) and not is_credential(file, os.environ)
 
 
@@ -106,7 +107,7 @@ def _extract_section(container: Container, name: SectionName, target: Path, prog
 def _inspect_and_upgrade(
     container: Container, scratch: Path, clock: Clock, progress: Progress | None
 ) -> tuple[BackupSummary, tuple[str, ...]]:
-    """Look through what was unpacked, and leave a database of this format there, without a log."""
+    """Verify the unpacked files, and leave a database of this format there, without a log."""
     if container.manifest.format == format_5.NUMBER:
         return summarize_unpacked(container, scratch / DATABASE_FILE, progress), ()
     summary = summarize_backup(container, scratch, progress)
@@ -124,10 +125,10 @@ def _inspect_and_upgrade(
 
 
 def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot, ...]]:
-    """What opens the unpacked database, and how the key lay in its file; where that is missing, damaged or another's,
-    as among what was replaced, how it lies in the backup.
+    """Return the key of the unpacked database and the slots of its key file. If that file is missing, damaged or
+    another's, as may be in a pre-restore backup, return the slots in the backup.
     """
-    if container.manifest.format < format_5.NUMBER:  # it was upgraded by the key in its file
+    if container.manifest.format < format_5.NUMBER:  # It was upgraded with the key in its file.
         key = read_key(scratch / KEY_FILE)
         return key, read_slots(scratch / KEY_FILE, key.master)
     try:
@@ -145,7 +146,7 @@ def _find_key(container: Container, scratch: Path) -> tuple[StoreKey, tuple[Slot
 def _place_database(
     file: Path, key: StoreKey, target: Path, wanted: StoreKey | None, progress: Progress | None
 ) -> StoreKey:
-    """Bring the database to its place, encrypted with the key that is wanted; answers the key that knows it."""
+    """Move the database into place, encrypted with the wanted key; return the key with the salt of the database."""
     if wanted is not None and (wanted.master, wanted.cipher) != (key.master, key.cipher):
         return reencrypt_database(file, key, target, wanted, progress).key
     file.rename(target)
@@ -154,9 +155,10 @@ def _place_database(
 
 
 def _write_key_file(target: Path, key: StoreKey, slots: tuple[Slot, ...], place: Path, *, is_known: bool) -> None:
-    """The key file as it is to be. One that cannot be written stays: it holds the key that is wanted, or nothing goes.
+    """Write the key file. A file that cannot be written stays if it contains the wanted key; otherwise KeyUnusable is
+    raised.
 
-    `place` is where it is to lie.
+    `place` is the final path of the file.
     """
     if can_write(place):
         write_private(target, render_key_file(key, slots))

@@ -155,7 +155,7 @@ def test_one_that_cannot_be_written_is_told_before_anything_is_done(folder: Path
     (folder / KEY_FILE).rename(elsewhere / KEY_FILE)
     (elsewhere / f".{KEY_FILE}.new").mkdir()  # the name under which it would be written
     content, key = (folder / DATABASE_FILE).read_bytes(), (elsewhere / KEY_FILE).read_bytes()
-    with pytest.raises(KeyUnusable, match="nothing was changed"):
+    with pytest.raises(KeyUnusable, match="Nothing was changed"):
         rekey_closed_store(folder, elsewhere / KEY_FILE)
     assert ((folder / DATABASE_FILE).read_bytes(), (elsewhere / KEY_FILE).read_bytes()) == (content, key)
 
