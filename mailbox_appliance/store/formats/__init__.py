@@ -1,6 +1,6 @@
 """The formats of the store, each with its own SQL; none imports `tables.py`, so that each stays as it was.
 
-format_4              reading formats 3 and 4, and converting them to format 5
+format_4              reads formats 3 and 4, and converts them to format 5
 format_4_deliveries   the deliveries of format 4
 format_5              the schema of today's format
 """

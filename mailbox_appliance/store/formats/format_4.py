@@ -1,9 +1,9 @@
 """Formats 3 (release 0.10) and 4 (before 0.11.0): how to read them and convert them to format 5.
 
-Both are plain SQLite files with single secrets encrypted in their columns. They are never written. An older file is
-attached as `old`; its tables are read through views `older_...` that look as format 4 does, whichever it is:
+Both are unencrypted SQLite files in which single secrets are encrypted. They are never written. An older file is
+attached as `old`; its tables are read through views `older_...` that have the shape of format 4 in both cases:
 
-    scheduled_sends    one delivery_operations each, of kind `scheduled`; its id stays as `schedule_id`
+    scheduled_sends    one delivery operation each, of kind `scheduled`; its ID stays as `schedule_id`
     rest_idempotency   legacy_idempotency, which expires after 24 hours
     api_keys           supplemental_capabilities: the admin part of a named profile, empty for a custom key
 """
@@ -17,17 +17,17 @@ from mailbox_appliance.store.members import email_key, exact_key
 
 NUMBER = 4
 
-# What a value must be, as a condition in SQL on the column `{0}`.
+# Conditions in SQL that a value must fulfill; `{0}` is the column.
 TEXT = "typeof({0}) = 'text'"
 NUMBER_OF = "typeof({0}) = 'integer'"
 FLAG = "{0} IN (0, 1)"
 BYTES = "typeof({0}) = 'blob'"
-# Written as we write it, so that times compare as text does; a day that there is not is none (2026-02-31).
+# In exactly our own form, so that times can be compared as text; dates that do not exist (2026-02-31) are invalid.
 TIME = "typeof({0}) = 'text' AND {0} = strftime('%Y-%m-%dT%H:%M:%fZ', {0})"
 JSON = "typeof({0}) = 'text' AND json_valid({0})"
 OBJECT = "CASE WHEN " + JSON + " THEN json_type({0}) = 'object' END"
 TEXTS = (
-    "CASE WHEN " + JSON + " THEN json_type({0}) = 'array'"  # what is no array has one value
+    "CASE WHEN " + JSON + " THEN json_type({0}) = 'array'"  # A JSON value that is not an array has one element.
     " AND NOT EXISTS (SELECT 1 FROM json_each({0}) WHERE type <> 'text') END"
 )
 NAMED_TEXTS = "CASE WHEN (" + OBJECT + ") THEN NOT EXISTS (SELECT 1 FROM json_each({0}) WHERE type <> 'text') END"
@@ -43,12 +43,12 @@ ANSWER = (
 
 
 def one_of(*values: str) -> str:
-    """One of these texts."""
+    """Return the condition that a column is one of these texts."""
     return f"{{0}} IN ({', '.join(repr(value) for value in values)})"
 
 
 def or_null(condition: str) -> str:
-    """Nothing, or what fits this."""
+    """Return the condition that a column is NULL or fulfills this condition."""
     return f"({{0}} IS NULL OR ({condition}))"
 
 
@@ -60,7 +60,7 @@ CAPABILITIES = (
 PROVIDER = one_of("imap", "google", "outlook")
 Columns = Mapping[str, str]
 
-#: Table -> column -> what stands in it.
+#: Table -> column -> condition on its values.
 FORMAT_3: Mapping[str, Columns] = {
     "meta": {"name": TEXT, "value": TEXT},
     "settings": {"name": TEXT, "value": JSON},
@@ -187,7 +187,7 @@ FORMAT_4: Mapping[str, Columns] = {
 }
 COLUMNS_BY_FORMAT: Mapping[int, Mapping[str, Columns]] = {3: FORMAT_3, 4: FORMAT_4}
 
-#: Ids for the operations that scheduled sends of format 3 become; filled before their view is read.
+#: IDs for the operations made from scheduled messages of format 3; filled before their view is read.
 OPERATION_IDS = "CREATE TEMP TABLE operation_ids (schedule_id TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE) WITHOUT ROWID"
 _FROM_3 = {
     "api_keys": """
@@ -208,16 +208,16 @@ FROM old.scheduled_sends s JOIN temp.operation_ids i ON i.schedule_id = s.id""",
 
 
 def format_4_views(number: int) -> Mapping[str, str]:
-    """How a file of this format is read as format 4: the name of each view, and its query."""
+    """Return the views through which a file of this format is read as format 4: name and query."""
     ladder = _FROM_3 if number == 3 else {}
     return {f"older_{table}": ladder.get(table, f"SELECT * FROM old.{table}") for table in FORMAT_4}
 
 
-# --- From format 4 to format 5: where each column comes from, and what must be the same afterwards ---
+# --- From format 4 to format 5: the source of each column, and what must be equal afterwards ---
 #
-# A connection has the old store's tables as `older_...` (`format_4_views`) and the new store as `main`. What only
-# Python can make stands in temporary tables meanwhile: the keys of emails, and unsealed secrets. Deliveries are in
-# format_4_deliveries.py.
+# A connection has the old store's tables as `older_...` (`format_4_views`) and the new store as `main`. Temporary
+# tables hold the values that only Python can make: the keys of email addresses, and decrypted secrets. Deliveries are
+# in format_4_deliveries.py.
 
 
 TEMPORARY_TABLES = (
@@ -228,10 +228,10 @@ TEMPORARY_TABLES = (
 
 @dataclass(frozen=True)
 class TableCopy:
-    """A table whose rows come from one of the old store's, each column from an expression on the old row `o`.
+    """A table filled from a table of the old store, each column by an expression on the old row `o`.
 
-    `keys` are the columns by which a row of the new table is found again. `made`: columns that stand for nothing in
-    the old row, or need more than it.
+    `keys` are the columns that identify a row in the new table. `made`: columns without a counterpart in the old row,
+    or that need more than it.
     """
 
     table: str
@@ -253,17 +253,17 @@ class TableCopy:
 
     @property
     def count_old_sql(self) -> str:
-        """How many rows there should be."""
+        """The query for the expected number of rows."""
         return f"SELECT count(*) FROM older_{self.table} o WHERE {self.where}"
 
     @property
     def count_new_sql(self) -> str:
-        """How many rows there are."""
+        """The query for the actual number of rows."""
         return f"SELECT count(*) FROM main.{self.table} o WHERE {self.where_new}"
 
     @property
     def differing_sql(self) -> str:
-        """An old row whose new one is missing or differs: the new row's key."""
+        """The query for an old row whose new row is missing or differs: it returns the new row's key."""
         joined = " AND ".join(f"n.{key} = {self.columns[key]}" for key in self.keys)
         differ = " OR ".join(f"n.{column} IS NOT {value}" for column, value in self.columns.items())
         return (
@@ -280,12 +280,12 @@ def _unsealed_secret(table: str, row: str) -> str:
     return f"(SELECT secret FROM temp.secrets WHERE place = '{table}' AND row = o.{row})"
 
 
-# Where the new log ends is known by itself.
+# The end of the new log is computed by itself.
 _NOT_OF_THE_LOG = "o.name NOT IN ('audit_count', 'audit_head')"
-# Older formats do not tell whom a link was shown. One that was used is taken for a person's: else nobody who has
+# Older formats do not record who was shown a link. A used one counts as created by a person: otherwise nobody who has
 # enrolled would become an administrator without a reset of the password.
 _SHOWN_TO_KEY = f"CASE WHEN o.used_at IS NULL THEN {credentials.SHOWN_TO_UNKNOWN} ELSE 0 END"
-#: In this order: whom a row belongs to comes before it.
+#: In this order: the owner of a row comes before the row.
 TABLE_COPIES = (
     TableCopy(
         "meta",
@@ -351,7 +351,7 @@ TABLE_COPIES = (
         where="o.expires_at > :now",
     ),
 )
-#: Where a secret stands afterwards.
+#: Where each secret is stored afterwards.
 COMPARED_SECRETS = {
     "accounts": "SELECT secret FROM main.accounts WHERE id = ?",
     "oauth_apps": "SELECT client_secret FROM main.oauth_apps WHERE provider = ?",
@@ -359,10 +359,11 @@ COMPARED_SECRETS = {
 
 
 def assign_email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
-    """The key of each member's email, by id, and who has another one's, by id of both; `members`: the oldest first.
+    """Return the key of each member's email address by ID, and members with another one's address; `members`: oldest
+    first.
 
-    Release 0.10 told apart what is the same to us: the case of letters beyond ASCII, and spellings of one domain. The
-    older is found by every spelling; the younger only by their own, which is theirs alone.
+    Release 0.10 distinguished addresses that are equal now: by the case of letters beyond ASCII, and by spellings of
+    one domain. The older member is found by every spelling; the younger only by the exact spelling.
     """
     keys: dict[str, str] = {}
     known: dict[str, str] = {}
@@ -371,21 +372,21 @@ def assign_email_keys(members: Iterable[tuple[str, str]]) -> tuple[dict[str, str
         usual = email_key(email)
         if usual in known:
             twins[member] = known[usual]
-        # Nobody's email is a space and an id.
+        # No email address consists of a space and an ID.
         keys[member] = next(key for key in (usual, exact_key(email), f" {member}") if key not in known)
         known[keys[member]] = member
     return keys, twins
 
 
-# --- The audit log of format 4 as rows of format 5, in their order; `Audit.append` numbers and seals them ---
+# --- The audit log of format 4 as rows of format 5, in order; `Audit.append` numbers and seals them ---
 #
-# A row's id is `aud_` and its old number. What was acted on was one text and is a kind and an id now. Which member
-# acted, and whom a row concerns, comes from what the old store still knows of the credential, key, session or mailbox
-# that the row names.
+# A row's ID is `aud_` and its old number. The target was one text and is a kind and an ID now. The acting member, and
+# the member concerned, come from what the old store still has of the credential, key, session or mailbox that the row
+# names.
 
 
 _AUDIT_ROWS_AT_ONCE = 5_000
-#: What the ids of things begin with -> what they are called in the log.
+#: Prefix of an ID -> its kind in the log.
 _TARGET_KINDS = {
     "mem": "member",
     "ses": "session",
@@ -410,7 +411,7 @@ SELECT o.id AS number, 'aud_' || o.id AS id, o.at, o.actor_kind, o.actor_id,
     WHEN 'inv_' THEN (SELECT member_id FROM older_invitations WHERE id = o.target) END AS about_member_id
 FROM older_audit_events o"""
 AUDIT_COUNT = "SELECT count(*) FROM older_audit_events"
-#: The id of a row that is missing in the new log, or tells something else there.
+#: The ID of a row that is missing or different in the new log.
 AUDIT_DIFFERING = f"""
 SELECT f.id FROM ({_AUDIT_FACTS}) f LEFT JOIN main.audit_events n ON n.id = f.id WHERE n.id IS NULL OR n.at IS NOT f.at
   OR n.actor_kind IS NOT f.actor_kind OR n.actor_id IS NOT f.actor_id OR n.actor_member_id IS NOT f.actor_member_id
@@ -420,7 +421,9 @@ SELECT f.id FROM ({_AUDIT_FACTS}) f LEFT JOIN main.audit_events n ON n.id = f.id
 
 
 def read_audit_rows(database: Database, tell: Callable[[int], None]) -> Iterator[Row]:
-    """The rows, as `audit.FACT_COLUMNS` has them, the oldest first; `tell` hears how many have been read."""
+    """Yield the rows in the order of `audit.FACT_COLUMNS`, oldest first; `tell` is called with the number of rows
+    read.
+    """
     after, read = -(1 << 62), 0
     while batch := database.rows(f"{_AUDIT_FACTS} WHERE o.id > ? ORDER BY o.id LIMIT {_AUDIT_ROWS_AT_ONCE}", (after,)):
         tell(read)

@@ -1,8 +1,8 @@
-"""Converting the deliveries of format 4 to format 5: what is to be sent is made ready, what is over stays as it was.
+"""Converting the deliveries of format 4 to format 5: queued messages are prepared, ended deliveries stay as they were.
 
-queued       waits for its time again, with its message ready to go; one without message or recipients has failed
-sending      the old release was stopped in the middle of it: nobody knows, so it is uncertain
-uncertain    evidence is looked for, beginning anew
+queued       stays queued, with its message ready to send; one without message or recipients becomes failed
+sending      the old release stopped during the attempt: the outcome is unknown, so it becomes uncertain
+uncertain    stays uncertain; the checks of Sent and the inbox start again
 succeeded, failed    final; the message stays with them
 """
 
@@ -27,7 +27,7 @@ from mailbox_appliance.store.upgrade.old_store import OldStoreConnection
 
 _BATCH = 500
 _NOBODY = "nobody@mailbox-appliance.invalid"
-_HEADER = 256 * 1024  # bytes of a message in which its header lies
+_HEADER = 256 * 1024  # bytes of a message that are read for its header
 _COLUMNS = (
     *(
         "id",
@@ -44,7 +44,7 @@ _COLUMNS = (
     *("attempts", "created_at", "updated_at"),
 )
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM older_delivery_operations"
-# In the order in which they were accepted, which is that of their numbers afterwards.
+# In the order of acceptance, which is the order of the new numbers.
 _ORDER = "CREATE TEMP TABLE accepted AS SELECT id FROM older_delivery_operations ORDER BY created_at, id"
 _IDS = "SELECT rowid, id FROM temp.accepted WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _INSERT = """
@@ -55,13 +55,13 @@ VALUES (:id, :account_id, :credential_id, :member_id, :idempotency_key, :request
   :envelope, :message_id_header, :result_id, :result_thread_id, :result_warnings, :error_code, :schedule_id, :send_at,
   :summary, :attempts, :next_attempt_at, :uncertain_at, :evidence_next_at, :created_at, :updated_at)"""
 _PHASES = {"queued": Phase.ACCEPTED, "uncertain": Phase.DOT, "succeeded": Phase.REPLIED, "failed": Phase.ACCEPTED}
-# What nobody could send, and what becomes of it.
+# Operations that cannot be sent, and their error code.
 _UNSENDABLE = """
 (o.status = 'queued' AND (coalesce(length(o.message), 0) = 0 OR json_array_length(o.envelope, '$.recipients') = 0))"""
 _REJECTED = "message_rejected"
 _OVER = "o.status IN ('succeeded', 'failed')"
 DELIVERY_COUNT = "SELECT count(*) FROM older_delivery_operations"
-#: The id of an operation that is missing in the new store, or is another there.
+#: The ID of an operation that is missing or different in the new store.
 DELIVERY_DIFFERING = f"""
 SELECT o.id FROM older_delivery_operations o LEFT JOIN main.delivery_operations n ON n.id = o.id
   LEFT JOIN main.delivery_messages m ON m.operation = o.id
@@ -79,7 +79,7 @@ WHERE n.id IS NULL OR n.account_id IS NOT o.account_id OR n.credential_id IS NOT
 
 @dataclass(frozen=True)
 class OldDelivery:
-    """What was read of one operation. `source`: its whole message where it is open, else the beginning of it; None
+    """The read facts of one operation. `source`: its whole message if it is open, otherwise the beginning of it; None
     also for an empty one.
     """
 
@@ -88,7 +88,7 @@ class OldDelivery:
 
     @property
     def status(self) -> str:
-        """What it has in the new store."""
+        """The status in the new store."""
         told: str = self.facts["status"]
         if told == "sending":
             return "uncertain"
@@ -96,41 +96,41 @@ class OldDelivery:
 
     @property
     def can_be_sent(self) -> bool:
-        """Whether there is something to send, and somebody to send it to."""
+        """Whether it has a message and a recipient."""
         return self.source is not None and bool(_envelope(self.facts).recipients)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is ever done about it again."""
+        """Whether it has ended."""
         return self.facts["status"] in ("succeeded", "failed")
 
 
 def assign_operation_ids(database: OldStoreConnection) -> None:
-    """Give the operations that scheduled sends of format 3 become their ids."""
+    """Assign IDs to the operations made from scheduled messages of format 3."""
     sends = database.rows("SELECT id FROM old.scheduled_sends")
     database.change_many("INSERT INTO temp.operation_ids VALUES (?, ?)", [(row[0], new_id("dlv")) for row in sends])
 
 
 def load_operation_ids(database: Database) -> None:
-    """The ids that were given, in a new store that is complete."""
+    """Load the assigned IDs from a complete new store."""
     sql = "SELECT schedule_id, id FROM main.delivery_operations WHERE schedule_id IS NOT NULL"
     database.change(f"INSERT INTO temp.operation_ids {sql}")
 
 
 def copy_deliveries(database: Database, now: datetime) -> None:
-    """Write every operation and its message down in the new store. Inside a transaction. Raises ValueError."""
+    """Write every operation and its message to the new store. Inside a transaction. Raises ValueError."""
     for send in _read_deliveries(database):
         _write_delivery(database, send, now)
 
 
 def rehearse_deliveries(database: OldStoreConnection, now: datetime) -> None:
-    """The same as far as nothing is written. Raises ValueError."""
+    """Do the same without writing. Raises ValueError."""
     for send in _read_deliveries(database):
         _delivery_values(send, now)
 
 
 def list_rejected(database: OldStoreConnection) -> list[str]:
-    """By their ids, what could be sent by nobody and is taken over as failed."""
+    """Return the IDs of operations that cannot be sent and become failed."""
     sql = f"SELECT coalesce(o.schedule_id, o.id) FROM older_delivery_operations o WHERE {_UNSENDABLE} ORDER BY 1"
     return [row[0] for row in database.rows(sql)]
 
@@ -155,7 +155,7 @@ def _write_delivery(database: Database, send: OldDelivery, now: datetime) -> Non
 
 
 def _delivery_values(send: OldDelivery, now: datetime) -> tuple[dict[str, Any], ComposedMessage | None]:
-    """The row, and the message where that is to be sent still."""
+    """Return the row, and the message if it is still to be sent."""
     facts, source = send.facts, send.source
     told, millis = legacy.read_listing(source or b""), to_millis(now)
     status = send.status
@@ -196,7 +196,7 @@ def _write_message(database: Database, operation: str, composed: ComposedMessage
 
 
 def _schedule_values(facts: dict[str, Any]) -> dict[str, Any]:
-    """What a scheduled one waits by. One without a time was to go at once."""
+    """Return the columns of a scheduled message. One without a time was due at once."""
     send_at = facts["send_at"] or facts["created_at"]
     due, schedule = to_millis(from_timestamp(send_at)), facts["schedule_id"] or new_id("sch")
     return {"send_at": send_at, "next_attempt_at": due, "schedule_id": schedule}
@@ -216,7 +216,7 @@ def _envelope(facts: dict[str, Any]) -> Envelope:
 
 
 def _convert_warnings(told: str | None) -> str:
-    """Warnings as format 5 has them, by what they are about; a list says nothing of that."""
+    """Return warnings in the form of format 5, by topic. An old list does not have topics."""
     found = json.loads(told or "{}")
     if isinstance(found, list):
         found = {f"told{number}": text for number, text in enumerate(found) if isinstance(text, str)}

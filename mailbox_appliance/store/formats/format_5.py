@@ -1,13 +1,14 @@
-"""Format 5: one wholly encrypted file. Times of people's things are RFC 3339 text, times of mail are milliseconds.
+"""Format 5: one completely encrypted file. Times about people are RFC 3339 text, times about mail are milliseconds.
 
     members --< sessions, api_keys, invitations        accounts --< account_grants, folders --< messages -- bodies
     messages -- message_index (full text)              messages --< cached_parts --< cached_chunks
     delivery_operations --< delivery_phases, --< delivery_chores, -- delivery_messages --< delivery_chunks
     audit_events (append-only, chained by HMAC)        settings, oauth_apps, legacy_idempotency
 
-`messages.number` is (internal date in seconds << 4) and counts on within a second: date order, and the key of a search
-index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours and not on the server
-yet, or `gone` from its folder: then it waits to be found in another one until everything has been looked at.
+`messages.number` is (internal date in seconds << 4), counting up within a second. It orders messages by date, and is
+the key of the search index. `id` is what clients see; it stays when the message moves. A message without `uid` is ours
+and not on the server yet, or it is `gone` from its folder: then it is kept until every other folder has been checked
+for it.
 """
 
 NUMBER = 5

@@ -1,6 +1,6 @@
-"""Looking after a store, open or closed.
+"""Maintenance of a store, open or closed.
 
-check     faults of an open or closed store, found without changing it
-cleanup   deleting what has expired, merging the search index, in the background
-rewrite   compacting a closed store, or giving it a new master key
+check     finds faults of an open or closed store without changing it
+cleanup   deletes expired data and merges the search index, in the background
+rewrite   compacts a closed store, or gives it a new master key
 """

@@ -1,10 +1,10 @@
-"""Checking a store, open or closed, without changing it: faults are returned, none is raised.
+"""Checking a store, open or closed, without changing it: faults are returned, not raised.
 
-    quick   every page and row as SQLite checks them, rows that belong to others, the schema, the key file
-    full    the order of every index too, the search index against the messages, the chain of the audit log
+    quick   every page and row as SQLite checks them, references between rows, the schema, the key file
+    full    also the order of every index, the search index against the messages, the chain of the audit log
 
-Pages are authenticated when they are read, so one that was changed from outside is found by reading it. What no check
-can find is an older copy of a page, or of the whole file, that was put back with its key.
+Pages are authenticated when they are read, so one that was changed from outside is found by reading it. No check can
+find an older copy of a page, or of the whole file, that was put back with its key.
 """
 
 import os
@@ -46,11 +46,11 @@ from mailbox_appliance.store.schema import find_schema_differences
 # --- An open store ---
 
 
-#: What is told of one kind at most: a damaged file has it without end.
+#: The maximum of reported faults of one kind: a damaged file has any number of them.
 MAX_FAULTS_OF_A_KIND = 20
-_STEPS_BETWEEN_REPORTS = 20_000  # steps of SQLite's between two looks: some milliseconds
+_STEPS_BETWEEN_REPORTS = 20_000  # virtual machine steps between two reports: some milliseconds
 _SERVING_PAUSE = 0.001
-# Steps that a page takes, roughly: nobody knows how many it will be.
+# Estimated steps for a page; the exact number is unknown.
 _STEPS_A_PAGE, _FULL_STEPS_A_PAGE = 200, 500
 
 _Faults = Iterator[StoreFault]
@@ -58,10 +58,10 @@ _Faults = Iterator[StoreFault]
 
 @dataclass(frozen=True)
 class CheckedStore:
-    """What is looked at: the open database with its key, which knows how the file begins; the key file; the audit log;
-    and the folder it lies in, where that is to be asked why it cannot be read.
+    """The store to check: the open database with its key and salt; the key file; the audit log; and the folder whose
+    disk may be full when reading fails.
 
-    The database's file itself is not opened here: to close it again would end SQLite's locks on it
+    The database's file itself is not opened here: closing it again would end SQLite's locks on it
     (sqlite.org/howtocorrupt.html 2.2).
     """
 
@@ -75,16 +75,16 @@ class CheckedStore:
 @dataclass(frozen=True)
 class _CheckStep:
     name: str
-    label: str  # while it is done
+    label: str  # progress label
     find_faults: Callable[[], _Faults]
 
 
 def check_open_store(
     subject: CheckedStore, *, full: bool, progress: Progress | None = None, serving: bool = False
 ) -> StoreCheck:
-    """Look through a store. Where it is `serving` there are pauses, so that nobody has to wait for it.
+    """Check an open store. If it is `serving`, pauses let other threads run.
 
-    Raises LogBeingChecked where the audit log is being checked already, StoreUnusable where the store is closed.
+    Raises LogBeingChecked if another check of the audit log is running, StoreUnusable if the store is closed.
     """
     steps = (*_quick_steps(subject, full=full), *(_full_steps(subject) if full else ()))
     pace = _CheckPace(progress or (lambda _what, _done, _total: None), serving=serving)
@@ -116,19 +116,19 @@ def _full_steps(subject: CheckedStore) -> tuple[_CheckStep, ...]:
 
 
 class _CheckPace:
-    """Tells how far a step is, and lets others have a turn."""
+    """Reports the progress of a step, and gives other threads a turn."""
 
     def __init__(self, progress: Progress, *, serving: bool) -> None:
         self._progress, self._serving = progress, serving
         self._label, self._done, self._expected = "", 0, 0
 
     def begin_step(self, told: str, expected: int) -> None:
-        """A step of so many steps of SQLite's, roughly; 0: nobody knows."""
+        """Begin a step of about `expected` virtual machine steps of SQLite; 0 means unknown."""
         self._label, self._done, self._expected = told, 0, expected
         self._progress(told, 0, expected)
 
     def advance(self) -> None:
-        """Some more are done."""
+        """Report that another `_STEPS_BETWEEN_REPORTS` steps are done."""
         self._done += _STEPS_BETWEEN_REPORTS
         self._progress(self._label, min(self._done, self._expected), self._expected)
         if self._serving:
@@ -136,7 +136,7 @@ class _CheckPace:
 
 
 def _run_step(subject: CheckedStore, step: _CheckStep, pace: _CheckPace, *, full: bool) -> list[StoreFault]:
-    """What a step finds; where the file cannot be read for it, that, unless it is the disk that is full."""
+    """Return the faults that a step finds. A file that cannot be read is such a fault, unless the disk is full."""
     found: list[StoreFault] = []
     database = subject.database
     try:
@@ -166,7 +166,7 @@ def _check_schema(database: Database) -> _Faults:
 
 
 def _check_key_file(subject: CheckedStore) -> _Faults:
-    """Whether the next start will find the key: who has the store open does not need the file any more."""
+    """Check whether the next start will find the key: an open store does not need the file any more."""
     file = subject.key_file
     try:
         there = read_key_file(file)
@@ -196,11 +196,11 @@ def _fault(code: str, message: str) -> StoreFault:
     return StoreFault(code=code, message=message)
 
 
-# --- Rows that should agree with others: asked in SQL, answered in counts ---
+# --- Rows that should agree with others: checked in SQL, reported as counts ---
 
 
 _MAX_TABLES = 20
-#: What is told of rows that should not be, and which these are: each is one pass over an index or two.
+#: Code, message and query of each rule; a query reads an index or two once.
 _OF_OTHER_MAILBOX = """messages m JOIN folders f ON f.number = m.folder JOIN threads t ON t.number = m.thread
   WHERE f.account <> m.account OR t.account <> m.account"""
 _INCOMPLETE_PARTS = """cached_parts p WHERE p.size >= 0 AND p.size <>
@@ -239,7 +239,7 @@ SELECT (SELECT count(*) FROM messages WHERE account = ?),
 
 
 def find_broken_references(database: Database) -> Iterator[StoreFault]:
-    """Rows that name another one that is not there: how many of each table, and in what."""
+    """Yield a fault for each pair of tables with references to missing rows, with their number."""
     counts: dict[tuple[str, str], int] = {}
     for table, _row, parent, _key in database.iterate("PRAGMA foreign_key_check"):
         counts[table, parent] = counts.get((table, parent), 0) + 1
@@ -249,14 +249,14 @@ def find_broken_references(database: Database) -> Iterator[StoreFault]:
 
 
 def find_inconsistent_rows(database: Database) -> Iterator[StoreFault]:
-    """Rows of two tables that should agree, and do not."""
+    """Yield a fault for each pair of tables whose rows should agree and do not."""
     for code, text, rows in _CONSISTENCY_RULES:
         if count := database.value(f"SELECT count(*) FROM {rows}"):
             yield StoreFault(code=code, message=_sentence(text.format(count)))
 
 
 def find_index_gaps(database: Database) -> Iterator[StoreFault]:
-    """Mailboxes of which the search index does not find every message: it is asked, not only counted."""
+    """Yield a fault for each mailbox of which the search index does not find every message, by searching."""
     for number, account in database.rows("SELECT number, id FROM accounts"):
         there, found = database.row(_INDEX_COUNTS, (number, f"scope: a{number}")) or (0, 0)
         if found != there:
@@ -268,18 +268,18 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-# --- A closed store, whatever its format and whatever is wrong with it ---
+# --- A closed store, whatever its format and its damage ---
 #
 # A store that does not open, because a page cannot be read, is checked page by page. A log beside the file is read with
-# it, and not folded in.
+# it, and not checkpointed.
 
 
 def check_closed_store(
     folder: Path, key_file: Path, *, full: bool, passphrase: str | None = None, progress: Progress | None = None
 ) -> StoreCheck:
-    """Look through the store in a data directory. One of an older format is looked at as the plain file that it is.
+    """Check the store in a data directory. One of an older format is checked as the unencrypted file that it is.
 
-    Raises StoreInUse, KeyUnusable, and StoreUnusable for what is no store, or a newer one's.
+    Raises StoreInUse, KeyUnusable, and StoreUnusable for a file that is not a store, or one of a newer format.
     """
     lock, file = DirectoryLock(folder), folder / DATABASE_FILE
     try:
@@ -313,13 +313,13 @@ def _check_encrypted(
         answer = check_open_store(subject, full=full, progress=progress)
         is_whole = answer.ok
     finally:
-        # A log is folded in only where nothing is wrong.
+        # A log is checkpointed only if nothing is wrong.
         database.close() if is_whole or not had_log else database.close_without_checkpoint()
     return answer
 
 
 def _find_truncation(file: Path) -> Iterator[StoreFault]:
-    """What SQLite does not find in a plain file: it reads zeros beyond its end."""
+    """Find a truncated unencrypted file, which SQLite does not notice: it reads zeros beyond the end."""
     try:
         require_complete(file)
     except StoreDamaged as damaged:
@@ -329,7 +329,7 @@ def _find_truncation(file: Path) -> Iterator[StoreFault]:
 def _find_page_faults(
     file: Path, key: StoreKey | None, *, full: bool, progress: Progress | None
 ) -> Iterator[StoreFault]:
-    """What SQLite finds in the pages of a file, encrypted or plain."""
+    """Yield what SQLite finds in the pages of a file, encrypted or not."""
     if progress is not None:
         progress("reading every page", 0, 0)
     try:
@@ -347,11 +347,11 @@ def _find_page_faults(
 
 @contextmanager
 def _open_for_reading(file: Path, key: StoreKey | None) -> Iterator[Any]:
-    """A connection that changes neither the file nor its log."""
+    """Open a connection that changes neither the file nor its log."""
     index = file.with_name(file.name + "-shm")
     has_log, had_index = _has_log(file), index.exists()
     place, flags = f"{file.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    if has_log:  # only file and log together are whole; SQLite reads a log by an index that it writes
+    if has_log:  # Only file and log together are complete; SQLite reads a log with an index that it writes.
         place, flags = str(file), apsw.SQLITE_OPEN_READWRITE
     with closing(apsw.Connection(place, flags=flags)) as connection:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

@@ -1,8 +1,8 @@
-"""Background maintenance of an open store, in steps so short that nobody waits for them.
+"""Background maintenance of an open store, in steps so short that other threads do not wait.
 
 Removed mailboxes: their mail is deleted in small steps. The full-text index: every batch of messages adds a piece,
-which is cheap to write; search slows down with the number of pieces, so they are merged when writing pauses.
-Expired rows are deleted, and the attachment cache is kept within its limit.
+which is cheap to write. Search slows down with the number of pieces, so they are merged when writing pauses. Expired
+rows are deleted, and the attachment cache is kept within its limit.
 """
 
 import logging
@@ -26,24 +26,24 @@ log = logging.getLogger(__name__)
 
 
 PHASES_KEPT = timedelta(days=90)  # unless `store.keep_phases_days` says otherwise
-PHASES_AT_ONCE = 500  # phases that are looked at in a step: some 10 ms where all of them go
+PHASES_AT_ONCE = 500  # phases checked in a step: about 10 ms if all of them are deleted
 
-# In the order in which they were written.
+# in the order in which they were written
 _NEXT_PHASES = """
 SELECT p.rowid, p.at < ?, d.status IN ('succeeded', 'failed') FROM delivery_phases p
   CROSS JOIN delivery_operations d ON d.id = p.operation WHERE p.rowid > ? ORDER BY p.rowid LIMIT ?"""
 
 
 def delete_legacy_keys(database: Database, now: datetime) -> None:
-    """Delete the answers whose keys have expired. A transaction."""
+    """Delete the answers whose keys have expired. One transaction."""
     with database.transaction():
         database.change("DELETE FROM legacy_idempotency WHERE expires_at <= ?", (to_timestamp(now),))
 
 
 def delete_some_phases(database: Database, now: datetime, after: int, kept: timedelta = PHASES_KEPT) -> int | None:
-    """Look at the next phases behind this position, and delete the outdated ones; answers where to go on.
+    """Check the next phases after a position, delete the expired ones, and return the position to continue from.
 
-    None: what follows is not that old.
+    Returns None if the phases that follow are not old enough.
     """
     rows = database.rows(_NEXT_PHASES, (to_timestamp(now - kept), after, PHASES_AT_ONCE))
     outdated = [(number,) for number, is_old, is_over in rows if is_old and is_over]
@@ -56,61 +56,57 @@ def delete_some_phases(database: Database, now: datetime, after: int, kept: time
 # --- The cleaner ---
 
 
-CLEANUP_INTERVAL = 5.0  # seconds between two looks
+CLEANUP_INTERVAL = 5.0  # seconds between two checks
 _EXPIRY_INTERVAL = 3600.0
-STEP_PAUSE = 0.005  # between two steps, for whoever wants to write
-FEW_PIECES, MANY_PIECES = 16, 256  # more are merged when writing pauses; or at once
-_PAGES_A_STEP = 100  # pages of the index that are written in a step: some 20 ms
+STEP_PAUSE = 0.005  # between two steps, for other writers
+FEW_PIECES, MANY_PIECES = 16, 256  # More than FEW are merged when writing pauses, more than MANY at once.
+_PAGES_A_STEP = 100  # pages of the index written in a step: about 20 ms
 
 _COUNT_PIECES = """
 WITH RECURSIVE piece (id) AS (SELECT min(segid) FROM message_index_idx UNION ALL
   SELECT (SELECT min(segid) FROM message_index_idx WHERE segid > piece.id) FROM piece WHERE piece.id IS NOT NULL)
 SELECT count(id) FROM piece"""
-_INDEX_STRUCTURE = (
-    "SELECT block FROM message_index_data WHERE id = 10"  # which pieces there are; sqlite.org/fts5.html 9
-)
+_INDEX_STRUCTURE = "SELECT block FROM message_index_data WHERE id = 10"  # the list of pieces; sqlite.org/fts5.html 9
 _MERGE_PIECES = "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)"
 
 
 @dataclass(frozen=True)
 class CleanupLimits:
-    """How much is kept: how long the steps of deliveries that are over, and how many bytes fetched on demand, if that
-    is bounded.
-    """
+    """How long the steps of ended deliveries are kept, and how many bytes of fetched parts (None: no limit)."""
 
     phases: timedelta = PHASES_KEPT
     parts: int | None = None
 
 
 class StoreCleaner:
-    """Looks after an open store on a thread of its own. `bounds` is asked each time, so that settings may change."""
+    """Maintains an open store on a thread of its own. `get_limits` is called each time, so that settings may change."""
 
     def __init__(self, database: Database, clock: Clock, parts: PartCache) -> None:
         self._database, self._clock, self._parts = database, clock, parts
         self.get_limits: Callable[[], CleanupLimits] = CleanupLimits
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._pieces = 0  # when we looked last
+        self._pieces = 0  # at the last check
         self._expires_at = 0.0  # monotonic
 
     def start(self) -> None:
-        """Begin, also with what an earlier run left undone."""
+        """Start the thread, which also continues the work of an earlier run."""
         self._thread = threading.Thread(target=self._run, name="store-upkeep", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End with the step that is under way. What is left is done after the next start."""
+        """Stop after the current step. The remaining work is done after the next start."""
         self._stopping.set()
         self._woken.set()
         if self._thread is not None:
             self._thread.join()
 
     def wake(self) -> None:
-        """There is something to be done at once."""
+        """Start work at once."""
         self._woken.set()
 
     def apply_limits(self) -> None:
-        """What may be kept has changed: see to it at once."""
+        """Apply changed limits at once."""
         self._expires_at = 0.0
         self.wake()
 
@@ -121,7 +117,7 @@ class StoreCleaner:
                 self._stopping.wait(STEP_PAUSE)
 
     def delete_expired(self) -> None:
-        """Delete what was to be kept for a time only, or is more than may be kept."""
+        """Delete expired rows, and what exceeds the limits."""
         now, after, bounds = self._clock.now(), 0, self.get_limits()
         delete_legacy_keys(self._database, now)
         while not self._stopping.is_set():
@@ -139,7 +135,7 @@ class StoreCleaner:
             self._stopping.wait(STEP_PAUSE)
 
     def count_index_pieces(self) -> int:
-        """How many pieces the index has."""
+        """Return the number of pieces of the index."""
         return int(self._database.value(_COUNT_PIECES))
 
     def _run(self) -> None:
@@ -147,7 +143,7 @@ class StoreCleaner:
             self._woken.clear()
             try:
                 self._run_once()
-            except Exception:  # a full disk, say: it is tried again
+            except Exception:  # For example a full disk: it is tried again.
                 log.exception("cleanup_failed")
             self._woken.wait(CLEANUP_INTERVAL)
 
@@ -156,7 +152,7 @@ class StoreCleaner:
         if time.monotonic() >= self._expires_at:
             self._expires_at = (
                 time.monotonic() + _EXPIRY_INTERVAL
-            )  # before it is done: it may be wanted again meanwhile
+            )  # Before the work, since `wake` may be called during it.
             self.delete_expired()
         before, self._pieces = self._pieces, self.count_index_pieces()
         is_paused = before == self._pieces
@@ -165,7 +161,7 @@ class StoreCleaner:
             self._pieces = self.count_index_pieces()
 
     def _merge_step(self) -> bool:
-        """A step of merging; False where there was nothing to do."""
+        """Merge some pieces. Returns False if there was nothing to merge."""
         with self._database.transaction():
             before = self._database.value(_INDEX_STRUCTURE)
             self._database.change(_MERGE_PIECES, (_PAGES_A_STEP,))

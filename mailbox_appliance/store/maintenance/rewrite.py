@@ -1,8 +1,7 @@
 """Rewriting the database of a closed store: compacting it, and encrypting it under another key.
 
-The new files are made in a folder of their own while the old ones stay as they are. One rename puts database and key
-file in place together (restore/swap.py). Whatever stops it before that leaves the old store; after it, the next start
-finishes.
+The new files are made in a folder of their own while the old ones stay as they are. One rename replaces database and
+key file together (restore/swap.py). An interruption before it leaves the old store; after it, the next start finishes.
 """
 
 import os
@@ -39,12 +38,12 @@ from mailbox_appliance.system.files import sync_file
 if TYPE_CHECKING:
     from mailbox_appliance.store.upgrade.upgrade import UpgradeResult
 
-# --- Replacing the database and the key file of a store that nobody uses ---
+# --- Replacing the database and the key file of a store that no process uses ---
 
 
 @dataclass(frozen=True)
 class StoreRewrite:
-    """The open store, and where the files that take the place of its own are to be made."""
+    """The open store, and the paths at which the files that replace its own are made."""
 
     store: Store
     database: Path
@@ -52,7 +51,7 @@ class StoreRewrite:
 
     @property
     def old_database(self) -> Path:
-        """The database that is there."""
+        """The present database."""
         return self.store.folder / DATABASE_FILE
 
 
@@ -60,7 +59,7 @@ class StoreRewrite:
 def rewrite_store(
     folder: Path, key_file: Path, *, passphrase: str | None, progress: Progress | None = None
 ) -> Iterator[StoreRewrite]:
-    """Let the block make new files, and put them in place when it ends well; where it raises, nothing has changed.
+    """Let the block make new files, and put them in place when it succeeds; if it raises, nothing was changed.
 
     Raises StoreInUse, NotEnoughRoom, and StoreUnusable for a store that cannot be opened or a disk that fails.
     """
@@ -82,7 +81,7 @@ def rewrite_store(
 
 
 def require_writable(key_file: Path) -> None:
-    """Raise KeyUnusable where a key file cannot be replaced, or is a systemd credential; tried on the disk."""
+    """Raise KeyUnusable if a key file cannot be replaced, or is a systemd credential; tested on the disk."""
     require_no_credential(key_file, os.environ)
     real = key_file.resolve()
     probe = real.with_name(f".{real.name}.new")  # the name under which it would be written
@@ -116,14 +115,16 @@ def _put_in_place(folder: Path, key_file: Path) -> None:
 
 
 _COMPACT_STEPS_BETWEEN_REPORTS = 20_000
-_COMPACT_STEPS_A_PAGE = 150  # that writing a page takes, roughly
-# What is found by words has no rows of its own that could be counted.
+_COMPACT_STEPS_A_PAGE = 150  # steps for writing a page, roughly
+# The tables of the full-text search have no rows of their own to count.
 _COUNTED_TABLES = tuple(table for table in TABLES if table not in ("message_index", "message_words"))
 
 
 @dataclass(frozen=True)
 class CompactResult:
-    """How much the database took, and takes, in bytes. `upgraded`: where it had to be, first."""
+    """The size of the database before and after, in bytes. `upgraded`: the result of an upgrade that had to come
+    first.
+    """
 
     bytes_before: int
     bytes_after: int
@@ -133,9 +134,9 @@ class CompactResult:
 def compact_closed_store(
     folder: Path, key_file: Path, *, passphrase: str | None = None, progress: Progress | None = None
 ) -> CompactResult:
-    """Compact the store of a data directory that nobody uses; whatever stops it leaves the old one or the new one.
+    """Compact the store of a data directory that no process uses; an interruption leaves the old one or the new one.
 
-    Raises StoreInUse, NotEnoughRoom, StoreDamaged, StoreUnusable, KeyUnusable where the key file cannot be written.
+    Raises StoreInUse, NotEnoughRoom, StoreDamaged, StoreUnusable, and KeyUnusable if the key file is not writable.
     """
     tell: Progress = progress or (lambda _what, _done, _total: None)
     with rewrite_store(folder, key_file, passphrase=passphrase, progress=progress) as rewrite:
@@ -161,10 +162,11 @@ def _write_compacted(rewrite: StoreRewrite, tell: Progress) -> None:
         done += _COMPACT_STEPS_BETWEEN_REPORTS
         tell("writing the compacted database", min(done, expected), expected)
 
-    os.close(open_private(rewrite.database))  # SQLite writes into an empty file, and would make it as the umask says
+    # SQLite writes into an empty file, and would create it with the mode of the umask.
+    os.close(open_private(rewrite.database))
     with database.progress_handler(_COMPACT_STEPS_BETWEEN_REPORTS, look):
         try:
-            # A plain path: the copy gets this connection's key, which is written out nowhere.
+            # A plain path: the copy gets this connection's key, which appears in no statement.
             database.rows("VACUUM INTO ?", (str(rewrite.database),))
         except apsw.CorruptError as error:
             raise StoreDamaged(file=rewrite.old_database, reason="one of its pages cannot be read") from error
@@ -183,7 +185,7 @@ def _require_same_counts(rewrite: StoreRewrite) -> None:
 
 
 def _write_new_key_file(rewrite: StoreRewrite) -> None:
-    """Write the key file that knows how the new database begins; one that is nothing but the key stays as it is."""
+    """Write the key file with the salt of the new database; one that contains only the key stays as it is."""
     there = read_key_file(rewrite.store.key_file)
     known = there.find_key(rewrite.store.key.master) if there else None
     if there is not None and known is not None:
@@ -194,13 +196,13 @@ def _write_new_key_file(rewrite: StoreRewrite) -> None:
 
 # --- A new master key: the database encrypted under it, and a key file with the same slots around it ---
 #
-# The old key still opens backups that were made before, and copies of the old files.
+# The old key still opens earlier backups, and copies of the old files.
 
 
 @dataclass(frozen=True)
 class RekeyResult:
-    """How many rows the audit log has, and the first that was not right before: it is found so afterwards too.
-    `upgraded`: where the store had to be, first.
+    """The number of rows in the audit log, and its first break, which the new log has as well. `upgraded`: the result
+    of an upgrade that had to come first.
     """
 
     audit: AuditCheck
@@ -210,16 +212,16 @@ class RekeyResult:
 def rekey_closed_store(
     folder: Path, key_file: Path, *, passphrase: str | None = None, progress: Progress | None = None
 ) -> RekeyResult:
-    """Give the store of a data directory that nobody uses a new master key; whatever stops it leaves the old or the
-    new one.
+    """Give the store of a data directory that no process uses a new master key. An interruption leaves the old store or
+    the new one.
 
-    `passphrase` opens the passphrase slot, where there is one, and opens the new one. Raises StoreInUse, KeyUnusable
-    (PassphraseNeeded, PassphraseWrong and KeychainLocked among them), NotEnoughRoom, StoreDamaged, StoreUnusable.
+    `passphrase` opens the passphrase slot, if there is one, and will open the new one. Raises StoreInUse, KeyUnusable
+    (including PassphraseNeeded, PassphraseWrong and KeychainLocked), NotEnoughRoom, StoreDamaged, StoreUnusable.
     """
     require_writable(key_file)
     with rewrite_store(folder, key_file, passphrase=passphrase, progress=progress) as rewrite:
         there = read_key_file(key_file)
-        if there is None:  # it was one line, and opening has rewritten it where it could
+        if there is None:  # It was one line, and opening the store could not rewrite it.
             raise KeyMissing(store=rewrite.old_database, file=key_file)
         old = replace(rewrite.store.key, store_id=there.store_id)
         new = replace(old, master=new_key().master)
@@ -233,7 +235,7 @@ def rekey_closed_store(
 
 
 def _record_rekey(rewrite: StoreRewrite, key: StoreKey) -> None:
-    """Write into the new log, which alone it concerns, that it was begun under another key."""
+    """Record in the new log only that the key was replaced."""
     database = Database(rewrite.database, key.cipher, key.derive("database"))
     try:
         Audit(database, key.derive("audit"), SystemClock()).record(Actor("local"), "key.replace", ("key", key.store_id))
@@ -243,18 +245,18 @@ def _record_rekey(rewrite: StoreRewrite, key: StoreKey) -> None:
 
 # --- Encrypting a database under another key: a copy, with the audit log sealed for that key ---
 #
-# SQLite itself copies page by page, so that every row, index and number stays what it is. Of the audit log only the
-# seals change; a log that was broken before is found broken at the same row afterwards.
+# SQLite itself copies page by page, so that every row, index and number stays the same. In the audit log only the seals
+# change; a log that was broken is broken at the same row afterwards.
 
 
-_PAGES_AT_ONCE = 2000  # that are copied in a step: some 10 ms
-_LOG_TRIGGER = "audit_events_stay"  # the trigger that lets nobody change a row of the log
+_PAGES_AT_ONCE = 2000  # pages copied in a step: about 10 ms
+_LOG_TRIGGER = "audit_events_stay"  # the trigger that prevents changing rows of the log
 
 
 @dataclass(frozen=True)
 class ReencryptResult:
-    """What was made: the key as its file should have it, which knows how the new database begins; and what looking
-    through the audit log found on the way. None: its seals were good for the new key already.
+    """The result: the key with the salt of the new database, for its file, and the check of the audit log. None: its
+    seals already fit the new key.
     """
 
     key: StoreKey
@@ -266,8 +268,9 @@ def reencrypt_database(
 ) -> ReencryptResult:
     """Copy the database `source`, of this format, to a new file `target` that opens with another key.
 
-    `target` is complete, checked and on the disk when this returns; where this raises there is none. Nobody may write
-    `source` meanwhile. Raises StoreDamaged where a page cannot be read, apsw.Error (a full disk, say), and OSError.
+    `target` is complete, checked and on the disk when this returns; if this raises, it does not exist. Nothing may
+    write to `source` in the meantime. Raises StoreDamaged if a page cannot be read, apsw.Error (for example a full
+    disk), and OSError.
     """
     tell = progress or ignore_progress
     try:
@@ -290,8 +293,8 @@ def _copy_encrypted(source: Path, old: StoreKey, target: Path, new: StoreKey, te
     with closing(apsw.Connection(str(source))) as read, closing(apsw.Connection(str(target))) as written:
         set_cipher_key(read, old.cipher, old.derive("database"))
         set_cipher_key(written, new.cipher, new.derive("database"))
-        written.pragma("synchronous", "off")  # on the disk at the end, all at once
-        # Without a transaction of its own a copy begins anew whenever somebody commits.
+        written.pragma("synchronous", "off")  # synced to the disk at the end, all at once
+        # Without a transaction of its own, a copy starts again whenever another connection commits.
         read.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
         try:
             with written.backup("main", read, "main") as backup:
@@ -319,7 +322,7 @@ def _rechain_log(target: Path, old: StoreKey, new: StoreKey, tell: Progress) -> 
 
 
 def require_sound_copy(source: Path, target: Path, new: StoreKey) -> None:
-    """Read the whole of a copy once, as it lies there. Raises StoreDamaged, of its source."""
+    """Read a whole copy once from the disk. Raises StoreDamaged for its source."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(f"{target.absolute().as_uri()}?immutable=1", flags=flags)) as connection:
         set_cipher_key(connection, new.cipher, new.derive("database"))

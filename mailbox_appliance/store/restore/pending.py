@@ -2,7 +2,7 @@
 
 .next.making/accepted   written before the answer; `swap.commit` renames it with its folder, so that it is gone once the
                         restored store is in place
-the next opening        finds it only if nothing was committed: then it records `backup.restore` as failed, with its actor
+the next opening        finds it only if nothing was committed, and records `backup.restore` as failed, by its actor
 """
 
 import json

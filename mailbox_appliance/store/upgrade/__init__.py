@@ -1,6 +1,6 @@
-"""Upgrading a store of format 3 or 4 to today's format. What stands in each column is in `formats/`.
+"""Upgrading a store of format 3 or 4 to today's format. `formats/` has the columns and their conversion.
 
-upgrade     a backup, a new file beside the old one, then one rename
-old_store   the old file, attached read only and checked
+upgrade     makes a backup and a new file beside the old one, then renames it once
+old_store   the old file, attached read-only and checked
 dry_run     what an upgrade would do, without changing anything
 """

@@ -1,7 +1,7 @@
-"""What an upgrade would do to a store of format 3 or 4, and what stands in its way; nothing on the disk is changed.
+"""A preview of the upgrade of a store of format 3 or 4, and of obstacles; nothing on the disk is changed.
 
-It runs the upgrade in memory, but for the audit log, stored answers and messages, which may be too large. What it calls
-ready can still be refused for these.
+It runs the upgrade in memory, except for the audit log, stored answers and messages, which may be too large. An upgrade
+that the preview accepts can still fail because of these.
 """
 
 import os
@@ -28,9 +28,9 @@ from mailbox_appliance.store.upgrade.upgrade import failures_as_damage, rehearse
 
 @dataclass(frozen=True)
 class UpgradePreview:
-    """A store before its upgrade: its format and the one it gets, the rows of each table, the room that the upgrade
-    needs and that there is, in bytes, what keeps it from being done, and what it would tell of itself, a sentence each.
-    The rows of a store that has today's format are not counted.
+    """A store before its upgrade: its format and the new one, the rows of each table, the disk space that the upgrade
+    needs and that is free, in bytes, and its problems and warnings, a sentence each. The rows of a store that has
+    today's format are not counted.
     """
 
     format: int
@@ -43,7 +43,7 @@ class UpgradePreview:
 
 
 class _EmptyConnection:
-    """A connection with nothing in it, to attach a store to."""
+    """A connection to an empty database, to attach a store to."""
 
     def __init__(self) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
@@ -69,7 +69,7 @@ class _EmptyConnection:
         self._connection.executemany(sql, rows)
 
     def disable_checkpoints(self) -> None:
-        """It folds none in from the beginning."""
+        """Do nothing: this connection never checkpoints."""
 
     def close_without_checkpoint(self) -> None:
         self._connection.close()
@@ -78,7 +78,7 @@ class _EmptyConnection:
 def preview_upgrade(
     folder: Path, key_file: Path, passphrase: str | None = None, progress: Progress | None = None
 ) -> UpgradePreview:
-    """Look at the store of a data directory as its upgrade would. Raises a StoreUnusable for what is no such store."""
+    """Check the store of a data directory as its upgrade would. Raises a StoreUnusable for anything else."""
     if (pid := find_lock_holder(folder)) is not None:
         raise StoreInUse(holder=f" (pid {pid})", folder=folder)
     file = (folder / DATABASE_FILE).resolve()
@@ -101,7 +101,7 @@ def preview_upgrade(
 def _find_problems(
     file: Path, key_file: Path, passphrase: str | None, tell: Progress, rows: dict[str, int], warnings: list[str]
 ) -> Iterator[str]:
-    """What is wrong, and meanwhile how many rows there are, and what would be told."""
+    """Yield the problems, and add the counts to `rows` and the texts to `warnings` on the way."""
     master: bytes | None = None
     try:
         master = load_store_key(key_file, file, passphrase).master
@@ -123,11 +123,11 @@ def _find_problems(
 
 @contextmanager
 def _attach_for_reading(file: Path) -> Iterator[OldStore]:
-    with suppress(PermissionError):  # what we may not write cannot be held either
+    with suppress(PermissionError):  # A file that is not writable cannot be locked either.
         require_not_in_use(file)
     log = wal_path(file)
     has_log = log.exists() and log.stat().st_size > 0
-    # Without a log nothing need be held: as an immutable file, nothing is made beside it.
+    # Without a log no lock is needed: for an immutable file, SQLite creates no file beside it.
     place = None if has_log else f"{file.as_uri()}?immutable=1"
     with attach_old_store(_EmptyConnection(), file, place) as older:
         yield older

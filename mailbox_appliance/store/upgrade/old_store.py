@@ -1,8 +1,8 @@
-"""Reading a store of format 3 or 4, attached as `old` and read only, after it was checked.
+"""Reading a store of format 3 or 4, checked and attached read-only as `old`.
 
-Attached so that not a byte of it changes: its log is neither folded in nor replayed into it, and nothing is made beside
-it. It is locked meanwhile, also against a process of the old release. Who holds that lock may not open and close the
-file otherwise: that would release it.
+It is attached so that not a byte of it changes: its log is neither checkpointed nor replayed into it, and no file is
+created beside it. It is locked in the meantime, also against a process of the old release. The process that holds that
+lock must not open and close the file in another way: that would release the lock.
 """
 
 import os
@@ -25,16 +25,18 @@ from mailbox_appliance.store.formats import format_4
 from mailbox_appliance.store.open_file import require_complete, require_plain_format, wal_path
 from mailbox_appliance.system.files import lock_bytes
 
-# --- The sealed columns of formats 3 and 4: single secrets, each encrypted for its place ---
+# --- The encrypted columns of formats 3 and 4: single secrets, each encrypted for its place ---
 #
-# 0x01 || 12-byte nonce || AES-256-GCM ciphertext and tag           associated data: `table:id:column`
+# 0x01 || 12-byte nonce || AES-256-GCM ciphertext and tag associated data: `table:id:column`
 
 
 _SEAL_VERSION, _SEAL_NONCE_SIZE, _SEAL_TAG_SIZE = b"\x01", 12, 16
 
 
 def unseal_secret(master: bytes, sealed: bytes, *, table: str, row: str, column: str) -> str | None:
-    """The secret, or None where it was sealed with another key, for another place, or is not as it was written."""
+    """Return the decrypted secret, or None if it was encrypted with another key or for another place, or was
+    altered.
+    """
     if not sealed.startswith(_SEAL_VERSION) or len(sealed) < 1 + _SEAL_NONCE_SIZE + _SEAL_TAG_SIZE:
         return None
     nonce, ciphertext = sealed[1 : 1 + _SEAL_NONCE_SIZE], sealed[1 + _SEAL_NONCE_SIZE :]
@@ -51,11 +53,11 @@ OLD_SCHEMA = "old"
 _BLOB_CONDITIONS = (
     format_4.BYTES,
     format_4.or_null(format_4.BYTES),
-)  # which need not be read to know that they are bytes
-_ROWS_AT_ONCE = 5_000  # rows that are looked at together
+)  # Values that are certainly bytes, without reading them.
+_ROWS_AT_ONCE = 5_000  # rows that are checked together
 _NAME_COLUMNS = {"meta": "name", "settings": "name", "oauth_apps": "provider"}
 _TABLES_WITHOUT_NAMES = ("account_grants", "rest_idempotency", "legacy_idempotency")
-#: Where secrets are sealed: table, what the row is named by, column.
+#: The encrypted columns: table, name column of the row, column.
 SEALED_COLUMNS = (("accounts", "id", "sealed_secret"), ("oauth_apps", "provider", "sealed_client_secret"))
 
 
@@ -80,49 +82,49 @@ class OldStoreConnection(Protocol):
     """The connection that a store is attached to."""
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         ...
 
     def row(self, sql: str, parameters: Parameters = ()) -> Row | None:
-        """The first row of a query, or None."""
+        """Return the first row of a query, or None."""
         ...
 
     def value(self, sql: str, parameters: Parameters = ()) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         ...
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
-        """Carry out one statement that writes, nothing of which is in the attached store."""
+        """Execute one statement that writes, but not to the attached store."""
         ...
 
     def change_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Carry out one statement for each row of parameters."""
+        """Execute one statement for each row of parameters."""
         ...
 
     def disable_checkpoints(self) -> None:
-        """Let no log be folded into a file, its own or an attached one's."""
+        """Keep logs from being checkpointed, that of this connection's file and those of attached files."""
         ...
 
     def close_without_checkpoint(self) -> None:
-        """Close without folding a log in."""
+        """Close without checkpointing a log."""
         ...
 
 
 @dataclass(frozen=True)
 class OldStore:
-    """An attached store: where it lies, its format, and the connection that reads it."""
+    """An attached store: its file, its format, and the connection that reads it."""
 
     file: Path
     number: int
     database: OldStoreConnection
 
     def count_rows(self) -> Mapping[str, int]:
-        """How many rows each of its tables has."""
+        """Return the number of rows in each of its tables."""
         promised = format_4.COLUMNS_BY_FORMAT[self.number]
         return {table: self.database.value(f"SELECT count(*) FROM {OLD_SCHEMA}.{table}") for table in promised}
 
     def require_sound(self, tell: Progress) -> None:
-        """Raise StoreDamaged, with what is wrong, unless every page, reference and value is as its format has it."""
+        """Raise StoreDamaged with the reason unless every page, reference and value is valid for its format."""
         total = len(format_4.COLUMNS_BY_FORMAT[self.number]) + 1
         tell("checking the old store", 0, total)
         with self._failures_as_damage():
@@ -133,9 +135,9 @@ class OldStore:
             self._require_connections()
 
     def load_secrets(self, master: bytes, key_file: Path) -> dict[tuple[str, str], str]:
-        """Every sealed secret, by its table and row.
+        """Return every decrypted secret, by table and row.
 
-        Raises KeyWrong where none opens, StoreDamaged where one does not or is not what it should be.
+        Raises KeyWrong if none can be decrypted, StoreDamaged if some cannot or are not valid.
         """
         opened: dict[tuple[str, str], str] = {}
         locked: list[tuple[str, str]] = []
@@ -210,7 +212,7 @@ class OldStore:
             yield
         except (apsw.CorruptError, apsw.NotADBError) as error:
             raise StoreDamaged(file=self.file, reason="one of its pages cannot be read") from error
-        except (apsw.SQLError, UnicodeDecodeError) as error:  # a schema that cannot be asked
+        except (apsw.SQLError, UnicodeDecodeError) as error:  # a schema that cannot be queried
             raise StoreDamaged(file=self.file, reason="its tables do not match its format") from error
 
     def _damage_error(self, reason: str, *named: object) -> StoreDamaged:
@@ -219,16 +221,17 @@ class OldStore:
 
 @contextmanager
 def attach_old_store(database: OldStoreConnection, file: Path, place: str | None = None) -> Iterator[OldStore]:
-    """The store in `file`, attached to this connection and held alone, until both are closed at the end.
+    """Attach the store in `file` to this connection and lock it until the end of this context, which closes both.
 
-    `place`: what SQLite is to open, where that is more than the file. Raises StoreInUse where another process has it
-    open, StoreDamaged, StoreNewer and StoreUnusable.
+    `place`: the URI for SQLite, if the path is not enough. Raises StoreInUse if another process has it open,
+    StoreDamaged, StoreNewer and StoreUnusable.
     """
     had_log = wal_path(file).exists()
     try:
         yield _attach_old(database, file, place or os.fspath(file))
     finally:
-        if not had_log and place is None:  # SQLite has made an empty one; gone before anybody else may open it
+        # SQLite has created an empty one; it is removed before another process may open the file.
+        if not had_log and place is None:
             wal_path(file).unlink(missing_ok=True)
         database.close_without_checkpoint()
 
@@ -237,10 +240,10 @@ def _attach_old(database: OldStoreConnection, file: Path, place: str) -> OldStor
     if (left := file.with_name(file.name + "-journal")).exists():
         raise StoreDamaged(file=file, reason=f"{left.name} is beside it, and no release leaves such a file")
     require_complete(file)
-    # Said without the name of a database it holds for those that are attached from now on: their log is read without
-    # an index of it in a file, and nobody else may have them open.
+    # Without the name of a database, this applies to those attached from now on: their log is read without an index
+    # file, and no other process may have them open.
     database.rows("PRAGMA locking_mode = exclusive")
-    database.disable_checkpoints()  # SQLite closes at once what it cannot attach
+    database.disable_checkpoints()  # SQLite at once closes a file that it cannot attach.
     try:
         database.rows(f"ATTACH DATABASE ? AS {OLD_SCHEMA} KEY ''", (place,))
         older = OldStore(file, _read_format(database, file), database)
@@ -254,22 +257,22 @@ def _attach_old(database: OldStoreConnection, file: Path, place: str) -> OldStor
 
 
 def _read_format(database: OldStoreConnection, file: Path) -> int:
-    """Its format, as its log has it too."""
+    """Return the format of the attached store, including its log."""
     number = int(database.value(f"PRAGMA {OLD_SCHEMA}.user_version"))
     require_plain_format(file, number)
     return number
 
 
 def require_not_in_use(file: Path) -> None:
-    """Raise StoreInUse where another process has the file open as SQLite does. Nothing is opened by SQLite for it."""
-    pending = 0x40000000  # the bytes that SQLite locks; https://sqlite.org/src/file/src/os.h
+    """Raise StoreInUse if another process has the file open with SQLite. This opens the file without SQLite."""
+    pending = 0x40000000  # the bytes that SQLite locks: https://sqlite.org/src/file/src/os.h
     with file.open("r+b") as handle:
         if not lock_bytes(handle.fileno(), pending, 512):
             raise StoreInUse(holder="", folder=file.parent)
 
 
 def file_state(file: Path) -> tuple[tuple[int, int] | None, ...]:
-    """By what it is noticed that somebody wrote the file or its log; an empty log is none."""
+    """Return a value that changes when the file or its log is written; an empty log counts as none."""
     return tuple(
         (found.st_size, found.st_mtime_ns) if (found := _stat(path)) is not None and found.st_size else None
         for path in (file, wal_path(file))

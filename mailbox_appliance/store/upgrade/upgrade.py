@@ -1,12 +1,12 @@
 """Upgrading a store of format 3 or 4 to format 5: a new file beside the old one, then one rename.
 
-    1  the raw files go into a migration backup, before anything opens them; nobody sees it yet
+    1  the raw files are written to a migration backup, before anything opens them; it is still hidden
     2  the old store is checked (old_store.py): every page, value and secret
-    3  mailbox.db.new is filled in one transaction, compared with the old one, checked, and put on the disk
-    4  the old log is folded in and removed: beside the new file it would be written into that
-    5  the backup gets its name, the new file its own; then the key file its new form
+    3  mailbox.db.new is filled in one transaction, compared with the old one, checked, and synced to the disk
+    4  the old log is checkpointed and removed: SQLite would replay it into the new file
+    5  the backup gets its name, and the new file replaces the old one; then the key file is rewritten
 
-Whenever it stops before the rename, the old store is as it was, or has its log folded in; the next start begins anew.
+If it stops before the rename, the old store is as it was, or has its log checkpointed. The next start begins again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,15 +50,15 @@ from mailbox_appliance.system.files import replace_file, sync_file, sync_folder
 Secrets = Mapping[tuple[str, str], str]
 _MAX_NAMED = 20
 _SAME_EMAIL = (
-    "The email addresses of the members {} and {} differ only in spelling. Each of them must sign in with exactly their"
-    " own spelling. An administrator can change either address."
+    "The email address of the member {0} differs from that of {1} only in spelling, so {0} must sign in with exactly"
+    " this spelling. An administrator can change the address."
 )
 _REJECTED_SEND = "The scheduled message {} has no content or no recipients, so it is kept as failed (message_rejected)."
 
 
 @dataclass(frozen=True)
 class BuiltStore:
-    """A new store that was filled: its moment, as text, and what is to be told of it, a sentence each."""
+    """A new store that was filled: the time of the upgrade as text, and warnings, a sentence each."""
 
     since: str
     warnings: tuple[str, ...]
@@ -67,9 +67,9 @@ class BuiltStore:
 def build_store(
     database: Database, number: int, key: StoreKey, secrets: Secrets, clock: Clock, tell: Progress
 ) -> BuiltStore:
-    """Make the new store in an empty database that the old one, of format `number`, is attached to: one transaction.
+    """Fill an empty database from the attached old store of format `number`, in one transaction.
 
-    Raises ValueError for what cannot be told in the new format, and what SQLite raises.
+    Raises ValueError for values that the new format cannot hold, and SQLite's errors.
     """
     now = clock.now()
     since = to_timestamp(now)
@@ -90,10 +90,10 @@ def build_store(
 
 
 def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, clock: Clock) -> tuple[str, ...]:
-    """Do what `build_store` does in memory, in an empty database with the old store attached; returns its warnings.
+    """Do what `build_store` does in memory, in an empty database with the old store attached; return its warnings.
 
-    Left out is what may be very much: the audit log, stored answers, and messages, which are made ready one by one.
-    Raises as `build_store`.
+    The tables that may be very large are not written: the audit log, stored answers, and messages, which are converted
+    one by one. Raises as `build_store`.
     """
     now = clock.now()
     for statement in _schema_statements(are_triggers=False):
@@ -107,9 +107,10 @@ def rehearse_build(database: OldStoreConnection, number: int, secrets: Secrets, 
 
 
 def compare_stores(database: Database, number: int, secrets: Secrets, since: str, tell: Progress) -> None:
-    """See that everything is there: every row, by count and by each column that has a counterpart; every secret.
+    """Check that the new store is complete: every row, by count and by each column with a counterpart, and every
+    secret.
 
-    `since`: the moment at which it was built, as text. Raises StoreUnusable, naming the table and the row.
+    `since`: the time of the upgrade, as text. Raises StoreUnusable, naming the table and the row.
     """
     total = len(format_4.TABLE_COPIES) + 2
     database.change(format_4.OPERATION_IDS)
@@ -122,7 +123,7 @@ def compare_stores(database: Database, number: int, secrets: Secrets, since: str
     counts = format_4_deliveries.DELIVERY_COUNT, "SELECT count(*) FROM main.delivery_operations"
     _require_same(database, "delivery_operations", counts, format_4_deliveries.DELIVERY_DIFFERING, since)
     tell("comparing the stores", total - 1, total)
-    counts = format_4.AUDIT_COUNT, "SELECT count(*) - 1 FROM main.audit_events"  # the upgrade is the last
+    counts = format_4.AUDIT_COUNT, "SELECT count(*) - 1 FROM main.audit_events"  # The row of the upgrade is the last.
     _require_same(database, "audit_events", counts, format_4.AUDIT_DIFFERING, since)
     for (table, row), secret in secrets.items():
         if database.value(format_4.COMPARED_SECRETS[table], (row,)) != secret:
@@ -131,7 +132,7 @@ def compare_stores(database: Database, number: int, secrets: Secrets, since: str
 
 @contextmanager
 def failures_as_damage(file: Path) -> Iterator[None]:
-    """What the new format does not take was not right in the old file, although every value for itself was."""
+    """Raise StoreDamaged if the new format rejects data of the old file whose single values were all valid."""
     try:
         yield
     except ValueError as error:
@@ -143,13 +144,13 @@ def failures_as_damage(file: Path) -> Iterator[None]:
 
 
 def _schema_statements(*, are_triggers: bool) -> list[str]:
-    """The schema. Triggers come last: they would look at every row that is copied."""
+    """Return the schema. Triggers are created last, since they would run for every copied row."""
     statements = (statement for statement in format_5.SCHEMA.split(";\n") if statement.strip())
     return [statement for statement in statements if ("CREATE TRIGGER" in statement) == are_triggers]
 
 
 def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secrets) -> tuple[str, ...]:
-    """Make what the statements need that only Python can make; answers what is to be told of it."""
+    """Compute what the statements need and only Python can make; return warnings."""
     for statement in (*format_4.TEMPORARY_TABLES, format_4.OPERATION_IDS):
         database.change(statement)
     members = database.rows("SELECT id, email FROM older_members ORDER BY created_at, id")
@@ -167,7 +168,7 @@ def _prepare_conversion(database: OldStoreConnection, number: int, secrets: Secr
 
 
 def _format_warnings(sentence: str, found: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """A sentence for each, and a last one for those that are too many."""
+    """Yield a sentence for each, up to a limit, and a last one that counts the others."""
     yield from (sentence.format(*names) for names in found[:_MAX_NAMED])
     if len(found) > _MAX_NAMED:
         yield f"The same is true of {len(found) - _MAX_NAMED:,} more."
@@ -204,8 +205,8 @@ _CACHE_KIB = 32 * 1024
 
 @dataclass(frozen=True)
 class UpgradeResult:
-    """What was done to a store: the format that it had, the file name of the backup that it lies in, and what is to be
-    told of its content, a sentence each.
+    """The result of an upgrade: the previous format, the file name of the backup, and warnings about the content, a
+    sentence each.
     """
 
     format: int
@@ -214,7 +215,7 @@ class UpgradeResult:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All of it in sentences, for who did not ask for an upgrade."""
+        """The result in sentences, for operators who did not request an upgrade."""
         done = f"The store was upgraded from format {self.format} to {format_5.NUMBER}. The previous store is kept in"
         return (f"{done} {BACKUPS_FOLDER}/{self.backup}.", *self.warnings)
 
@@ -222,12 +223,12 @@ class UpgradeResult:
 def upgrade_store(
     folder: Path, key_file: Path, clock: Clock, progress: Progress | None = None, *, passphrase: str | None = None
 ) -> UpgradeResult:
-    """Bring the store of a data directory to this format. Under the directory's lock.
+    """Upgrade the store of a data directory to this format. Under the directory's lock.
 
-    Raises a StoreUnusable that says what is wrong, NotEnoughRoom and BackupNotMade; then the old store is complete.
+    Raises NotEnoughRoom, BackupNotMade, or a StoreUnusable with the reason; then the old store is complete.
     """
     tell = progress or ignore_progress
-    file = (folder / DATABASE_FILE).resolve()  # a link stays one, and the new file lies where the old one is
+    file = (folder / DATABASE_FILE).resolve()  # A link stays a link, and its target is replaced.
     remove_database(unfinished_path(file))
     key = _load_key(key_file, file, passphrase)
     require_not_in_use(file)
@@ -253,7 +254,7 @@ def upgrade_store(
 
 @contextmanager
 def _remove_empty_folder(backups: Path) -> Iterator[None]:
-    """Where nothing comes of it, no folder is left that was not there."""
+    """Remove the folder `backups` on failure if it did not exist before."""
     was_there = backups.exists()
     try:
         yield
@@ -270,7 +271,7 @@ def _load_key(key_file: Path, file: Path, passphrase: str | None) -> StoreKey:
 
 
 def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
-    """Everything that makes up the old directory, as it lies there."""
+    """Return all files of the old store, as they are."""
     elsewhere = {DATABASE_FILE: file, f"{DATABASE_FILE}-wal": wal_path(file), KEY_FILE: key_file}
     places = [(name, elsewhere.get(name, folder / name)) for name in SECTION_NAMES]
     return [SectionSource(name, path) for name, path in places if path.exists()]
@@ -279,7 +280,7 @@ def _old_files(folder: Path, file: Path, key_file: Path) -> list[SectionSource]:
 def _make_new_store(
     made: Path, file: Path, key: StoreKey, key_file: Path, clock: Clock, before: object, tell: Progress
 ) -> tuple[str, ...]:
-    """The new store, complete and on the disk; the old one's log folded in and removed. Answers what is to be told."""
+    """Write the complete new store to the disk, checkpoint and remove the old store's log; return warnings."""
     made.touch(mode=0o600)
     with _open_both(made, file, key) as (database, older):
         if file_state(file) != before:
@@ -303,7 +304,7 @@ def _make_new_store(
 
 @contextmanager
 def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database, OldStore]]:
-    """The new store with the old one attached. No journal: what is not finished is thrown away."""
+    """Open the new store with the old one attached. It has no journal: an unfinished new store is deleted."""
     database = Database(made, key.cipher, key.derive("database"))
     with attach_old_store(database, file) as older:
         for pragma in ("journal_mode = off", "synchronous = off", f"cache_size = -{_CACHE_KIB}"):
@@ -312,14 +313,14 @@ def _open_both(made: Path, file: Path, key: StoreKey) -> Iterator[tuple[Database
 
 
 def _checkpoint_old(database: Database, file: Path) -> None:
-    """Have all of the old store in its file, so that its log can go."""
+    """Checkpoint the log of the old store into its file, so that the log can be removed."""
     ((is_busy, *_),) = database.rows("PRAGMA old.wal_checkpoint(TRUNCATE)")
     if is_busy:
         raise StoreInUse(holder="", folder=file.parent)
 
 
 def _replace_old(file: Path, made: Path, kept: Path) -> None:
-    """The new file takes the place of the old one. Where that fails, the backup is of no use to anybody."""
+    """Replace the old file by the new one. If that fails, the backup is removed, since the old store is still there."""
     try:
         for suffix in ("-wal", "-shm"):
             file.with_name(file.name + suffix).unlink(missing_ok=True)
@@ -333,8 +334,8 @@ def _replace_old(file: Path, made: Path, kept: Path) -> None:
 
 
 def _update_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """The key file learns of the new store. One that lies where we may not write opens it as it is."""
+    """Rewrite the key file for the new store. A file that is not writable opens the store as it is."""
     with file.open("rb") as handle:
         salt = handle.read(16).hex()
-    with suppress(OSError):  # the next start tries it again
+    with suppress(OSError):  # The next start tries again.
         write_key_if_allowed(key_file, key.with_salt(salt))

@@ -281,7 +281,7 @@ def test_the_key_stays_and_its_file_gets_a_form(old: tuple[Path, dict[str, Any]]
 def test_of_an_email_that_two_have_each_spelling_finds_its_own(store: Store) -> None:
     assert store.upgraded is not None
     ((warning,)) = store.upgraded.warnings
-    assert "The email addresses of the members mem_4 and mem_3 differ only in spelling" in warning
+    assert "The email address of the member mem_4 differs from that of mem_3 only in spelling" in warning
     for email, member in (("zoë@example.org", "mem_3"), ("Zoë@EXAMPLE.ORG", "mem_3"), ("ZOË@example.org", "mem_4")):
         found = store.members.find_with_password(email)
         assert found is not None
