@@ -187,7 +187,7 @@ class Audit:
         self._checking = threading.Lock()
 
     def start_log(self) -> None:
-        """Seal the empty log of a new store, so that a log whose rows were all deleted can be told from it."""
+        """Seal the empty log of a new store, so that a log whose rows were all deleted can be distinguished from it."""
         self._write_end(0, b"")
 
     def record(
@@ -340,7 +340,7 @@ class Audit:
             " (SELECT value FROM meta WHERE name = 'audit_head'), (SELECT max(number) FROM audit_events)"
         )
         count, head, newest = row or (None, None, None)
-        # A count that was overwritten with an invalid value is ignored: recording goes on, and the check finds the
+        # A count that was overwritten with an invalid value is ignored: recording continues, and the check finds the
         # break.
         return int(count) if count and count.isdecimal() else 0, head or "", newest or 0
 

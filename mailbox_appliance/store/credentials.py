@@ -24,9 +24,9 @@ SESSION_MAX_IDLE = timedelta(days=30)
 SESSION_MAX_AGE = timedelta(days=90)
 # Resolution of `lastUsedAt`, so that not every request has to write.
 _USE_NOTED_EVERY = timedelta(minutes=1)
-#: The maximum of valid sessions of a member; one more ends the least recently used one. This bounds the store and never
-#: ends a session that is in use: use is recorded by the minute, and the sign-ins of a member are hashed one after
-#: another, 30 ms each, so that this many do not fit into a minute.
+#: The maximum of valid sessions of a member; one more ends the least recently used one. This bounds the store.
+#: A session in use never ends by it: use is recorded by the minute, and this many sign-ins of one member do not fit
+#: into a minute, since they are hashed one after another, 30 ms each.
 MOST_SESSIONS = 5_000
 # Expired sessions are deleted now and then, several at once, not at each sign-in.
 _SESSIONS_SWEPT_EVERY, _SESSIONS_SWEPT_AT_ONCE = timedelta(minutes=1), 1000

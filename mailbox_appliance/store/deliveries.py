@@ -50,7 +50,7 @@ from mailbox_appliance.store.mailbox_writer import MailboxWriter, PendingCopy
 #
 #     succeeded   the saved draft is removed, the message that was answered or forwarded is flagged
 #     failed      a scheduled message is kept as a draft, even if it was made from a saved one, which may be gone by
-#                 then; if its sender has lost access to the mailbox, a warning says that it is not kept
+#                 then; if its sender has lost access to the mailbox, a warning reports that it is not kept
 #     uncertain   Sent and the inbox are searched for the message
 #
 # The bytes of a message are kept until they are no longer needed: until it is sent and its copy is filed, or it is

@@ -364,7 +364,7 @@ class DeliveryLists:
             raise problem(operation=operation_id, details=(Detail("operation", operation_id),))
 
     def require_quotas(self, account_id: str, credential_id: str, quotas: Iterable[Quota]) -> None:
-        """Raise QuotaReached if one of these quotas is used up; `retry_after` tells when it allows a message again."""
+        """Raise QuotaReached if a quota is used up; `retry_after` is the time until it allows a message again."""
         for quota in quotas:
             owner = credential_id if quota.of == "credential" else account_id
             self._require_quota(quota, owner)
@@ -388,7 +388,7 @@ class DeliveryLists:
             )
 
 
-# --- Timelines: what was sent, to whom and when, and each step ---
+# --- Timelines: messages with recipients and times, and each step of their deliveries ---
 
 
 #: The bytes of a message that are read for its header; the subject of a message with a longer header is not shown.

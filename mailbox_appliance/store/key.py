@@ -5,9 +5,9 @@
      "check": "<HMAC of id, cipher, salt; hex>", "checksum": "<SHA-256 of the rest as canonical JSON; hex>"}
 
 The database never contains the 32-byte master key. The key of the database and the key of the audit chain are derived
-from it (HKDF, RFC 5869). `checksum` is verified first and tells a damaged key file from an intact one, so that a
-passphrase that does not fit is certainly wrong. `check` tells whether the key in a slot is the key of the file. `salt`
-tells a wrong key from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
+from it (HKDF, RFC 5869). `checksum` is verified first and shows whether the key file is damaged, so that a
+passphrase that does not fit is certainly wrong. `check` shows whether the key in a slot is the key of the file. `salt`
+distinguishes a wrong key from a damaged store. A file that is one line of base64 (release 0.10) is read as well.
 """
 
 import base64
@@ -335,7 +335,7 @@ def find_key_file(data_dir: Path, environment: Mapping[str, str]) -> Path:
 def write_key_note(data_dir: Path, key_file: Path, environment: Mapping[str, str]) -> None:
     """Record in a data directory that the key of its store is elsewhere. Errors are ignored.
 
-    A shell lacks the environment that a unit file gives a service. The note tells such a command that the key exists,
+    A shell lacks the environment that a unit file gives a service. The note shows such a command that the key exists,
     so that the store is not taken for a lost one.
     """
     note, place = data_dir / KEY_NOTE_FILE, str(key_file)

@@ -79,7 +79,7 @@ def require_plain_format(file: Path, number: int) -> None:
         raise StoreNewer(file=file, format=number, known=format_5.NUMBER)
     if number not in _PLAIN_FORMATS:
         raise StoreUnusable(
-            reason=f"{file} is unencrypted and says format {number}, which no release wrote. Nothing was changed."
+            reason=f"{file} is unencrypted and has format {number}, which no release wrote. Nothing was changed."
         )
 
 

@@ -1,4 +1,4 @@
-"""Sending tasks that are due: scheduled messages, checks for evidence, chores, and copies to file in Sent.
+"""Sending tasks that are due: scheduled messages, checks for evidence, follow-up tasks, and copies to file in Sent.
 
 Times are milliseconds since 1970 in UTC. A retry is never planned more than half an hour ahead. A later time was
 planned before the clock was set back, and `pull_forward` moves it closer.
@@ -16,7 +16,7 @@ from mailbox_appliance.store.database import Database, Row
 from mailbox_appliance.store.delivery_queries import SELECT_OPEN, to_open_delivery
 
 LONGEST_RETRY_DELAY = timedelta(minutes=30)
-_MAX_OF_A_KIND = 200  # chores of one kind in a mailbox that are returned at once; the others remain due
+_MAX_OF_A_KIND = 200  # follow-up tasks of one kind in a mailbox that are returned at once; the others remain due
 _MOST_SCHEDULED = 32
 
 _NEXT_DUE = """
@@ -128,21 +128,21 @@ class DeliverySchedule:
             )
 
     def list_chore_accounts(self, now: datetime) -> tuple[str, ...]:
-        """Return the mailboxes with chores that are due, longest due first."""
+        """Return the mailboxes with follow-up tasks that are due, longest due first."""
         return tuple(row[0] for row in self._database.rows(_CHORE_ACCOUNTS, (to_millis(now),)))
 
     def list_due_chores(self, now: datetime, account_id: str) -> tuple[PostSendTask, ...]:
-        """Return the chores of a mailbox that are due."""
+        """Return the follow-up tasks of a mailbox that are due."""
         sql = f"{_SELECT_CHORES} c.next_at <= ? AND +d.account_id = ? ORDER BY c.next_at LIMIT {_MAX_OF_A_KIND}"
         return tuple(map(_to_chore, self._database.rows(sql, (to_millis(now), account_id))))
 
     def list_chores(self, operation_id: str) -> tuple[PostSendTask, ...]:
-        """Return the chores left after an operation."""
+        """Return the follow-up tasks left after an operation."""
         return tuple(map(_to_chore, self._database.rows(f"{_SELECT_CHORES} c.operation = ?", (operation_id,))))
 
     def finish_chore(self, chore: PostSendTask, warning: str | None = None) -> None:
-        """Delete a chore that is done, or that failed permanently, which the result then warns about. Bytes kept for it
-        are deleted.
+        """Delete a task that is done, or that failed permanently, which adds a warning to the result. Bytes kept for it are
+        deleted.
         """
         with self._database.transaction():
             sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
@@ -153,7 +153,7 @@ class DeliverySchedule:
             deliveries.delete_message_bytes(self._database, chore.operation_id)
 
     def postpone_chore(self, chore: PostSendTask, next_at: datetime) -> None:
-        """Plan the next attempt of a chore that failed."""
+        """Plan the next attempt of a follow-up task that failed."""
         with self._database.transaction():
             self._database.change(
                 "UPDATE delivery_chores SET attempts = attempts + 1, next_at = ? WHERE operation = ? AND kind = ?",

@@ -43,10 +43,15 @@ def find_schema_differences(database: Database) -> Iterator[str]:
     for (kind, name), sql in expected.items():
         if (kind, name) not in there:
             yield f"The {kind} {name} is missing."
-        elif there[kind, name] != sql:
+        elif _without_comments(there[kind, name]) != _without_comments(sql):
             yield f"The {kind} {name} differs from the schema."
     for kind, name in there.keys() - expected.keys():
         yield f"The {kind} {name} does not belong to this format."
+
+
+def _without_comments(sql: str | None) -> str | None:
+    """Return a statement without its comments, which SQLite stores too and which may differ between builds."""
+    return None if sql is None else re.sub(r"\s*--[^\n]*", "", sql)
 
 
 @lru_cache(1)

@@ -304,8 +304,8 @@ def _label_query(account: int, folder: int, others: Sequence[int], wanted: Messa
 #
 # `in`  ->  `in` or `inbo*` or `info*` or ...        `invo`  ->  `invo*`        `invoic`  ->  `invoice` or `invoices`
 #
-# FTS5 by itself would read all entries of all these words before it answers. With a million messages that takes up to
-# half a second, and this takes some milliseconds.
+# FTS5 by itself would read all entries of all these words before it answers. With a million messages that takes half a
+# second, and this takes some milliseconds.
 
 
 INDEXED_PREFIX = 4
@@ -461,7 +461,7 @@ class Search:
         return [f"a{account}" for account in accounts]
 
     def _is_narrow(self, place: SearchPlace, wanted: MessageFilter) -> bool:
-        """Whether one of the conditions may leave few messages, and an index tells quickly how many."""
+        """Whether one of the conditions may leave few messages, and an index shows quickly how many."""
         return bool(
             wanted.labels
             or wanted.starred

@@ -141,7 +141,7 @@ class Store:
         swap.finish(folder, key_file)
         _remove_unfinished(file)
         remove_unfinished_backups(folder)
-        # A broken link, as to a disk that is not mounted now, is no reason to create a new store.
+        # A broken link, as to a disk that is not mounted now, does not justify a new store.
         if not os.path.lexists(file):
             _create_store(file, key_file, clock, passphrase)
         elif detect_plain_format(file) is not None:
@@ -196,7 +196,7 @@ def _remove_unfinished(file: Path) -> None:
 
 
 def _rewrite_bare_key_file(file: Path, key_file: Path, key: StoreKey) -> None:
-    """Rewrite a key file that contains only the key in the form that tells damage from a wrong key.
+    """Rewrite a key file that contains only the key in the form that distinguishes damage from a wrong key.
 
     A file that is not writable stays as it is: it opens the store as well.
     """

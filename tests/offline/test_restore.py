@@ -263,7 +263,7 @@ def test_a_migration_backup_in_place_sends_nothing_again(old: Path) -> None:
     answer = restore.restore(old, migration.id)
     assert (answer["data"]["format"], scheduled(old)) == (3, before)
     assert any(
-        "The email addresses of the members mem_4 and mem_3 differ only in spelling" in warning
+        "The email address of the member mem_4 differs from that of mem_3 only in spelling" in warning
         for warning in answer["warnings"]
     )
     store = Store.open(old)

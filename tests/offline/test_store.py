@@ -29,7 +29,7 @@ def test_a_command_tells_of_the_upgrade(folder: Path, command: Command) -> None:
     first, second, *_ = command(folder)["warnings"]
     (kept,) = [file.name for file in (folder / "backups").glob("*-migration.mbxbackup")]
     assert first == f"The store was upgraded from format 3 to 5. The previous store is kept in backups/{kept}."
-    assert "The email addresses of the members mem_4 and mem_3 differ only in spelling" in second
+    assert "The email address of the member mem_4 differs from that of mem_3 only in spelling" in second
     assert not [one for one in command(folder).get("warnings", ()) if "upgraded" in one]
 
 

@@ -91,8 +91,16 @@ DAMAGE: list[tuple[str, Spoil, str]] = [
         "capabilities of key_1",
     ),
     ("no setting", sql("UPDATE settings SET value = 'x'"), "value of attachments in its table settings"),
-    ("no UTF-8", sql("UPDATE members SET name = CAST(x'ff41' AS TEXT)"), "a text in its table members is not valid UTF-8"),
-    ("nobody's", sql("UPDATE sessions SET member_id = 'mem_9'"), "row 1 of its table sessions refers to a missing row of"),
+    (
+        "no UTF-8",
+        sql("UPDATE members SET name = CAST(x'ff41' AS TEXT)"),
+        "a text in its table members is not valid UTF-8",
+    ),
+    (
+        "nobody's",
+        sql("UPDATE sessions SET member_id = 'mem_9'"),
+        "row 1 of its table sessions refers to a missing row of",
+    ),
     ("no table", sql("DROP TABLE invitations"), "its table invitations is missing"),
     ("no column", sql("ALTER TABLE settings RENAME COLUMN value TO worth"), "column value of its table settings"),
     ("one token of two sessions", sql(*OF_TWO), "its rows contradict each other"),

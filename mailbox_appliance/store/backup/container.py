@@ -173,8 +173,8 @@ def _batches(first: int, end: int) -> Iterator[range]:
 
 # --- The manifest, which is read without a key ---
 #
-# The SHA-256 tells damage from a wrong passphrase. The HMAC, by the key of the sections, shows that nobody has written
-# another manifest. Sizes in it must agree with the size of the file, and the names of sections are a fixed few.
+# The SHA-256 distinguishes damage from a wrong passphrase. The HMAC, by the key of the sections, shows that nobody has
+# written another manifest. Sizes in it must agree with the size of the file, and the names of sections are a fixed few.
 
 
 MAGIC = b"MBXBACKUP\n"

@@ -221,7 +221,7 @@ def _count_unpacked(container: Container, database: Path, progress: Progress | N
             raise _damage_problem(container, f"its table {missing} is missing")
         end = container.manifest.audit
         if end is not None and read_audit_end(connection) != end:
-            raise _damage_problem(container, "its audit log does not end where the backup says")
+            raise _damage_problem(container, "the end of its audit log differs from the one in the manifest")
         return next(connection.execute(_COUNTS))
 
 
@@ -238,7 +238,7 @@ def _check_database(container: Container, connection: apsw.Connection, progress:
     )
     number, application = connection.pragma("user_version"), connection.pragma("application_id")
     if (number, application) != (container.manifest.format, format_5.APPLICATION_ID):
-        raise _damage_problem(container, "its format is not the one that the backup says")
+        raise _damage_problem(container, "its format differs from the one in the manifest")
     # This includes virtual tables: the search index is compared with itself
     # (sqlite.org/pragma.html#pragma_integrity_check).
     if (found := connection.pragma("integrity_check", 1)) != "ok":

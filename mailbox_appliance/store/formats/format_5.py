@@ -20,7 +20,7 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;  -- v
 
 CREATE TABLE members (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL,
-  email_key TEXT NOT NULL UNIQUE,  -- the email as it is compared: what it is found by
+  email_key TEXT NOT NULL UNIQUE,  -- the email address in the form in which it is compared
   role TEXT NOT NULL CHECK (role IN ('admin', 'member')),
   status TEXT NOT NULL CHECK (status IN ('active', 'suspended')),
   password_hash TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_login_at TEXT) STRICT;
@@ -29,7 +29,7 @@ CREATE TABLE sessions (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   token_hash TEXT NOT NULL UNIQUE,  -- SHA-256, hex
   device_name TEXT NOT NULL, created_at TEXT NOT NULL, last_used_at TEXT NOT NULL,
-  logged_in_at TEXT NOT NULL) STRICT;  -- earlier than created_at where it came of another session
+  logged_in_at TEXT NOT NULL) STRICT;  -- earlier than created_at if made from another session
 CREATE INDEX sessions_member ON sessions (member_id);
 CREATE INDEX sessions_used ON sessions (last_used_at);
 CREATE INDEX sessions_logged_in ON sessions (logged_in_at);
@@ -37,8 +37,8 @@ CREATE TABLE invitations (
   id TEXT PRIMARY KEY, member_id TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
   kind TEXT NOT NULL CHECK (kind IN ('invitation', 'password_reset', 'console_link')),
   token_hash TEXT NOT NULL UNIQUE, expires_at TEXT NOT NULL, used_at TEXT,
-  by_key INTEGER NOT NULL DEFAULT 0,  -- an API key had it issued, and was shown it
-  session_id TEXT REFERENCES sessions (id) ON DELETE CASCADE) STRICT;  -- a link into the console ends with its session
+  by_key INTEGER NOT NULL DEFAULT 0,  -- 1: an API key requested it and was shown it
+  session_id TEXT REFERENCES sessions (id) ON DELETE CASCADE) STRICT;  -- a console link ends with its session
 CREATE INDEX invitations_member ON invitations (member_id, kind);
 CREATE INDEX invitations_session ON invitations (session_id) WHERE session_id IS NOT NULL;
 CREATE TABLE api_keys (
@@ -47,10 +47,10 @@ CREATE TABLE api_keys (
   permission_profile TEXT NOT NULL CHECK (permission_profile IN ('read-only', 'read-write', 'full', 'custom')),
   capabilities TEXT NOT NULL, supplemental_capabilities TEXT NOT NULL DEFAULT '[]',  -- JSON arrays
   account_ids TEXT,  -- JSON array, or NULL for every mailbox
-  made_by_member_id TEXT,  -- who was shown the token; NULL: the owner
+  made_by_member_id TEXT,  -- the member who was shown the token; NULL: the owner
   created_at TEXT NOT NULL, last_used_at TEXT, revoked_at TEXT) STRICT;
 CREATE INDEX api_keys_member ON api_keys (member_id);
-CREATE TABLE attempts (bucket TEXT NOT NULL, at INTEGER NOT NULL) STRICT;  -- failed log-ins; at: milliseconds
+CREATE TABLE attempts (bucket TEXT NOT NULL, at INTEGER NOT NULL) STRICT;  -- failed sign-ins; at: milliseconds
 CREATE INDEX attempts_bucket ON attempts (bucket, at);
 
 CREATE TABLE accounts (
@@ -58,13 +58,13 @@ CREATE TABLE accounts (
   owner_member_id TEXT REFERENCES members (id),  -- NULL: removed, and being deleted
   email TEXT NOT NULL COLLATE NOCASE, display_name TEXT,
   provider TEXT NOT NULL CHECK (provider IN ('imap', 'google', 'outlook')),
-  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username; else username, sendsVia, byDevice
+  connection TEXT NOT NULL,  -- JSON: imap/smtp host, port, security, username; or username, sendsVia, byDevice
   secret TEXT NOT NULL,  -- JSON: imapPassword, smtpPassword or refreshToken
-  sender_addresses TEXT NOT NULL DEFAULT '[]',  -- JSON: what it may send as, as the provider tells
-  mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a person
+  sender_addresses TEXT NOT NULL DEFAULT '[]',  -- JSON: reported by the provider
+  mapped_folders TEXT NOT NULL DEFAULT '{}',  -- JSON: role -> path, set by a member
   shared_with_all INTEGER NOT NULL DEFAULT 0, status TEXT NOT NULL DEFAULT 'connecting',
   error_code TEXT, error_message TEXT, error_fault TEXT,
-  met_sending INTEGER NOT NULL DEFAULT 0,  -- the trouble is that of a message that was to be sent, and ends with one
+  met_sending INTEGER NOT NULL DEFAULT 0,  -- 1: the error came from sending, and a successful send clears it
   capabilities TEXT NOT NULL DEFAULT '{}',
   created_at TEXT NOT NULL, last_sync_at TEXT) STRICT;
 CREATE INDEX accounts_owner ON accounts (owner_member_id, email);
@@ -77,21 +77,21 @@ CREATE TABLE oauth_apps (
   provider TEXT PRIMARY KEY CHECK (provider IN ('google', 'outlook')), client_id TEXT NOT NULL, client_secret TEXT,
   tenant_id TEXT, public_client INTEGER NOT NULL DEFAULT 0, updated_at TEXT NOT NULL) STRICT;
 
-CREATE TABLE folders (  -- no number twice: whoever still has the old one must not write into another folder
+CREATE TABLE folders (  -- numbers are not reused: code with an old number must not write to another folder
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
   account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
   path TEXT NOT NULL, name TEXT NOT NULL, delimiter TEXT, role TEXT, role_source TEXT,
   uidvalidity INTEGER, uidnext INTEGER, exists_count INTEGER, highestmodseq INTEGER,
-  label TEXT,  -- it only shows the messages of other folders that have this label; NULL: messages lie in it
+  label TEXT,  -- a label folder shows messages of other folders with this label; NULL: it contains messages
   UNIQUE (account, path)) STRICT;
 CREATE INDEX folders_label ON folders (account, label) WHERE label IS NOT NULL;
 CREATE TABLE threads (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
   account INTEGER NOT NULL REFERENCES accounts (number) ON DELETE CASCADE,
-  base_subject TEXT,  -- case-folded (RFC 5256 2.1); NULL where there is none to go by
+  base_subject TEXT,  -- case-folded (RFC 5256 2.1); NULL if there is none
   newest INTEGER NOT NULL DEFAULT 0,  -- internal date of its newest message, milliseconds
-  provider_id TEXT,  -- the provider's own id of it, which decides alone what belongs to it
-  began_as_reply INTEGER NOT NULL DEFAULT 0) STRICT;  -- its first message is missing as far as we know
+  provider_id TEXT,  -- the provider's ID of the thread, which alone decides its messages
+  began_as_reply INTEGER NOT NULL DEFAULT 0) STRICT;  -- 1: its first message is not known
 CREATE UNIQUE INDEX threads_provider ON threads (account, provider_id) WHERE provider_id IS NOT NULL;
 CREATE INDEX threads_account ON threads (account, base_subject, newest);
 CREATE INDEX threads_waiting ON threads (account, base_subject, newest) WHERE began_as_reply = 1;
@@ -110,13 +110,13 @@ CREATE TABLE messages (
   subject TEXT NOT NULL, snippet TEXT NOT NULL,
   people TEXT NOT NULL,  -- JSON: from, to, cc, bcc, replyTo
   attachments TEXT NOT NULL DEFAULT '[]',  -- JSON: id, part, filename, mimeType, sizeBytes, contentId, disposition
-  body INTEGER NOT NULL DEFAULT 1,  -- 0: at most its header has been fetched, 1: read whole, 2: large, read in parts
+  body INTEGER NOT NULL DEFAULT 1,  -- 0: at most the header was fetched, 1: complete, 2: large, read in parts
   gone INTEGER NOT NULL DEFAULT 0,
-  provider_id TEXT,  -- the provider's own id, which never changes; '': not told yet; NULL: it has none
+  provider_id TEXT,  -- the provider's ID, which never changes; '': not reported yet; NULL: none
   UNIQUE (folder, uid)) STRICT;
 CREATE INDEX messages_provider ON messages (account, provider_id) WHERE provider_id IS NOT NULL;
 CREATE INDEX messages_folder ON messages (folder, number);
--- With `flags` in them these answer by themselves; without, SQLite would look each condition up in its row.
+-- With `flags` in them these suffice; otherwise SQLite would read each row to check the condition.
 CREATE INDEX messages_unread ON messages (folder, number, flags) WHERE flags & 1 = 0;
 CREATE INDEX messages_starred ON messages (account, number, folder, flags) WHERE flags & 2 <> 0;
 CREATE INDEX messages_with_attachment ON messages (account, number, folder, flags) WHERE flags & 64 <> 0;
@@ -127,14 +127,14 @@ CREATE INDEX messages_account ON messages (account, number, folder, date);
 CREATE INDEX messages_date ON messages (account, date, folder);
 CREATE INDEX messages_thread ON messages (thread, number);
 CREATE INDEX messages_message_id ON messages (account, message_id);
-CREATE TABLE message_labels (  -- the folders that show a message by its label, besides the one it lies in
+CREATE TABLE message_labels (  -- the label folders that show a message, in addition to its own folder
   folder INTEGER NOT NULL REFERENCES folders (number) ON DELETE CASCADE,
   number INTEGER NOT NULL REFERENCES messages (number) ON DELETE CASCADE,
-  flags INTEGER NOT NULL,  -- the message's, so that lists and counts look at no message
+  flags INTEGER NOT NULL,  -- those of the message, so that lists and counts do not read messages
   PRIMARY KEY (folder, number)) STRICT, WITHOUT ROWID;
 CREATE INDEX message_labels_message ON message_labels (number);
 CREATE INDEX message_labels_unread ON message_labels (folder, number, flags) WHERE flags & 1 = 0;
-CREATE VIEW messages_by_label AS  -- what message_labels is to hold; nothing of spam and trash, whatever its labels
+CREATE VIEW messages_by_label AS  -- the rows for message_labels; none for messages in spam and trash
   SELECT f.number AS folder, m.number AS number, m.flags AS flags
     FROM messages m JOIN json_each(m.keywords) j CROSS JOIN folders f ON f.account = m.account AND f.label = j.value
     JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
@@ -147,7 +147,7 @@ CREATE VIEW messages_by_label AS  -- what message_labels is to hold; nothing of 
     FROM messages m JOIN folders f ON f.account = m.account AND f.label = '\\Draft'
     JOIN folders place ON place.number = m.folder AND coalesce(place.role, '') NOT IN ('spam', 'trash')
     WHERE m.provider_id IS NOT NULL AND m.flags & 4 <> 0;
--- These alone write it. A message without provider_id has no labels, which costs nothing to see.
+-- Only these triggers write message_labels. A message without provider_id has no labels, which is cheap to check.
 CREATE TRIGGER messages_come_by_label AFTER INSERT ON messages
   WHEN new.provider_id IS NOT NULL AND (new.keywords <> '[]' OR new.flags & 6 <> 0) BEGIN
   INSERT INTO message_labels SELECT folder, number, flags FROM messages_by_label WHERE number = new.number; END;
@@ -170,21 +170,21 @@ CREATE TRIGGER folders_change_by_label AFTER UPDATE OF label ON folders WHEN new
 CREATE TABLE bodies (
   number INTEGER PRIMARY KEY REFERENCES messages (number) ON DELETE CASCADE,
   text TEXT, html TEXT, headers TEXT NOT NULL DEFAULT '{}', warnings TEXT NOT NULL DEFAULT '[]') STRICT;
--- Full text of the messages, by `number`. `scope` holds `a<account number>`. prefix: beginnings of four
--- characters have an index; others are made of these (see store/search.py).
+-- Full text of the messages, by `number`. `scope` contains `a<account number>`. prefix: prefixes of four
+-- characters are indexed; others are composed of these (see store/search.py).
 CREATE VIRTUAL TABLE message_index USING fts5(subject, sender, recipients, body, scope, content='',
   contentless_delete=1, detail=full, prefix='4', tokenize='unicode61 remove_diacritics 2');
-INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits an encrypted page of 4096
-INSERT INTO message_index (message_index, rank) VALUES ('hashsize', 16777216);  -- a batch becomes one piece
-INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0);  -- pieces are merged by store/cleanup,
-INSERT INTO message_index (message_index, rank) VALUES ('usermerge', 8);  -- so many of one size at least
-INSERT INTO message_index (message_index, rank) VALUES ('crisismerge', 1000);  -- and never inside a batch
-CREATE VIRTUAL TABLE message_words USING fts5vocab('message_index', 'instance');  -- the words in it
+INSERT INTO message_index (message_index, rank) VALUES ('pgsz', 3968);  -- fits an encrypted page of 4096 bytes
+INSERT INTO message_index (message_index, rank) VALUES ('hashsize', 16777216);  -- one piece for each batch
+INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0);  -- store/maintenance/cleanup merges
+INSERT INTO message_index (message_index, rank) VALUES ('usermerge', 8);  -- at least 8 pieces of one size,
+INSERT INTO message_index (message_index, rank) VALUES ('crisismerge', 1000);  -- and never during a batch
+CREATE VIRTUAL TABLE message_words USING fts5vocab('message_index', 'instance');  -- the indexed words
 CREATE TRIGGER messages_leave_index AFTER DELETE ON messages BEGIN
   DELETE FROM message_index WHERE rowid = old.number; END;
-CREATE TABLE cached_parts (  -- what was fetched on demand; bounded, the least used go first
+CREATE TABLE cached_parts (  -- parts fetched on demand; the least recently used are evicted
   number INTEGER PRIMARY KEY, message INTEGER NOT NULL REFERENCES messages (number) ON DELETE CASCADE,
-  part TEXT NOT NULL,  -- '': the whole source
+  part TEXT NOT NULL,  -- '': the raw message
   size INTEGER NOT NULL, used_at INTEGER NOT NULL, UNIQUE (message, part)) STRICT;
 CREATE INDEX cached_parts_used ON cached_parts (used_at);
 CREATE TABLE cached_chunks (
@@ -200,16 +200,16 @@ CREATE TABLE delivery_operations (
   phase TEXT NOT NULL, shown INTEGER NOT NULL DEFAULT 0,
   envelope TEXT NOT NULL, message_id_header TEXT NOT NULL,
   result_id TEXT NOT NULL, result_thread_id TEXT NOT NULL,
-  result_warnings TEXT NOT NULL DEFAULT '{}',  -- JSON: what it is about -> text
-  accepted_warnings TEXT NOT NULL DEFAULT '[]',  -- told from the beginning; `warnings`: with the status
+  result_warnings TEXT NOT NULL DEFAULT '{}',  -- JSON: topic -> text
+  accepted_warnings TEXT NOT NULL DEFAULT '[]',  -- warnings at acceptance; `warnings`: those of the status
   warnings TEXT NOT NULL DEFAULT '[]', error_code TEXT, reply_code INTEGER, reply_enhanced TEXT,
-  draft_id TEXT, draft_version TEXT, parent_id TEXT,  -- the saved draft that is sent; what is answered or forwarded
-  schedule_id TEXT UNIQUE, send_at TEXT, summary TEXT,  -- of a scheduled one, JSON: to, subject
+  draft_id TEXT, draft_version TEXT, parent_id TEXT,  -- the saved draft; the message replied to or forwarded
+  schedule_id TEXT UNIQUE, send_at TEXT, summary TEXT,  -- summary: JSON: to, subject
   attempts INTEGER NOT NULL DEFAULT 0, next_attempt_at INTEGER, last_cause TEXT,
   uncertain_at INTEGER, evidence_next_at INTEGER, evidence_looks INTEGER NOT NULL DEFAULT 0,
   copy TEXT NOT NULL DEFAULT 'none' CHECK (copy IN ('none', 'pending', 'filed')),
-  copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,  -- set where `copy` is pending
-  provider_draft_id TEXT,  -- what is sent by its id at the provider, noted before it is
+  copy_attempts INTEGER NOT NULL DEFAULT 0, copy_next_at INTEGER,  -- set if `copy` is pending
+  provider_draft_id TEXT,  -- the provider's ID of the draft to send, stored before sending
   created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
   UNIQUE (credential_id, idempotency_key)) STRICT;
 CREATE INDEX delivery_operations_account ON delivery_operations (account_id, number);
@@ -227,9 +227,9 @@ CREATE INDEX delivery_operations_evidence ON delivery_operations (evidence_next_
 CREATE INDEX delivery_operations_draft ON delivery_operations (draft_id) WHERE draft_id IS NOT NULL;
 CREATE INDEX delivery_operations_copy ON delivery_operations (copy_next_at, account_id) WHERE copy = 'pending';
 CREATE INDEX delivery_operations_result ON delivery_operations (result_id) WHERE copy = 'pending';
-CREATE TABLE delivery_messages (  -- apart, since the row of an operation is written again in every phase
+CREATE TABLE delivery_messages (  -- separate, since the row of an operation is rewritten in every phase
   operation TEXT PRIMARY KEY REFERENCES delivery_operations (id) ON DELETE CASCADE,
-  wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;  -- of a large message the beginning, with its header
+  wire BLOB NOT NULL, bcc_header BLOB NOT NULL) STRICT;  -- for a large message its beginning, with the header
 CREATE TABLE delivery_chunks (  -- the rest of a large message
   operation TEXT NOT NULL REFERENCES delivery_messages (operation) ON DELETE CASCADE,
   position INTEGER NOT NULL, content BLOB NOT NULL,
@@ -238,13 +238,13 @@ CREATE TABLE delivery_phases (
   operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
   attempt INTEGER NOT NULL, phase TEXT NOT NULL, at TEXT NOT NULL) STRICT;
 CREATE INDEX delivery_phases_operation ON delivery_phases (operation);
-CREATE TABLE delivery_chores (  -- what is left to be done at the mailbox's server once an operation is over
+CREATE TABLE delivery_chores (  -- follow-up tasks at the mailbox's server after an operation has ended
   operation TEXT NOT NULL REFERENCES delivery_operations (id) ON DELETE CASCADE,
   kind TEXT NOT NULL CHECK (kind IN ('remove_draft', 'flag_parent', 'keep_draft')),
   attempts INTEGER NOT NULL DEFAULT 0, next_at INTEGER NOT NULL,
   PRIMARY KEY (operation, kind)) STRICT;
 CREATE INDEX delivery_chores_due ON delivery_chores (next_at);
-CREATE TABLE legacy_idempotency (  -- answers of releases before delivery operations, good for 24 hours
+CREATE TABLE legacy_idempotency (  -- answers of releases without delivery operations, valid for 24 hours
   credential_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, request_hash TEXT NOT NULL,
   status INTEGER NOT NULL, response_body TEXT NOT NULL, expires_at TEXT NOT NULL,
   PRIMARY KEY (credential_id, idempotency_key)) STRICT;
@@ -253,16 +253,16 @@ CREATE TABLE audit_events (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at TEXT NOT NULL,
   actor_kind TEXT NOT NULL, actor_id TEXT, actor_member_id TEXT, action TEXT NOT NULL,
   target_kind TEXT, target_id TEXT, outcome TEXT NOT NULL, client_address TEXT,
-  about_member_id TEXT,  -- the member whom it concerns, besides the one who acted
+  about_member_id TEXT,  -- the member concerned, in addition to the one who acted
   mac BLOB NOT NULL) STRICT;
 CREATE INDEX audit_events_actor ON audit_events (actor_member_id, number) WHERE actor_member_id IS NOT NULL;
 CREATE INDEX audit_events_about ON audit_events (about_member_id, number) WHERE about_member_id IS NOT NULL;
--- What was done to a member lately, for the warnings that they are shown.
+-- Recent actions on a member, for the warnings that the member gets.
 CREATE INDEX audit_events_done ON audit_events (about_member_id, at)
   WHERE about_member_id IS NOT NULL AND outcome = 'success';
 CREATE INDEX audit_events_keys ON audit_events (actor_id, at) WHERE actor_kind = 'api_key' AND outcome = 'success';
 CREATE INDEX audit_events_restored ON audit_events (at) WHERE action = 'backup.restore';
--- Also what REPLACE would do without a trigger for deleting.
+-- This also prevents REPLACE, which deletes rows without running the trigger for that.
 CREATE TRIGGER audit_events_add BEFORE INSERT ON audit_events
   WHEN EXISTS (SELECT 1 FROM audit_events WHERE number = new.number OR id = new.id)
   BEGIN SELECT RAISE(ABORT, 'audit rows are final'); END;

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 #     delivery_phases      kept for `store.keep_phases_days`, and until the operation is over; its outcome stays
 
 
-PHASES_KEPT = timedelta(days=90)  # unless `store.keep_phases_days` says otherwise
+PHASES_KEPT = timedelta(days=90)  # the default of `store.keep_phases_days`
 PHASES_AT_ONCE = 500  # phases checked in a step: about 10 ms if all of them are deleted
 
 # in the order in which they were written
@@ -72,7 +72,7 @@ _MERGE_PIECES = "INSERT INTO message_index (message_index, rank) VALUES ('merge'
 
 @dataclass(frozen=True)
 class CleanupLimits:
-    """How long the steps of ended deliveries are kept, and how many bytes of fetched parts (None: no limit)."""
+    """The time for which steps of ended deliveries are kept, and the bytes of fetched parts (None: no limit)."""
 
     phases: timedelta = PHASES_KEPT
     parts: int | None = None

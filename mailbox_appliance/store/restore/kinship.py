@@ -1,4 +1,4 @@
-"""How the present store and the backup that replaces it are related, by the facts in their audit logs, not by the
+"""Relation of the present store to the backup that replaces it, by the facts in their audit logs, not by the
 seals.
 
     continues ... the present log begins with the whole log of the backup: the present store is the later one
@@ -59,7 +59,7 @@ _SENT_ON = " UNION ALL ".join(
 
 @dataclass(frozen=True)
 class BackupOrigin:
-    """When (a timestamp) and why a backup was made, and the format of the store in it."""
+    """The time (a timestamp) and reason of a backup, and the format of the store in it."""
 
     at: str
     reason: BackupReason
@@ -68,7 +68,7 @@ class BackupOrigin:
 
 @dataclass(frozen=True)
 class Kinship:
-    """How the two stores are related. `common`: the number of the last row of the backup's log, if the present log
+    """The relation of the two stores. `common`: the number of the last row of the backup's log, if the present log
     begins with it; a row written while the backup was unpacked does not count. `began` and `ended`: the time range of
     the restore that is undone.
     """

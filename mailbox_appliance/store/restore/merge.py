@@ -34,7 +34,7 @@ from mailbox_appliance.store.schema import TRIGGERS
 
 # --- Deliveries since the backup, merged so that no message is sent again ---
 #
-#     in the present store ............ Its row counts, with message, steps and chores; newer ones are added.
+#     in the present store ............ Its row counts, with message, steps and follow-up tasks; newer ones are added.
 #     in the backup only .............. If it was being sent or was due before the restore, it becomes uncertain.
 #     queued in both and due .......... The same, even if an attempt was interrupted: no message from before a restore
 #                                       is sent after it.
@@ -132,9 +132,11 @@ SELECT d.id FROM main.delivery_operations d WHERE d.{_IS_OPEN} AND d.status = 'q
 
 @dataclass(frozen=True)
 class MergedSends:
-    """Counts of merged operations: `newer` than the backup or changed since; `uncertain` now; `ended` because their
-    mailbox is not in the backup; `given_back` as drafts, since the member who scheduled them has access to the mailbox
-    in the present store only; and `waiting` for their time, on hold for an administrator if `are_held`.
+    """Counts of merged operations.
+
+    `newer`: newer than the backup, or changed since. `uncertain`: uncertain now. `ended`: failed, since their mailbox
+    is not in the backup. `given_back`: kept as drafts, since their sender has access to the mailbox in the present
+    store only. `waiting`: scheduled for later, and on hold for an administrator if `are_held`.
     """
 
     newer: int = 0
@@ -300,7 +302,7 @@ def _return_unreachable(database: Database, now: datetime) -> int:
     """End operations as drafts whose sender has no access in the restored store, although nobody revoked it."""
     rows = database.rows(_OUT_OF_REACH)
     for (operation_id,) in rows:
-        # Before the operation ends: that deletes bytes for which no chore is left.
+        # Before the operation ends: that deletes bytes for which no task is left.
         keep = "INSERT OR IGNORE INTO main.delivery_chores (operation, kind, next_at) VALUES (?, 'keep_draft', ?)"
         database.change(keep, (operation_id, to_millis(now)))
         deliveries.end_delivery(
