@@ -141,9 +141,7 @@ class DeliverySchedule:
         return tuple(map(_to_chore, self._database.rows(f"{_SELECT_CHORES} c.operation = ?", (operation_id,))))
 
     def finish_chore(self, chore: PostSendTask, warning: str | None = None) -> None:
-        """Delete a task that is done, or that failed permanently, which adds a warning to the result. Bytes kept for it are
-        deleted.
-        """
+        """Delete a task that is done, or that failed permanently (`warning`), and bytes kept only for it."""
         with self._database.transaction():
             sql = "DELETE FROM delivery_chores WHERE operation = ? AND kind = ?"
             self._database.change(sql, (chore.operation_id, chore.kind))

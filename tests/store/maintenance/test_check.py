@@ -38,7 +38,7 @@ MEDDLING: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("attachment cut",     ("DELETE FROM cached_chunks WHERE position = 1",), {"parts_incomplete"}),
     ("index dropped",      ("DROP INDEX messages_thread",), {"schema_differs"}),
     ("comment changed",    ("PRAGMA writable_schema = on",
-                            "UPDATE sqlite_schema SET sql = replace(sql, 'SHA-256', 'a hash') WHERE name = 'sessions'"),
+                            "UPDATE sqlite_schema SET sql = replace(sql, 'SHA-256', 'hash') WHERE name = 'sessions'"),
                            set()),
     ("column changed",     ("PRAGMA writable_schema = on",
                             "UPDATE sqlite_schema SET sql = replace(sql, ' UNIQUE', '  UNIQUE') WHERE name = 'sessions'"),
