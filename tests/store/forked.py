@@ -1,4 +1,4 @@
-"""Two stores of one kin that parted: what each did by itself, and a restore of the one over the other."""
+"""Two related stores that diverged: changes in each, and a restore of one over the other."""
 
 import shutil
 from pathlib import Path
@@ -17,9 +17,10 @@ HOUR = 3600.0
 
 
 class Parting:
-    """A store that goes on twice from one moment: as what a backup was made of, and as what is there now.
+    """A store that continues twice from one moment: as the source of a backup, and as the present store.
 
-    An hour each passes before the backup's part, its making, the present store's part, and the restore.
+    One hour each passes before the changes in the backup, its making, the changes in the present store, and the
+    restore.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +32,7 @@ class Parting:
     def run(
         self, together: Act, ours: Act, theirs: Act, *, is_told: bool = True, reason: BackupReason = "manual"
     ) -> tuple[Store, People]:
-        """`ours` happens in what is backed up, `theirs` in the present store; answers the restored store, open.
+        """Run `ours` in the store that is backed up and `theirs` in the present store; return the restored store, open.
 
         `is_told`: each of the two has a row of its own in its log.
         """
@@ -64,5 +65,5 @@ class Parting:
 
 
 def told(store: Store, action: str, target: tuple[str, str]) -> None:
-    """Somebody did this, as the log tells."""
+    """Record an action in the log."""
     store.audit.record(Actor("session"), action, target)

@@ -1,4 +1,4 @@
-"""A mailbox whose messages lie in all mail, in spam or in trash, and are shown elsewhere by their labels."""
+"""A mailbox whose messages are in all mail, spam or trash, and are shown by labels in other folders."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ _ATTRIBUTES = {
 
 
 def listed(*users: str) -> list[ListedFolder]:
-    """The folders as LIST tells them, with these labels of the user's."""
+    """Return the folders as LIST reports them, with these labels of the user."""
     folders = [ListedFolder(path, "/", frozenset({name})) for path, name in _ATTRIBUTES.items()]
     folders += [ListedFolder(path, "/", frozenset()) for path in ("INBOX", *users)]
     return [replace(folder, label=folder_roles.label_of_folder(folder)) for folder in folders]
@@ -36,7 +36,7 @@ class LabeledMailbox(Mailbox):
         self.relist(*users)
 
     def relist(self, *users: str) -> None:
-        """Have these labels of the user's, and no others."""
+        """Set the labels of the user."""
         folders = listed(*users)
         self.store.folders.replace(self.id, folders, folder_roles.assign_roles(folders))
 
@@ -51,7 +51,7 @@ class LabeledMailbox(Mailbox):
         thread: str | None = None,
         after: float | None = None,
     ) -> tuple[str, ...]:
-        """Have a message come in; answers its id where it is new."""
+        """Add a message; return its ID if it is new."""
         came = replace(
             fetched(uid, flags, after=uid if after is None else after),
             provider_id=provider_id or f"m{uid}",
@@ -60,12 +60,12 @@ class LabeledMailbox(Mailbox):
         return self.store.mailbox_writer.add(self.folder(path), [(came, message or parsed(subject=f"message {uid}"))])
 
     def see(self, uid: int, provider_id: str, flags: Sequence[str] = (), path: str = ALL) -> frozenset[int]:
-        """Recognise a message that was seen in a folder."""
+        """Recognize a message that was seen in a folder."""
         sighting = MessageIdentity(uid, frozenset(flags), None, 1, MORNING, provider_id)
         return self.store.mailbox_writer.reattach(self.folder(path), [sighting])
 
     def shown(self) -> dict[str, list[int]]:
-        """The UIDs of the messages that each folder with a label shows; those that show none are left out."""
+        """Return the UIDs of the messages that each label folder shows, without empty folders."""
         rows = self.store.database.rows(
             "SELECT f.path, m.uid FROM message_labels l JOIN folders f ON f.number = l.folder"
             " JOIN messages m ON m.number = l.number WHERE f.account ="
@@ -82,5 +82,5 @@ class LabeledMailbox(Mailbox):
         return {tuple(row) for row in self.store.database.rows(f"SELECT folder, number, flags FROM {table}")}
 
     def folder(self, path: str = ALL) -> MirroredFolder:
-        """One of its folders."""
+        """Return one of its folders."""
         return super().folder(path)

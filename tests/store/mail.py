@@ -1,4 +1,4 @@
-"""Members, mailboxes and messages as the store takes them, with what a test does not care about filled in."""
+"""Members, mailboxes and messages for the store, with default values for unimportant fields."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,14 +19,14 @@ _numbers = count(1)
 
 
 def add_member(store: Store, name: str = "Ada") -> str:
-    """A new member; answers the id."""
+    """Add a member; return the ID."""
     with store.database.transaction():
         email = f"{name.lower()}{next(_numbers)}@example.org"
         return store.members.add(name=name, email=email, role="member", password_hash=None).id
 
 
 def connection(email: str = "ada@example.test") -> Connection:
-    """How a mailbox is reached."""
+    """Return the servers of a mailbox."""
     return Connection(
         email,
         Endpoint("imap.example.test", 993, "tls", email, "imap-password"),
@@ -35,7 +35,7 @@ def connection(email: str = "ada@example.test") -> Connection:
 
 
 def fetched(uid: int, flags: Sequence[str] = (), *, after: float = 0) -> FetchedMessage:
-    """A message that came so many seconds after `MORNING`."""
+    """Return a message that arrived `after` seconds after `MORNING`."""
     return FetchedMessage(uid, frozenset(flags), MORNING + timedelta(seconds=after), 1000, b"")
 
 
@@ -48,7 +48,7 @@ def parsed(
     attachments: Sequence[ParsedAttachment] = (),
     text: str = "Text",
 ) -> ParsedMessage:
-    """A message that says little."""
+    """Return a short message."""
     return ParsedMessage(
         message_id=message_id,
         in_reply_to=tuple(in_reply_to),
@@ -81,16 +81,16 @@ class Mailbox:
         store.folders.replace(self.id, listed, ROLES)
 
     def folder(self, path: str = "INBOX") -> MirroredFolder:
-        """One of its folders."""
+        """Return one of its folders."""
         return next(folder for folder in self.store.folders.list(self.id) if folder.path == path)
 
     def add(self, uid: int, message: ParsedMessage | None = None, path: str = "INBOX", *, after: float = 0) -> str:
-        """Add one message; answers its id."""
+        """Add one message; return its ID."""
         (added,) = self.store.mailbox_writer.add(self.folder(path), [(fetched(uid, after=after), message or parsed())])
         return added
 
     def subjects(self, path: str | None = "INBOX", limit: int = 1000) -> list[str]:
-        """The subjects of a folder, or of the whole mailbox, as they are listed: page by page, newest first."""
+        """Return the subjects of a folder or of the whole mailbox as listed, page by page, newest first."""
         folders = None if path is None else [self.folder(path).number]
         found: list[str] = []
         before: int | None = None
@@ -103,5 +103,5 @@ class Mailbox:
                 return found
 
     def thread_of(self, message_id: str) -> str:
-        """The id of a message's thread."""
+        """Return the ID of a message's thread."""
         return self.store.messages.get(self.id, message_id)[0].thread_id

@@ -1,4 +1,4 @@
-"""What the tests of compacting and of a new key share: a filled store, its facts, and ways to break it off."""
+"""Helpers of the tests of compacting and of a new key: a filled store, its facts, and interruptions."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from mailbox_appliance.store.schema import TABLES
 from mailbox_appliance.store.store import Store
 from tests.store.mail import Mailbox, fetched, parsed
 
-#: A process that ends, as if it were killed, when it is told of its progress for the n-th time.
+#: A process that ends, as if it were killed, at the n-th report of its progress.
 _DYING = """
 import os, sys
 from pathlib import Path
@@ -29,7 +29,7 @@ renew(folder, folder / "encryption.key", progress=tell)
 
 
 def fill(store: Store, messages: int = 40) -> None:
-    """Mail, and some rows of the audit log."""
+    """Add mail, and some rows of the audit log."""
     mailbox = Mailbox(store)
     batch = [(fetched(uid, after=uid), parsed(f"<{uid}@x>", text=f"word{uid} " * 200)) for uid in range(1, messages)]
     store.mailbox_writer.add(mailbox.folder(), batch)
@@ -38,7 +38,7 @@ def fill(store: Store, messages: int = 40) -> None:
 
 
 def facts(database: Database) -> dict[str, list[Row]]:
-    """Every row; of the audit log without its seals, and without what a new key adds."""
+    """Return every row, without the seals of the audit log and without the rows that a new key adds."""
     found = {table: database.rows(f"SELECT * FROM {table}") for table in TABLES if not table.startswith("message_")}
     found["audit_events"] = [row[:-1] for row in found["audit_events"] if row[6] != "key.replace"]
     found["meta"] = [row for row in found["meta"] if not row[0].startswith("audit")]
@@ -46,7 +46,7 @@ def facts(database: Database) -> dict[str, list[Row]]:
 
 
 def opened_facts(folder: Path, passphrase: str | None = None) -> dict[str, list[Row]]:
-    """The same of a directory, which must be whole in every respect."""
+    """Return the same for a data directory, after a check that finds nothing."""
     answer = check_closed_store(folder, folder / KEY_FILE, full=True, passphrase=passphrase)
     assert answer.problems == ()
     store = Store.open(folder, passphrase=passphrase)
@@ -57,12 +57,12 @@ def opened_facts(folder: Path, passphrase: str | None = None) -> dict[str, list[
 
 
 def names(folder: Path) -> set[str]:
-    """What lies in a data directory."""
+    """Return the names in a data directory."""
     return {path.name for path in folder.iterdir()} - {"lock"}
 
 
 def die(module: str, folder: Path, after: int) -> bool:
-    """Renew a store in a process that dies after being told of its progress so often; whether it did."""
+    """Rewrite a store in a process that dies at a given progress report; return whether it died."""
     code = _DYING.format(module=module)
     child = subprocess.run((sys.executable, "-c", code, str(folder), str(after)), capture_output=True, check=False)
     assert child.returncode in (0, 9), child.stderr

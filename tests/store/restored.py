@@ -1,4 +1,4 @@
-"""Two stores of one kin: as it was when a backup was made, and as it is now; and what a restore makes of them."""
+"""Two related stores: one at the time of a backup, one at present; and the result of a restore."""
 
 import shutil
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _HASH = "0" * 63
 
 @dataclass
 class People:
-    """Who there is when the backup is made."""
+    """The members, mailboxes and credentials at the time of the backup."""
 
     ada: str = ""
     bob: str = ""
@@ -41,7 +41,9 @@ def closed_store(folder: Path, clock: FakeClock) -> None:
 
 
 def populate(store: Store) -> People:
-    """An administrator and a member with passwords, a mailbox of each, a session, a key and an invitation of Bob's."""
+    """Add an administrator and a member with passwords, a mailbox of each, a session, a key and an invitation of
+    Bob's.
+    """
     people = People()
     with store.database.transaction():
         people.ada = store.members.add(name="Ada", email="ada@example.org", role="admin", password_hash="ada-1").id
@@ -56,20 +58,20 @@ def populate(store: Store) -> People:
 
 
 def add_session(store: Store, member_id: str, mark: str) -> str:
-    """A session whose token has a hash that ends with `mark`; answers its id."""
+    """Add a session whose token hash ends with `mark`; return its ID."""
     with store.database.transaction():
         return store.credentials.add_session(member_id, _HASH[len(mark) - 1 :] + mark, "device").id
 
 
 def add_key(store: Store, member_id: str, mark: str) -> str:
-    """An API key, as above."""
+    """Add an API key in the same way."""
     permissions = KeyPermissions("read-only", (), (), None)
     with store.database.transaction():
         return store.api_keys.add(member_id, "key", _HASH[len(mark) - 1 :] + mark, permissions, made_by=member_id).id
 
 
 def lets_in(store: Store, mark: str) -> str | None:
-    """The member whom the token of this mark lets in."""
+    """Return the member whose valid token has this mark."""
     found = store.credentials.find(_HASH[len(mark) - 1 :] + mark)
     return None if found is None else found.member.id
 
@@ -83,7 +85,7 @@ def accept(
     box: str = "",
     draft_id: str | None = None,
 ) -> str:
-    """An operation of Bob's key that is being sent, or waits for `send_at`; answers its id."""
+    """Accept an operation of Bob's key that is being sent, or is scheduled for `send_at`; return its ID."""
     sender, recipient = Address(email="ada@example.test"), Address(email="bob@example.test")
     message = compose(
         OutgoingMessage(sender, (recipient,), text="t"),
@@ -100,7 +102,7 @@ Act = Callable[[Store, People, FakeClock], None]
 
 
 class Restoring:
-    """One store at the time of its backup, and what becomes of it. Use it once."""
+    """One store at the time of its backup, and its restore. Use it once."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
@@ -108,7 +110,7 @@ class Restoring:
         self.carried = MergeResult(is_known=False)
 
     def run(self, before: Act, since: Act, *, with_present: bool = True) -> tuple[Store, People]:
-        """Fill a store, back it up, let time pass and things happen, and restore; answers the store, open."""
+        """Fill a store, back it up, let time pass and events happen, and restore; return the store, open."""
         store = Store.open(self.folder, self.clock)
         people = populate(store)
         before(store, people, self.clock)
@@ -121,7 +123,7 @@ class Restoring:
         return self.restore(with_present=with_present), people
 
     def restore(self, *, with_present: bool = True) -> Store:
-        """Carry over from the present store, or from none."""
+        """Restore and merge the present store, or none."""
         store = Store.open(self.folder, self.clock)
         now, key = self.clock.now(), store.key
         if with_present:

@@ -1,4 +1,4 @@
-"""Mailboxes: how they are reached, by whom, and that nothing of one is left when it is removed."""
+"""Mailboxes: their servers, the members with access, and complete removal."""
 
 import logging
 from contextlib import AbstractContextManager
@@ -19,7 +19,7 @@ def grant(store: Store, mailbox: Mailbox, member: str) -> None:
 
 
 def rows(store: Store) -> dict[str, set[tuple[object, ...]]]:
-    """All rows of the tables that hold something of a mailbox."""
+    """Return all rows of the tables that contain data of a mailbox."""
     tables = ("accounts", "account_grants", "folders", "threads", "thread_links", "messages", "bodies")
     return {table: set(store.database.rows(f"SELECT * FROM {table}")) for table in tables}
 
@@ -95,7 +95,7 @@ def test_a_new_mailbox(store: Store) -> None:
 
 
 def test_what_a_person_mapped_is_shown_until_the_server_tells_what_there_is(store: Store) -> None:
-    """As after an upgrade."""
+    """This is the state after an upgrade."""
     with store.database.transaction():
         account_id = store.accounts.add(add_member(store), None, connection("box@example.test"))
     store.folders.set_user_mapping(account_id, {"sent": "Gesendet", "spam": None})
@@ -170,7 +170,7 @@ def test_the_passwords_of_a_removed_mailbox_are_overwritten(store: Store, mailbo
     assert store.database.value("PRAGMA secure_delete") == 1
 
 
-# --- How mailboxes of Google and Outlook are logged in to: what is kept of it, and what replaces what ---
+# --- Sign-ins of Google and Outlook mailboxes: storing and replacing them ---
 
 
 LOGIN = OAuthLogin("outlook", "sales@example.org", "ada@example.org", "first", "smtp")

@@ -1,4 +1,4 @@
-"""API keys in the store: kept as they were given, found by their token's hash, never found again once revoked."""
+"""API keys in the store: stored as given, found by their token's hash, never found again once revoked."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_a_key_is_read_as_it_was_added_and_as_it_was_changed(store: Store, permi
 
 
 def test_the_supplemental_part_of_a_custom_key_is_its_admin_part(store: Store) -> None:
-    """Whatever its column says: formats 3 and 4 left it empty."""
+    """Formats 3 and 4 left that column empty."""
     key = add_key(store, add_member(store, "ada"), "hash", KeyPermissions("custom", (READ, AUDIT), ()))
     assert store.api_keys.get(key.id).supplemental_capabilities == (AUDIT,)
 
@@ -106,7 +106,7 @@ def test_who_was_shown_the_token(store: Store) -> None:
     assert (store.api_keys.list_made_for_others(ada), store.api_keys.list_made_for_others(bob)) == ((given,), ())
     with pytest.raises(NotFound):
         store.api_keys.get_maker_id("key_unknown")
-    # Keys of earlier releases were made by their owners.
+    # Keys of earlier releases were created by their owners.
     with store.database.transaction():
         store.database.change("UPDATE api_keys SET made_by_member_id = NULL")
     assert store.api_keys.get_maker_id(given.id) == bob
@@ -114,7 +114,7 @@ def test_who_was_shown_the_token(store: Store) -> None:
     assert store.credentials.find("given") is not None
 
 
-#: what the one who made a key for somebody else becomes -> whether it is good then
+#: change to the creator of a key for somebody else -> whether the key is valid then
 MAKER: tuple[tuple[str, bool], ...] = (
     ("role = 'admin'", True),
     ("role = 'member'", False),
@@ -154,7 +154,7 @@ def test_keys_go_with_their_member(store: Store) -> None:
     with store.database.transaction():
         store.members.remove(ada)
     assert store.credentials.find("hash") is None
-    # One that an administrator made who is gone stays what it was: not made by its owner. It is good for nothing.
+    # A key whose creator, an administrator, was removed still counts as not created by its owner, and is not valid.
     assert store.api_keys.list() == (kept,)
     assert store.api_keys.get_maker_id(kept.id) == ada
     assert store.credentials.find("kept") is None

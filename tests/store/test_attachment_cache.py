@@ -1,4 +1,4 @@
-"""The cache of parts: what is complete can be read, what is read stays, the least used go first."""
+"""The cache of parts: complete parts are readable, parts being read stay, the least recently used are evicted first."""
 
 import sys
 import threading
@@ -165,7 +165,7 @@ def test_many_at_once(store: Store, number: int) -> None:
 
 
 def test_what_was_just_kept_is_there_for_who_kept_it(store: Store, number: int) -> None:
-    """Others that are kept at the same moment may want its room."""
+    """Other parts stored at the same moment may need its space."""
     failures: list[BaseException] = []
 
     def work(part: str) -> None:

@@ -1,4 +1,4 @@
-"""The audit chain: whole as it was written, and every meddling is found at its row."""
+"""The audit chain: intact as written, and every change is found at its row."""
 
 import hmac
 import os
@@ -18,7 +18,7 @@ SOMEBODY = Actor("session", "ses_1", "mem_1", "192.0.2.7")
 
 @pytest.fixture
 def audit(store: Store) -> Audit:
-    """A log of five rows; the third is full, the others have gaps."""
+    """A log of five rows; the third has every field, the others do not."""
     store.audit.record(SYSTEM_ACTOR, "start")
     store.audit.record(Actor("local"), "setup", ("member", "mem_1"))
     store.audit.record(SOMEBODY, "session.create", ("session", "ses_1"), "failure")
@@ -28,13 +28,13 @@ def audit(store: Store) -> Audit:
 
 
 def first_broken(audit: Audit) -> int | None:
-    """The number of the first row that is not right."""
+    """Return the number of the first broken row."""
     broken = audit.verify().broken
     return None if broken is None else broken.number
 
 
 def tamper(store: Store, *statements: str) -> None:
-    """Change the log behind its triggers."""
+    """Change the log without its triggers."""
     with store.database.transaction():
         for name in ("stay", "remain"):
             store.database.change(f"DROP TRIGGER audit_events_{name}")
@@ -272,7 +272,7 @@ def test_the_chain_is_looked_at_while_rows_are_written(store: Store, audit: Audi
     stop = threading.Event()
 
     def write() -> None:
-        while not stop.wait(0.001):  # without a pause the chain grows faster than it is looked at
+        while not stop.wait(0.001):  # Without a pause, the chain grows faster than it is checked.
             audit.record(SYSTEM_ACTOR, "something")
 
     writer = threading.Thread(target=write, name="writer")
@@ -284,7 +284,7 @@ def test_the_chain_is_looked_at_while_rows_are_written(store: Store, audit: Audi
         writer.join()
 
 
-# --- The codes are those of the standard library's HMAC ---
+# --- The codes equal those of the standard library's HMAC ---
 
 
 @pytest.mark.parametrize("key", [b"", b"k", bytes(32), bytes(range(32)), bytes(range(100, 164))])

@@ -1,4 +1,4 @@
-"""Sessions live as long as they should, are found by their token's hash, and failed log-ins are counted."""
+"""Sessions expire in time, are found by their token's hash, and failed sign-ins are counted."""
 
 from contextlib import ExitStack
 from datetime import timedelta
@@ -43,7 +43,7 @@ def test_a_session_is_found_by_the_hash_of_its_token(store: Store, member: str) 
         assert store.credentials.find(unknown) is None
 
 
-#: Days that pass between uses, and whether the session still lives after them.
+#: Days that pass between uses, and whether the session is still valid after them.
 LIVES: list[tuple[tuple[float, ...], bool]] = [
     ((29.99,), True),
     ((30,), False),
@@ -138,7 +138,7 @@ def test_those_that_died_are_swept_out_now_and_then(store: Store, clock: FakeClo
             store.credentials.add_session(member, to_timestamp(clock.now()), "a device")
         return int(store.database.value("SELECT count(*) FROM sessions"))
 
-    # Each time there is one more; the dead one goes with the first log-in after a minute.
+    # Each adds one session; the expired one is deleted at the first sign-in after a minute.
     assert count_after(timedelta(days=30), 59.9) == 3
     assert count_after(timedelta(days=30), 0.1) == 3
     assert count_after(timedelta(days=30), 60) == 4
@@ -242,11 +242,11 @@ def test_a_key_is_found_with_what_it_may_do_until_it_is_revoked(store: Store, me
     assert store.credentials.find(HASH) is None
 
 
-# --- Failures are counted by bucket, for fifteen minutes, and no burst passes a limit ---
+# --- Failures are counted by bucket, for fifteen minutes, and no burst exceeds a limit ---
 
 
 def wait(store: Store, **limits: int) -> int:
-    """The seconds until an attempt has room; 0: now."""
+    """Return the seconds until an attempt is allowed; 0: now."""
     try:
         store.login_attempts.require_room(limits)
     except Throttled as problem:
@@ -255,7 +255,7 @@ def wait(store: Store, **limits: int) -> int:
 
 
 def fail(store: Store, **limits: int) -> int:
-    """As `wait`; where there is room it is used up."""
+    """Do the same, and count a failure if an attempt is allowed."""
     if not (seconds := wait(store, **limits)):
         with store.login_attempts.reserve(limits), store.database.transaction():
             store.login_attempts.record_failure(limits)
@@ -267,7 +267,7 @@ def test_attempts_have_a_limit_in_every_bucket(store: Store, clock: FakeClock) -
         assert fail(store, email=3, address=5) == 0
         clock.advance(60)
     assert fail(store, email=3, address=5) == 12 * 60
-    # What was refused was counted nowhere.
+    # Refused attempts were not counted.
     assert [fail(store, address=5) for _ in range(3)] == [0, 0, 12 * 60]
 
 
@@ -296,7 +296,7 @@ def test_attempts_under_way_leave_room_for_their_failures(store: Store) -> None:
             under_way.enter_context(store.login_attempts.reserve(limits))
         with pytest.raises(Throttled) as refused, store.login_attempts.reserve(limits):
             pass
-        # Both may still turn out well: it is not fifteen minutes that one has to wait.
+        # Both may still succeed, so the wait is not fifteen minutes.
         assert refused.value.retry_after == 1
         with store.login_attempts.reserve({"email": 5}):
             pass

@@ -32,7 +32,7 @@ def database(tmp_path: Path) -> Database:
 
 
 def in_thread(action: Callable[[], object]) -> object:
-    """The result of a function in a thread of its own, which has ended."""
+    """Return the result of a function in a thread of its own, which has ended."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(action).result(10)
 
@@ -44,7 +44,7 @@ def test_many_writers_take_turns(database: Database) -> None:
         start.wait(10)
         for _ in range(50):
             with database.transaction():
-                # Read, then write: what SQLite would refuse if somebody wrote in between.
+                # Read, then write: SQLite would refuse this if another thread wrote in between.
                 known = database.value("SELECT coalesce(max(a), 0) FROM t")
                 database.change("INSERT INTO t VALUES (?, 'x')", (known + 1,))
 
@@ -70,7 +70,7 @@ def test_two_writers_of_two_databases_on_one_file_wait_for_each_other(database: 
         slow = pool.submit(write_slowly)
         assert inside.wait(10)
         with other.transaction():
-            # Had it begun before the slow one ended, it would read the past, and could not write upon it.
+            # Had it begun before the slow one ended, it would read old data, and could not write after that.
             assert other.value("SELECT b FROM t") == "slow"
             other.change("UPDATE t SET b = 'after'")
         slow.result(10)
@@ -161,7 +161,7 @@ def test_a_connection_ends_with_its_thread(database: Database, tmp_path: Path) -
 def test_closing_leaves_one_file(database: Database, tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda _: database.value("SELECT 1"), range(9)))
-        # These threads still live, and have connections of their own.
+        # These threads are still running, and have connections of their own.
         with database.transaction():
             database.change("INSERT INTO t VALUES (1, 'x')")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["some.db", "some.db-shm", "some.db-wal"]
@@ -330,7 +330,7 @@ def test_many_threads_find_in_a_kept_row_what_they_committed(database: Database)
             with database.transaction():
                 database.change("UPDATE t SET b = b + 1")
                 written = int(database.value("SELECT b FROM t"))
-            # Whoever wrote sees at least that: a log-out holds from its answer on.
+            # A thread sees at least its own writes: a sign-out is effective from its response on.
             assert int(database.cached_row("SELECT b FROM t WHERE a = ?", (1,))[0]) >= written  # type: ignore[index]
 
     with database.transaction():
@@ -379,7 +379,7 @@ def test_a_row_ends_its_statement(database: Database) -> None:
     with database.transaction():
         database.change_many("INSERT INTO t (b) VALUES (?)", [("x",), ("y",)])
     database.row("SELECT b FROM t")
-    # A statement that is under way keeps the log from being folded in.
+    # A running statement keeps the log from being checkpointed.
     assert database.row("PRAGMA wal_checkpoint(TRUNCATE)") == (0, 0, 0)
     database.close()
 

@@ -19,7 +19,7 @@ def accept(
     member: str = "",
     warnings: tuple[str, ...] = (),
 ) -> str:
-    """An operation whose message has a Bcc."""
+    """Accept an operation whose message has a Bcc."""
     ada, bob, eve = (Address(email=f"{name}@example.test") for name in ("ada", "bob", "eve"))
     outgoing = OutgoingMessage(sender=ada, to=(bob,), cc=(), bcc=(eve,), subject="s", text=text, html=None)
     new = NewDelivery(
@@ -46,7 +46,7 @@ def test_what_is_told_from_the_beginning_is_told_whatever_becomes_of_it(store: S
 
 
 def kept(store: Store, operation_id: str) -> tuple[bool, bool]:
-    """Whether message and Bcc are still there."""
+    """Return whether message and Bcc are still stored."""
     work = store.deliveries.get_work(operation_id)
     return bool(work.wire), bool(work.bcc_header)
 
@@ -104,7 +104,7 @@ def test_the_pages_of_a_member_hold_their_own_and_the_scheduled_ones_of_everybod
             with store.database.transaction():
                 sql = "UPDATE delivery_operations SET kind = 'scheduled', schedule_id = :schedule WHERE id = :id"
                 store.database.change(sql, at)
-        if n != 4:  # nobody was shown this one yet
+        if n != 4:  # This one has not been shown to a client.
             store.deliveries.mark_shown(operation)
         if (n % 2 == 0 and n != 4) or n % 4 == 3:
             expected.insert(0, operation)

@@ -1,4 +1,6 @@
-"""Whatever the journal says of a send is on the disk when it returns: it refuses to be part of anything less."""
+"""Every write to the journal of sending is on the disk when it returns: it refuses to join a transaction that is not
+durable.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta

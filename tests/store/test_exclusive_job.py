@@ -1,4 +1,4 @@
-"""One long thing at a time, and how far it is."""
+"""One long job at a time, and its progress."""
 
 import pytest
 

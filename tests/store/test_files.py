@@ -1,4 +1,4 @@
-"""A small file is the old one or the new one; what was being written beside it goes away."""
+"""A small file has the old or the new content; incomplete files beside it are removed."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [".profile", "mine.new"]
 
 
-# --- Room on the disk: told for what it is, and asked for before anything is written ---
+# --- Disk space: a full disk is reported as such, and the space is checked before anything is written ---
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_room_is_enough_low_or_not_enough_for_a_backup(tmp_path: Path) -> No
     assert "almost full" in (low := files.low_room_warning(database, 1 << 40) or "")
     assert "backup" not in low
     with database.open("wb") as sparse:
-        sparse.truncate(4 << 40)  # takes no room itself
+        sparse.truncate(4 << 40)  # uses no space itself
     assert "backup needs 8.0 TiB and will not fit" in (files.low_room_warning(database, 0) or "")
     both = files.low_room_warning(database, 1 << 40) or ""
     assert "almost full" in both

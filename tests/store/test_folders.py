@@ -1,4 +1,4 @@
-"""Folders: replaced by what the server lists, found by what a person calls them."""
+"""Folders: replaced by those that the server lists, found by the names that people use."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_path_that_stays_keeps_its_id_and_its_messages(store: Store, mailbox: 
     assert [folder.path for folder in after] == ["INBOX", "Work/Täglich"]
     assert (after[0].id, after[0].number) == (before["INBOX"].id, before["INBOX"].number)
     assert (after[0].role, after[1].role, after[1].role_source) == (None, "archive", "user")
-    # What was in `Sent` may be found elsewhere, until everything has been looked at.
+    # The messages of `Sent` may be found in another folder, until every folder has been checked.
     assert len(store.mailbox_writer.list_gone(mailbox.id)) == 1
     store.mailbox_writer.purge_gone(mailbox.id)
     assert (mailbox.subjects(), mailbox.subjects(None)) == (["Subject"], ["Subject"])
@@ -62,12 +62,12 @@ def test_what_a_person_means_by_a_name(store: Store, mailbox: Mailbox) -> None:
     )
     for name, path in (
         (mailbox.folder("Work/Old").id, "Work/Old"),
-        ("sent", "Gesendet"),  # the role goes before the path
-        ("Sent", "Sent"),  # and the very path before a role in another case
+        ("sent", "Gesendet"),  # the role takes precedence over the path
+        ("Sent", "Sent"),  # and the exact path over a role in another case
         ("SENT", "Gesendet"),
         ("Work/Old", "Work/Old"),
         ("Old", "Work/Old"),
-        ("Work", "Work"),  # the path goes before the name
+        ("Work", "Work"),  # the path takes precedence over the name
         ("inbox", "INBOX"),
         ("nowhere", None),
         ("", None),

@@ -1,4 +1,4 @@
-"""Where neither store is the later one: what either knows to be over stays over, and of rights the narrower counts."""
+"""If neither store is the later one, operations ended in either stay ended, and the narrower rights count."""
 
 import json
 from datetime import timedelta
@@ -22,14 +22,14 @@ def parting(tmp_path: Path) -> Parting:
 
 
 def nothing(store: Store, people: People, clock: FakeClock) -> None:
-    """Nothing happens."""
+    """Do nothing."""
 
 
-# --- sends ------------------------------------------------------------------------------------------------------------
+# --- deliveries -------------------------------------------------------------------------------------------------------
 
 NOW, SOON, LATE = None, 1.5 * HOUR, 9 * HOUR
 SENDS = [
-    # when it is to go, what became of it in the backup, and in the present store, and after the restore
+    # when it is due, status in the backup, in the present store, and after the restore
     (LATE, "succeeded", "nothing", "succeeded"),
     (LATE, "nothing", "succeeded", "succeeded"),
     (LATE, "canceled", "nothing", "canceled"),
@@ -81,7 +81,7 @@ def become(store: Store, people: People, number: int, outcome: str | None) -> No
 
 
 def ended(store: Store, operation: str) -> str:
-    """The status, or the code of a failure."""
+    """Return the status, or the code of a failure."""
     found = store.deliveries.find(operation)
     assert found is not None
     delivery = found[0]
@@ -89,7 +89,7 @@ def ended(store: Store, operation: str) -> str:
 
 
 def sends(side: int) -> Act:
-    """What the table says of the backup (0) or the present store (1)."""
+    """Return the events of the table for the backup (0) or the present store (1)."""
 
     def act(store: Store, people: People, clock: FakeClock) -> None:
         for number, (send_at, *outcomes, _) in enumerate(SENDS):
@@ -158,7 +158,7 @@ def test_a_key_that_each_used_by_itself_names_what_is_over(parting: Parting, sid
     store.close()
 
 
-# --- members, and what lets them in -----------------------------------------------------------------------------------
+# --- members and their credentials ------------------------------------------------------------------------------------
 
 MEMBERS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     # password, role, status in the backup and in the present store (None: as before), and after the restore
@@ -203,7 +203,7 @@ def test_of_members_the_lesser_counts_and_the_password_that_was_set_last(parting
         one = store.members.get(member_id)
         assert f"{one.role} {one.status} {store.members.get_password_hash(member_id)}" == row[2], row
         assert (lets_in(store, f"a{number}") == member_id) == (one.status == "active"), row
-        # Who came in since, with a password that is another one by now, does not stay.
+        # A session since then ends if its password has been replaced.
         is_same = "password" not in row[0] or "password" in row[1]
         assert (lets_in(store, f"b{number}") == member_id) == (one.status == "active" and is_same), row
     assert parting.carried.rights.suspended == 1
@@ -317,7 +317,9 @@ def test_sessions_and_one_time_tokens(parting: Parting) -> None:
 
 
 def test_members_and_mailboxes_of_one_of_the_two(parting: Parting) -> None:
-    """Those of the backup are as in it, unless somebody removed them from the present store; others are not added."""
+    """The backup's members and mailboxes stay as they are in it, unless they were removed from the present store;
+    others are not added.
+    """
 
     def add(name: str) -> Act:
         def act(store: Store, people: People, clock: FakeClock) -> None:
@@ -356,7 +358,7 @@ def test_members_and_mailboxes_of_one_of_the_two(parting: Parting) -> None:
 
 
 def test_somebody_can_administrate(parting: Parting) -> None:
-    """Ada in the present store, Bob in the backup: that of the backup may, whose password is known best."""
+    """Ada in the present store, Bob in the backup: the backup's administrator stays, whose password is known best."""
 
     def ours(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():

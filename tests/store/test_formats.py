@@ -1,4 +1,4 @@
-"""What past formats promise, against real files of them; and what becomes of single facts on the way to this one."""
+"""The guarantees of past formats, tested with real files; and the conversion of single facts to this format."""
 
 import sqlite3
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The full-text index holds exactly the messages that are there, with the words that they have now."""
+"""The full-text index contains exactly the stored messages, with their current words."""
 
 import random
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ PATHS = ("INBOX", "Sent", "Junk")
 
 
 def found(store: Store, words: str) -> list[int]:
-    """The numbers of the messages that have these words, one after the other, anywhere."""
+    """Return the numbers of the messages that contain these words as a phrase."""
     sql = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid"
     return [row[0] for row in store.database.rows(sql, (match_expression([SearchTerm(words)]),))]
 
 
-#: A message, words it is found by, and words it is not found by.
+#: A message, words that find it, and words that do not.
 INDEXED: list[tuple[ParsedMessage, list[str], list[str]]] = [
     (parsed(subject="Grüße vom See", text="Der Fluß"), ["GRUẞE", "grüße vom", "see", "fluß"], ["seen"]),
     (replace(parsed(text=""), text=None, html="<p>Hello <b>there</b><script>var x</script>"), ["hello there"], ["var"]),
@@ -52,12 +52,12 @@ def test_what_a_message_is_found_by(
     assert not any(found(store, words) for words in not_by)
 
 
-# --- whatever happens -----------------------------------------------------------------------------------------------
+# --- random changes -------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Server:
-    """What is on a server: folder -> UID -> name of a message. And what the mirror is told of it."""
+    """A server, as folder -> UID -> name of a message, and the updates of its mirror."""
 
     mailbox: Mailbox
     random: random.Random
@@ -66,12 +66,12 @@ class Server:
     count: int = 0
 
     def message(self, name: str, *, is_whole: bool) -> ParsedMessage:
-        """A message whose subject is its name, and whose body is another word of it."""
+        """Return a message whose subject is its name, and whose body is another word for it."""
         text = f"body{name}" if is_whole else ""
         return parsed(f"<{name}@x>", subject=name, text=text, references=[f"<{int(name[1:]) // 3}@ref>"])
 
     def step(self) -> None:
-        """Something happens to a few messages of a folder."""
+        """Change a few messages of a folder."""
         path = self.random.choice(PATHS)
         steps = (self.deliver, self.deliver, self.list_headers, self.fill, self.move, self.renumber, self.remove)
         self.random.choice(steps)(path)
@@ -81,7 +81,7 @@ class Server:
         return self.random.sample(there, self.random.randint(0, len(there)))
 
     def new(self, path: str) -> list[tuple[int, str]]:
-        """New messages on the server."""
+        """Add messages on the server."""
         made = []
         for _ in range(self.random.randint(1, 8)):
             self.count += 1
@@ -127,7 +127,7 @@ class Server:
         self.mailbox.store.mailbox_writer.detach(self.mailbox.folder(path).number, [uid for uid, _ in there])
 
     def settle(self, path: str, messages: list[tuple[int, str]]) -> None:
-        """Messages that were gone are seen again, under new UIDs."""
+        """Report gone messages as seen again, under new UIDs."""
         sightings = []
         for _, name in messages:
             self.count += 1
@@ -138,7 +138,7 @@ class Server:
         assert len(settled) == len(messages)
 
     def check(self) -> None:
-        """The mirror, its threads and its index are what is on the server."""
+        """Check that the mirror, its threads and its index equal the server."""
         store = self.mailbox.store
         for path, there in self.folders.items():
             assert store.mailbox_writer.load_flags(self.mailbox.folder(path).number).keys() == there.keys()

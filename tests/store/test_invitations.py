@@ -1,4 +1,4 @@
-"""One-time tokens: good once, in their time, for one use, and only as a hash in the store."""
+"""Single-use tokens: valid once, until they expire, for one purpose, and stored only as a hash."""
 
 from datetime import timedelta
 

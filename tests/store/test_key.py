@@ -1,4 +1,4 @@
-"""Key files: what stands in them, what damage and hostile content lead to, and how they are written."""
+"""Key files: their content, the errors for damage and hostile content, and writing them."""
 
 import base64
 import json
@@ -39,12 +39,12 @@ def key() -> StoreKey:
 
 @pytest.fixture(scope="module")
 def slots(key: StoreKey) -> tuple[Slot, ...]:
-    """One of each kind."""
+    """Return one slot of each kind."""
     return wrap_in_file(key.master), wrap_with_keyring(key, os.urandom(32)), quickly_sealed(key, PASSPHRASE)
 
 
 def seen(file: Path) -> KeyFile | None:
-    """What a key file says, or None where it is damaged."""
+    """Return a parsed key file, or None if it is damaged."""
     with suppress(KeyDamaged):
         return read_key_file(file)
     return None
@@ -70,7 +70,7 @@ def test_a_key_file_that_was_cut_is_told(tmp_path: Path, key: StoreKey, slots: t
         assert seen(file) is None
 
 
-# --- content that somebody has made, checksum included -------------------------------------------------------------
+# --- forged content, including the checksum ------------------------------------------------------------------------
 
 
 def rewritten(content: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the key and its passphrase are looked for."""
+"""The locations of the key and its passphrase."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ from mailbox_appliance.store.store import Store
 
 @pytest.fixture
 def credentials(tmp_path: Path) -> Path:
-    """A folder as systemd hands it to a service."""
+    """A folder as systemd passes it to a service."""
     folder = tmp_path / "credentials"
     folder.mkdir()
     return folder
@@ -33,7 +33,7 @@ def test_the_key_lies_in_the_data_directory_unless_something_else_is_said(tmp_pa
     (credentials / "db-key").touch()
     assert find_key_file(data, of_systemd) == credentials / "db-key"
     named = {**of_systemd, "MAILBOX_APPLIANCE_KEY_FILE": str(tmp_path / "stick" / "key")}
-    assert find_key_file(data, named) == tmp_path / "stick" / "key"  # that it is not there is told when it is opened
+    assert find_key_file(data, named) == tmp_path / "stick" / "key"  # A missing file is reported when it is opened.
     assert find_key_file(data, {**named, "MAILBOX_APPLIANCE_KEY_FILE": ""}) == credentials / "db-key"
 
 

@@ -1,4 +1,4 @@
-"""Slots: passphrases, what travels in a backup, the same slots round another key. The keychain: tests/cli/test_key."""
+"""Slots: passphrases, the slots of a backup, the same slots around another key. The keychain: tests/cli/test_key."""
 
 import os
 import unicodedata
@@ -32,7 +32,7 @@ PASSPHRASE = "größere Gänse"
 
 
 def quickly_sealed(key: StoreKey, passphrase: str = PASSPHRASE) -> PassphraseSlot:
-    """A slot of a passphrase that opens at once, by the least that Argon2id can be asked for."""
+    """Return a passphrase slot that opens quickly, with the lowest Argon2id parameters."""
     empty = PassphraseSlot("argon2id", 1, 8, 1, os.urandom(16), bytes(12), bytes(48))
     return store_key._lock_with_kek(empty, key, derive_passphrase_kek(empty, passphrase))
 
@@ -68,7 +68,7 @@ def test_two_slots_of_one_passphrase_have_nothing_in_common(key: StoreKey, seale
 
 
 def test_memory_that_is_not_to_be_had_is_said_so(sealed: PassphraseSlot) -> None:
-    # More than any machine has; a file that asks for it is refused before it comes to this.
+    # More than any machine has; a file that asks for it is refused earlier.
     asking = msgspec.structs.replace(sealed, m=(1 << 32) - 1, p=1)
     with pytest.raises(KeyUnusable, match="MiB of free memory"):
         derive_passphrase_kek(asking, PASSPHRASE)

@@ -1,4 +1,4 @@
-"""What folders show by labels, as it is listed, counted and searched."""
+"""Messages of label folders: listed, counted and searched."""
 
 import json
 from datetime import timedelta
@@ -21,7 +21,7 @@ def box(store: Store) -> LabeledMailbox:
 
 
 def _listed(box: LabeledMailbox, folder: str | None = None, **wanted: object) -> list[str]:
-    """The ids that a list shows; the same whichever way SQLite goes."""
+    """Return the IDs that a list shows, which must be the same with every query plan."""
     folders = None if folder is None else [box.folder(folder).number]
     message_filter = MessageFilter(**wanted)  # type: ignore[arg-type]
     page, _ = box.store.messages.list([box.id], message_filter, folders=folders, before=None, limit=50)

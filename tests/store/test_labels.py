@@ -1,4 +1,4 @@
-"""Labels: a message lies in one folder, is shown by all whose label it has, and keeps its id wherever it goes."""
+"""Labels: a message is in one folder, is shown by all folders whose label it has, and keeps its ID when it moves."""
 
 import pytest
 
@@ -114,7 +114,7 @@ def test_a_mailbox_whose_labels_were_not_known_has_all_its_messages_lie_where_th
     assert (located.folder.label, located.gone) == (None, True)
     state = mailbox.folder().state
     assert state is not None
-    assert state.uidvalidity != 7  # it is compared anew
+    assert state.uidvalidity != 7  # it is compared again
 
 
 def test_what_was_mirrored_before_labels_were_known_keeps_its_id_and_thread(store: Store, mailbox: Mailbox) -> None:

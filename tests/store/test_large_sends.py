@@ -1,4 +1,4 @@
-"""The bytes of a large message lie in chunks, and go with it."""
+"""The bytes of a large message are stored in chunks, and deleted with it."""
 
 import pytest
 

@@ -36,13 +36,13 @@ def sent(mailbox: Mailbox) -> MirroredFolder:
 def seen(
     uid: int, message_id: str | None, flags: Sequence[str] = (), *, after: float = 0, size: int = 1000
 ) -> MessageIdentity:
-    """A message as it is seen in a folder; by default of the size and at the time of `fetched`."""
+    """Return a message as it is seen in a folder; by default with the size and time of `fetched`."""
     message = fetched(uid, flags, after=after)
     return MessageIdentity(uid, message.flags, canonical_message_id(message_id or ""), size, message.internal_date)
 
 
 def place(mailbox: Mailbox, message_id: str) -> tuple[str, int | None]:
-    """Folder and UID of a message."""
+    """Return folder and UID of a message."""
     found = mailbox.store.mailbox_writer.locate(mailbox.id, [message_id])[message_id]
     return found.folder.path, found.uid
 
@@ -329,7 +329,7 @@ def test_a_draft_keeps_its_id_and_its_thread_in_a_new_version(
 
 
 def test_a_new_version_lies_where_it_was_put(mailbox: Mailbox, mirror: MailboxWriter, sent: MirroredFolder) -> None:
-    draft = mailbox.add(1, parsed("<d1@x>"), "Junk")  # somebody has moved the earlier one meanwhile
+    draft = mailbox.add(1, parsed("<d1@x>"), "Junk")  # somebody has moved the earlier one
     mirror.replace_source(draft, fetched(0), parsed("<d2@x>"), sent)
     mirror.set_uid(draft, 3, 1234, fetched(0, after=9).internal_date)
     (found,) = mirror.locate(mailbox.id, [draft]).values()
@@ -339,7 +339,7 @@ def test_a_new_version_lies_where_it_was_put(mailbox: Mailbox, mirror: MailboxWr
 
 @pytest.fixture
 def pending(store: Store, mailbox: Mailbox) -> str:
-    """The id of a copy of ours that stands in Sent and not on the server yet."""
+    """The ID of a copy of ours that is in Sent and not on the server yet."""
     with store.database.transaction():
         copy = PendingCopy("msg_ours", "thr_ours")
         store.mailbox_writer.add_pending(
@@ -366,14 +366,14 @@ def test_the_promised_id_stays_where_sync_saw_our_copy_first(
     mirror.replace_source(pending, FetchedMessage(0, frozenset(), fetched(0).internal_date, 5, b""), parsed("<ours@x>"))
     mirror.set_uid(pending, 10)
     assert place(mailbox, pending) == ("Sent", 10)
-    assert mirror.locate(mailbox.id, [pending])[pending].size == 1000, "what the server told of it, and not we"
+    assert mirror.locate(mailbox.id, [pending])[pending].size == 1000, "the server's date, not ours"
     assert doubled not in mirror.locate(mailbox.id, [doubled])
 
 
 def test_without_a_uid_that_which_sync_has_seen_is_it(mailbox: Mailbox, mirror: MailboxWriter, pending: str) -> None:
     mirror.set_uid(pending, None)
     assert place(mailbox, pending) == ("Sent", None)
-    with mailbox.store.database.transaction():  # as if sync had been quicker than the note of the copy
+    with mailbox.store.database.transaction():  # as if sync had been faster than the record of the copy
         mailbox.store.database.change("UPDATE messages SET gone = 1")
     doubled = mailbox.add(10, parsed("<ours@x>"), "Sent")
     with mailbox.store.database.transaction():
@@ -383,7 +383,7 @@ def test_without_a_uid_that_which_sync_has_seen_is_it(mailbox: Mailbox, mirror: 
     assert not mirror.locate(mailbox.id, [doubled])
 
 
-# --- Messages of ours at a server with labels: each stands there once, under the id that was promised ---
+# --- Messages of ours at a server with labels: each exists once, under its promised ID ---
 
 
 STARRED, SENT, DRAFTS = "[Gmail]/Starred", "[Gmail]/Sent Mail", "[Gmail]/Drafts"

@@ -1,4 +1,4 @@
-"""Members are found by id and by email without case."""
+"""Members are found by ID, and by email address without case."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def test_who_is_not_there(store: Store) -> None:
         assert store.members.find_with_password(email) is None
 
 
-#: spellings of emails that are taken
+#: spellings of email addresses in use
 TAKEN = (
     "ADA@example.org",
     "ada@EXAMPLE.ORG",
@@ -88,7 +88,7 @@ def test_the_last_administrator_who_can_log_in_stays(store: Store) -> None:
             store.members.update(ada.id, **change)
     with pytest.raises(LastAdmin), store.database.transaction():
         store.members.remove(ada.id)
-    # Nor does anybody else count who is not there: these two could not log in before.
+    # The rule protects only members who can sign in; these two cannot.
     with store.database.transaction():
         store.database.change("UPDATE members SET role = 'member' WHERE id = ?", (ada.id,))
         for other in (invited, suspended):
@@ -98,8 +98,8 @@ def test_the_last_administrator_who_can_log_in_stays(store: Store) -> None:
     assert store.members.list() == (store.members.get(ada.id),)
 
 
-#: what another administrator without a password was given, whether an API key was shown it, how many seconds ago
-#: -> whether they count as one who can get in
+#: link of another administrator without a password, whether an API key was shown it, its age in seconds -> whether they
+#: count as able to sign in
 OPEN: tuple[tuple[TokenKind, bool, float, bool], ...] = (
     ("invitation", False, 0, True),
     ("password_reset", False, 60, True),

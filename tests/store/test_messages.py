@@ -1,4 +1,4 @@
-"""Messages: added in batches that may come twice, listed by date, adopted where they are ours."""
+"""Messages: added in batches that may be repeated, listed by date, adopted if they are ours."""
 
 from datetime import timedelta
 
@@ -117,7 +117,7 @@ def test_what_the_server_no_longer_has_goes_with_its_body(store: Store, mailbox:
 
 @pytest.fixture
 def pending(store: Store, mailbox: Mailbox) -> str:
-    """The id of a copy of ours that stands in Sent and not on the server yet."""
+    """The ID of a copy of ours that is in Sent and not on the server yet."""
     with store.database.transaction():
         copy = PendingCopy("msg_ours", "thr_ours")
         store.mailbox_writer.add_pending(mailbox.folder("Sent"), fetched(0, ["\\Seen"]), parsed("<Ours@x>"), copy)
@@ -165,7 +165,7 @@ def test_many_messages_in_one_second_come_once_each_newest_first(store: Store, m
     batch = [(fetched(uid, after=uid % 2), parsed(subject=f"{uid % 2} {uid:03}")) for uid in range(51)]
     store.mailbox_writer.add(mailbox.folder(), batch)
     expected = sorted((message.subject for _, message in batch), reverse=True)
-    # 26 of one second take numbers of the next: those came later but count as of the same time.
+    # 26 messages of one second take numbers of the next: these arrived later but count as of the same time.
     assert sorted(mailbox.subjects(limit=limit), reverse=True) == expected
     assert mailbox.subjects(limit=limit) == mailbox.subjects()
     assert [each for each in mailbox.subjects() if each.startswith("0")] == expected[-26:]
@@ -180,7 +180,7 @@ def test_the_order_is_by_date_whatever_came_first(store: Store, mailbox: Mailbox
 
 
 def test_an_import_of_many_messages_within_a_second_finds_its_numbers(store: Store, mailbox: Mailbox) -> None:
-    """Far more than a second has numbers: they run on into the next ones."""
+    """Far more messages than a second has numbers: they continue into those of the next seconds."""
     store.mailbox_writer.add(mailbox.folder(), [(fetched(uid), parsed(subject=f"{uid:03}")) for uid in range(500)])
     mailbox.add(900, parsed(subject="later"), after=100)
     assert mailbox.subjects() == ["later", *(f"{uid:03}" for uid in reversed(range(500)))]

@@ -1,4 +1,4 @@
-"""What can lie in a data directory, and what opening it says; a refusal changes nothing but `lock`."""
+"""The possible contents of a data directory, and the errors of opening it; a refusal changes nothing but `lock`."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(template: Path, tmp_path: Path) -> Path:
-    """A copy of that store, to be spoilt."""
+    """A copy of that store, to be damaged."""
     return Path(shutil.copytree(template, tmp_path / "data"))
 
 
@@ -54,14 +54,14 @@ def other_key(tmp_path: Path) -> bytes:
 
 
 def snapshot(folder: Path) -> Snapshot:
-    """All that can be seen of a directory but for `lock`: names, modes, times, bytes."""
+    """Return everything visible in a directory except `lock`: names, modes, times, bytes."""
     files = [path for path in (folder, *folder.rglob("*")) if path.name != "lock"]
     return {str(path.relative_to(folder)): _seen(path) for path in files}
 
 
 def _seen(path: Path) -> tuple[object, ...]:
     found = path.lstat()
-    # The time of a folder changes when `lock` is made in it.
+    # The time of a folder changes when `lock` is created in it.
     return (found.st_mode, found.st_mtime_ns, path.read_bytes()) if path.is_file() else (found.st_mode,)
 
 
@@ -126,7 +126,7 @@ def plain_store(number: int, application: int = format_5.APPLICATION_ID) -> Call
 
 
 def pragma(name: str, value: int) -> Callable[[Path, bytes], None]:
-    """The file says this of itself, written with its key."""
+    """Set a pragma of the file, written with its key."""
 
     def spoil(folder: Path, _other: bytes) -> None:
         connection = opened_raw(folder)
@@ -144,7 +144,7 @@ def opened_raw(folder: Path) -> apsw.Connection:
 
 
 def statement(*sql: str) -> Callable[[Path, bytes], None]:
-    """Somebody who has the key carries this out."""
+    """Execute statements with the key."""
 
     def spoil(folder: Path, _other: bytes) -> None:
         connection = opened_raw(folder)
@@ -156,7 +156,7 @@ def statement(*sql: str) -> Callable[[Path, bytes], None]:
 
 
 def in_the_log(spoil: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
-    """The store was left by a crash, with a log that was not folded in; then it was spoilt."""
+    """Damage a store that a crash left with a log."""
 
     def crash_and_spoil(folder: Path, other: bytes) -> None:
         leave_log(folder)
@@ -166,7 +166,7 @@ def in_the_log(spoil: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], 
 
 
 def leave_log(folder: Path, sql: str = "INSERT INTO meta VALUES ('late', 'in the log')") -> None:
-    """As a process leaves it that is killed right after a commit."""
+    """Leave a log, as a process does that is killed right after a commit."""
     store = Store.open(folder)
     with store.database.transaction(durable=True):
         store.database.change(sql)
@@ -276,7 +276,7 @@ def test_a_fault_has_its_own_error_and_changes_nothing(
     folder: Path, other_key: bytes, spoil: Callable[[Path, bytes], None], error: type[errors.StoreUnusable]
 ) -> None:
     spoil(folder, other_key)
-    folder.chmod(0o755)  # a refused directory may be anybody's
+    folder.chmod(0o755)  # a refused directory may belong to anybody
     before = snapshot(folder)
     for command in (_open, _serve):
         problem, code = command(folder)
@@ -285,7 +285,7 @@ def test_a_fault_has_its_own_error_and_changes_nothing(
         assert str(folder) in str(problem["message"])
         after = snapshot(folder)
         if (folder / (DATABASE_FILE + "-wal")).exists():
-            # Where the log has to be read as well, its index is made anew.
+            # If the log has to be read as well, its index is created again.
             before.pop(DATABASE_FILE + "-shm", None), after.pop(DATABASE_FILE + "-shm")
         assert after == before
 
@@ -343,7 +343,7 @@ def test_a_page_that_a_crash_left_half_written_comes_from_the_log(folder: Path) 
 
 
 def cut_checkpoint(folder: Path, *, pages: int) -> None:
-    """Leave file and log as a checkpoint does that ends when it has written the first page and not the last ones: the
+    """Leave file and log as an interrupted checkpoint does that has written the first page and not the last ones: the
     process was killed, or the disk is full.
     """
     file, log, kept = folder / DATABASE_FILE, folder / (DATABASE_FILE + "-wal"), folder / "kept"

@@ -1,5 +1,5 @@
-"""A restore does not shut out who administrates from elsewhere: the certificate that clients pinned stays, and so does
-where HTTPS is offered. Only where there is no certificate does that of the backup come.
+"""A restore does not lock out remote administrators: the certificate that clients pinned stays, and so do the HTTPS
+settings. The backup's certificate is used only if there is none.
 """
 
 from pathlib import Path
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, clock: FakeClock) -> Path:
 
 
 def put(folder: Path, files: Files) -> None:
-    """Let these be the files of the certificate, and no others."""
+    """Replace the files of the certificate."""
     for old in PAIR:
         (folder / old).unlink(missing_ok=True)
     for name, content in files.items():
@@ -44,13 +44,13 @@ def put(folder: Path, files: Files) -> None:
 
 
 def certificate(folder: Path) -> Files:
-    """The files of the certificate, and whatever else lies beside them."""
+    """Return the files of the certificate, and all other files beside them."""
     return {name: content for name, content in contents(folder).items() if name.startswith("tls/")}
 
 
 ONLY_CERTIFICATE: Files = {PAIR[0]: b"certificate"}
 ONLY_KEY: Files = {PAIR[1]: b"key"}
-# In the backup, there now, there afterwards.
+# in the backup, at present, afterwards
 CERTIFICATES: list[tuple[Files, Files, Files]] = [
     (THEN, NOW, NOW),
     (THEN, {}, THEN),
@@ -90,7 +90,7 @@ def test_links_of_the_operators_stay_links(folder: Path, clock: FakeClock, tmp_p
     put(folder, {})
     for name in PAIR:
         (folder / name).symlink_to(tmp_path / Path(name).name)
-    (tmp_path / "cert.pem").write_bytes(b"renewed")  # and the key is not there at the moment
+    (tmp_path / "cert.pem").write_bytes(b"renewed")  # and the key is missing at the moment
     restore(folder, file, clock)
     assert [(folder / name).readlink() for name in PAIR] == [tmp_path / Path(name).name for name in PAIR]
 
@@ -99,7 +99,7 @@ def test_links_of_the_operators_stay_links(folder: Path, clock: FakeClock, tmp_p
 def test_a_pair_that_counts_already_but_is_not_in_its_place_stays(
     folder: Path, clock: FakeClock, moved: tuple[str, ...]
 ) -> None:
-    """As `tls/files.py` leaves it when it is broken off: what lies in `tls/.next` counts."""
+    """An interrupted `tls/files.py` leaves this state: the pair in `tls/.next` is the current one."""
     put(folder, THEN)
     file = back_up(folder, clock)
     put(folder, {})
@@ -137,7 +137,7 @@ def test_half_a_pair_that_was_left_over_does_not_count_beside_the_restored_one(
 
 
 def test_what_is_replaced_is_kept_with_the_pair_that_counts(folder: Path, clock: FakeClock) -> None:
-    """The key has moved, and its certificate not yet: as `tls/files.py` leaves it when it is broken off."""
+    """The key has moved, and its certificate has not yet: an interrupted `tls/files.py` leaves this state."""
     put(folder, {PAIR[0]: b"old certificate", PAIR[1]: b"new key"})
     (folder / "tls" / ".next").mkdir()
     (folder / "tls" / ".next" / "cert.pem").write_bytes(b"new certificate")
@@ -199,7 +199,7 @@ def test_elsewhere_it_is_that_of_the_backup(folder: Path, clock: FakeClock, tmp_
     assert certificate(tmp_path / "there") == THEN
 
 
-# --- where HTTPS is offered -------------------------------------------------------------------------------------------
+# --- HTTPS settings ---------------------------------------------------------------------------------------------------
 
 Values = dict[str, object]
 OFF: Values = {}
@@ -208,7 +208,7 @@ OTHERWISE: Values = {"server.https": False, "server.https_port": 0}
 
 
 def say(store: Store, values: Values) -> None:
-    """Let these be what is stored of HTTPS, and one thing more of something else."""
+    """Replace the stored HTTPS settings, and one other setting."""
     with store.database.transaction():
         for name in ON:
             store.stored_settings.remove(name)
@@ -252,7 +252,7 @@ def test_so_it_is_where_each_of_the_two_went_its_own_way(tmp_path: Path) -> None
 
 
 def test_so_it_is_where_another_store_was_before(tmp_path: Path) -> None:
-    """Where HTTPS is offered belongs to the computer."""
+    """The HTTPS settings belong to the computer."""
     restoring = Restoring(tmp_path)
     store, _ = restoring.run(lambda store, _people, _clock: say(store, OTHERWISE), lambda *_: None, with_present=False)
     other = Store.open(tmp_path / "other", restoring.clock, store.key_file)

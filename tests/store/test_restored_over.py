@@ -1,4 +1,6 @@
-"""Backups restored over a store that is not simply a later state: an earlier one, a lost one's stand-in, a mistake."""
+"""Backups restored over a store that is not simply a later state: an earlier one, a replacement of a lost one, a
+mistake.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -35,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def inside(folder: Path, clock: FakeClock, act: Callable[[Store], T]) -> T:
-    """What comes of it in an open store; an hour passes afterwards."""
+    """Return the result of an action in an open store; an hour passes afterwards."""
     store = Store.open(folder, clock)
     try:
         return act(store)
@@ -45,7 +47,7 @@ def inside(folder: Path, clock: FakeClock, act: Callable[[Store], T]) -> T:
 
 
 def begin(folder: Path, clock: FakeClock) -> People:
-    """Two sends that wait, one soon, one late, besides what there is in any of these stores."""
+    """Schedule two messages, one soon and one late, in a populated store."""
 
     def act(store: Store) -> People:
         people = populate(store)
@@ -57,7 +59,7 @@ def begin(folder: Path, clock: FakeClock) -> People:
 
 
 def go_on(store: Store, people: People) -> None:
-    """One is sent, one canceled, a key and a session are revoked, a password is changed."""
+    """Send one, cancel one, revoke a key and a session, and change a password."""
     store.deliveries.begin_sending(people.more["soon"])
     store.deliveries.succeed(people.more["soon"], None, reply_code=250)
     found = store.deliveries.find(people.more["canceled"])
@@ -74,7 +76,7 @@ def go_on(store: Store, people: People) -> None:
 
 
 def found_in(folder: Path, clock: FakeClock, people: People) -> tuple[object, ...]:
-    """What became of all that `go_on` did, and whether scheduled sends are held."""
+    """Return the state of everything that `go_on` changed, and whether scheduled messages are on hold."""
 
     def look(store: Store) -> tuple[object, ...]:
         sends = [ended(store, people.more[name]) for name in ("soon", "canceled", "late")]
@@ -89,7 +91,7 @@ KNOWN = ("succeeded", "canceled", "queued", False, False, "bob-2", True)
 
 
 def test_over_an_earlier_state_of_the_store(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    """A copy of the directory, say, or a machine rolled back."""
+    """For example a copy of the directory, or a machine that was rolled back."""
     people = begin(folder, clock)
     shutil.copytree(folder, tmp_path / "old")
     inside(folder, clock, lambda store: go_on(store, people))
@@ -140,14 +142,14 @@ def test_over_an_earlier_state_where_only_the_sends_tell(
 
 
 def try_once(store: Store, people: People, clock: FakeClock) -> None:
-    """A try that failed: the send that is due soon waits again."""
+    """Fail an attempt: the message that is due soon is queued again."""
     store.deliveries.begin_sending(people.more["soon"])
     store.deliveries.enter_phases(people.more["soon"], Phase.CONNECTING)
     store.deliveries.requeue(people.more["soon"], clock.now() + timedelta(hours=12), "a cause")
 
 
 def test_a_send_that_waits_again_after_a_try_that_failed_since(folder: Path, clock: FakeClock) -> None:
-    """As it is now: the present store is the later one."""
+    """Its present state counts: the present store is the later one."""
     people = begin(folder, clock)
     inside(folder, clock, lambda store: store.deliveries.begin_sending(people.more["soon"]))
     file = back_up(folder, clock)
@@ -162,7 +164,7 @@ def try_once_more(store: Store, people: People, clock: FakeClock) -> None:
 
 
 def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -> None:
-    """The store was lost: nobody knows what happened since the older one, but the newest does."""
+    """The store was lost: the events since the older backup are unknown, but the newest backup has them."""
     people = begin(folder, clock)
     first = back_up(folder, clock)
     inside(folder, clock, lambda store: go_on(store, people))
@@ -177,7 +179,7 @@ def test_an_older_backup_first_then_the_newest(folder: Path, clock: FakeClock) -
 
 
 def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    """What was unpacked of the migration backup is upgraded by itself; the newest backup goes over it."""
+    """The store unpacked from the migration backup is upgraded; the newest backup is restored over it."""
     copied(3, folder)
     key = inside(folder, clock, lambda store: store.api_keys.list()[0].id)
     (migration,) = (folder / "backups").glob("*-migration.mbxbackup")
@@ -210,11 +212,11 @@ def test_back_to_the_old_release_and_forward_again(folder: Path, clock: FakeCloc
     assert inside(tmp_path / "old", clock, look) == ([("succeeded",)], 0)
 
 
-# --- a restore is taken back ------------------------------------------------------------------------------------------
+# --- undoing a restore ------------------------------------------------------------------------------------------------
 
 
 def add_eve(store: Store, people: People) -> None:
-    """An administrator, their key, a mailbox shared with all and with Bob, a send that waits, and one that is sent."""
+    """Add an administrator, their key, a mailbox shared with all and with Bob, a scheduled and a sent message."""
     with store.database.transaction():
         eve = store.members.add(name="Eve", email="eve@example.org", role="admin", password_hash="eve").id
         told(store, "member.create", ("member", eve))
@@ -235,7 +237,7 @@ def add_eve(store: Store, people: People) -> None:
 def take_back(
     folder: Path, clock: FakeClock, since: Callable[[Store, People], None] = lambda _store, _people: None
 ) -> tuple[People, RestoreResult]:
-    """Restore an old backup by mistake, let something happen, and restore what that replaced."""
+    """Restore an old backup by mistake, let events happen, and restore the backup of the replaced store."""
     people = begin(folder, clock)
     old = back_up(folder, clock)
     clock.advance(HOUR)
@@ -349,7 +351,7 @@ def test_what_the_restore_doubted_or_revoked_is_as_before(tmp_path: Path, *, is_
     store.close()
 
 
-# --- where something is missing ---------------------------------------------------------------------------------------
+# --- missing files ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["audit_head", "audit_count"])

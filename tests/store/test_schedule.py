@@ -1,4 +1,6 @@
-"""What is due and when: read from the journal, planned by the wall clock, and brought near when that was set back."""
+"""Tasks that are due: read from the journal, planned by the wall clock, and moved closer after the clock was set
+back.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +18,7 @@ BOB = Address(email="bob@example.test")
 
 
 def accept(store: Store, mailbox: Mailbox, key: str = "key", **more: Any) -> str:
-    """An operation that is being sent, or waits for `send_at`."""
+    """Accept an operation that is being sent, or is scheduled for `send_at`."""
     sender = Address(email="ada@example.test")
     message = compose(
         OutgoingMessage(sender, (BOB,), text="t"),

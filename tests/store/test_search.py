@@ -1,4 +1,4 @@
-"""A search means what a slow reading of every message means, whichever way it takes; and it takes one with an index."""
+"""A search finds what a slow reading of every message finds, with every query plan; and every plan uses an index."""
 
 import random
 import re
@@ -58,7 +58,7 @@ class Stored:
 
 
 class Crowd:
-    """Two mailboxes full of messages, and what a plain reading of all of them finds."""
+    """Two mailboxes full of messages, and the results of reading all of them."""
 
     def __init__(self, store: Store, count: int = 400) -> None:
         self.store, self.random = store, random.Random(5)
@@ -68,7 +68,7 @@ class Crowd:
             self._add(number)
 
     def found(self, wanted: MessageFilter, mailboxes: list[str], path: str | None) -> list[str]:
-        """The subjects that a filter means, newest first."""
+        """Return the subjects that match a filter, newest first."""
         kept = [
             one
             for one in self.messages
@@ -79,7 +79,7 @@ class Crowd:
         return [one.message.subject for one in sorted(kept, key=lambda one: one.fetched.internal_date, reverse=True)]
 
     def a_filter(self) -> MessageFilter:
-        """Some filter that may find something."""
+        """Return a random filter that may match something."""
         pick = self.random
         terms = [self._term() for _ in range(pick.choice((0, 0, 1, 1, 2)))]
         after = pick.choice((None, None, to_millis(MORNING) + pick.randrange(500) * 1000))
@@ -191,7 +191,7 @@ def test_nothing_is_found_where_nothing_can_be(crowd: Crowd) -> None:
     assert crowd.store.messages.list(["acc_unknown"], EVERYTHING, folders=None, before=None, limit=9) == ((), None)
 
 
-# --- beginnings ---
+# --- prefixes ---
 
 BEGUN = (
     "in ink inka inkas inkblot invoice invoices involved über überall Éclair eclipse ÉCLAT 東京都 日本"
@@ -243,7 +243,7 @@ def test_a_beginning_with_very_many_words_is_found_as_well(store: Store, mailbox
     assert _list(store, mailbox, search.parse_query("beginning400*")) == []
 
 
-# --- the text that was searched ---
+# --- the matching text ---
 
 
 def _list(store: Store, mailbox: Mailbox, wanted: MessageFilter) -> list[Message]:
@@ -288,11 +288,11 @@ def test_labels_are_those_that_messages_have(crowd: Crowd, store: Store, mailbox
     assert store.messages.list_labels(mailbox.id) == ()
 
 
-# --- how it is asked ---
+# --- query plans ---
 
 
 class _Noting(Database):
-    """Notes what is asked."""
+    """Records the queries."""
 
     asked: list[tuple[str, Parameters]]
 
@@ -303,7 +303,7 @@ class _Noting(Database):
 
 @pytest.fixture(scope="module")
 def plans(crowd: Crowd) -> Iterator[Callable[[MessageFilter, str | None, SearchLimits], list[str]]]:
-    """The query plan of the last thing that a search asks."""
+    """Returns the query plan of the last query of a search."""
     store = crowd.store
     noting = _Noting(Path(store.folder) / DATABASE_FILE, store.key.cipher, store.key.derive("database"))
     box = crowd.mailboxes[0]

@@ -1,4 +1,4 @@
-"""While the appliance works and after it stopped, nothing readable of mail, people or secrets lies in its directory."""
+"""While the appliance runs and after it stopped, its directory has nothing readable of mail, people or secrets."""
 
 import base64
 import os
@@ -35,7 +35,7 @@ def source(number: int, to: str, subject: str) -> bytes:
 
 
 def traces(text: str) -> set[bytes]:
-    """How a text may lie in a file: UTF-8, UTF-16, hex, quoted in JSON, and base64 whatever stands before it."""
+    """Return the forms of a text in a file: UTF-8, UTF-16, hex, quoted in JSON, and base64 at any offset."""
     plain = text.encode()
     shapes = {plain, plain.lower(), plain.hex().encode(), text.encode("utf-16-le"), text.encode("utf-16-be")}
     shapes.add(text.encode("ascii", "backslashreplace"))
@@ -54,7 +54,7 @@ def test_the_search_finds_what_it_looks_for() -> None:
 
 
 def found(files: dict[str, bytes], secrets: dict[str, str]) -> set[tuple[str, str]]:
-    """File and secret, where one lies in the other."""
+    """Return file and secret if one contains the other."""
     return {
         (file, name)
         for file, content in files.items()
@@ -64,7 +64,7 @@ def found(files: dict[str, bytes], secrets: dict[str, str]) -> set[tuple[str, st
 
 
 def files_of(running: RunningAppliance) -> dict[str, bytes]:
-    """Every file of the data directory, and what else the process holds open on a disk."""
+    """Return every file of the data directory, and every other file that the process has open."""
     files = {
         str(path.relative_to(running.folder)): path.read_bytes() for path in running.folder.rglob("*") if path.is_file()
     }
@@ -77,7 +77,7 @@ def files_of(running: RunningAppliance) -> dict[str, bytes]:
 
 
 def wait_for(answer: Callable[[], Answer], is_there: Callable[[Any], bool]) -> Any:
-    """The data of an answer, once it is as wanted."""
+    """Return the data of an answer, once it is as wanted."""
     deadline = time.monotonic() + 20
     while True:
         data = answer().data
@@ -89,7 +89,7 @@ def wait_for(answer: Callable[[], Answer], is_there: Callable[[Any], bool]) -> A
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[RunningAppliance]:
-    """A running appliance that waits to be set up."""
+    """A running appliance that waits for its setup."""
     process = RunningAppliance(tmp_path / "data").start()
     yield process
     process.stop()
@@ -97,7 +97,7 @@ def running(tmp_path: Path) -> Iterator[RunningAppliance]:
 
 @pytest.fixture
 def secrets(running: RunningAppliance, mail_server: MailServer) -> dict[str, str]:
-    """What may be read nowhere, after an appliance has done one of everything."""
+    """The texts that must not be readable, after an appliance has done one of everything."""
     code = (running.folder / "setup-code").read_text().strip()
     running.set_up()
     user, other = mail_server.fresh_user(), mail_server.fresh_user()
@@ -129,7 +129,7 @@ def secrets(running: RunningAppliance, mail_server: MailServer) -> dict[str, str
         "attachment": ATTACHMENT,
         "password": PASSWORD,
         "wrong password": WRONG_PASSWORD,
-        "mailbox password": f': "{MAILBOX_PASSWORD}"',  # as it would lie in JSON
+        "mailbox password": f': "{MAILBOX_PASSWORD}"',  # as it would be in JSON
         "token": str(running.token),
         "other token": str(again),
         "a hash": "$argon2id$",

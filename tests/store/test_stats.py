@@ -1,4 +1,4 @@
-"""How much there is of everything: right, and asked of indexes, however large the store is."""
+"""Counts of the store's content: correct, and answered from indexes, however large the store is."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ _COLUMNS = (
 
 
 def deliver(store: Store, account: str, status: str, created_at: str, due: int | None = None) -> None:
-    """The row of an operation."""
+    """Insert the row of an operation."""
     name = f"op_{status}{created_at}"
     values = (name, account, "c", "m", "h", "send", status, "x", "{}", "x", "r", "t", due, created_at, created_at)
     with store.database.transaction():
@@ -66,5 +66,5 @@ def test_nothing_that_there_is_much_of_is_gone_through(store: Store) -> None:
     for sql in (stats._MAILBOXES, stats._OPEN, stats._NEXT_DUE, stats._LAST_STEP):
         plan = store.database.rows(f"EXPLAIN QUERY PLAN {sql}", ("uncertain",) * sql.count("?"))
         scans = {step for step in (str(row[3]) for row in plan) if step.startswith("SCAN")}
-        # The accounts, and what another step has found.
+        # The accounts, and the results of another step.
         assert {scan for scan in scans if not scan.startswith("SCAN (")} <= {"SCAN a"}, plan

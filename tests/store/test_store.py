@@ -1,4 +1,4 @@
-"""A store is made, closed, opened again, owned by one process, and left whole by a crash."""
+"""A store is created, closed, opened again, owned by one process, and intact after a crash."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from mailbox_appliance.store.files import DATABASE_FILE, KEY_FILE, write_private
 from mailbox_appliance.store.key import CIPHERS, StoreKey, new_key, read_key, write_key
 from mailbox_appliance.store.store import Store
 
-#: Opens the store in argv[1], says so, and waits for its input to end; with `write` it commits a row before.
+#: Opens the store in argv[1], reports it, and waits for its input to end; with `write` it first commits a row.
 HOLDER = """
 import sys
 from pathlib import Path
@@ -48,12 +48,12 @@ def held(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """Name -> mode of a directory and everything in it."""
+    """Return name -> mode of a directory and everything in it."""
     return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in (folder, *folder.rglob("*"))}
 
 
 def value(folder: Path, name: str) -> str | None:
-    """A row of the store in a directory."""
+    """Return a value of the store in a directory."""
     store = Store.open(folder)
     try:
         found = store.database.value("SELECT value FROM meta WHERE name = ?", (name,))
@@ -63,7 +63,7 @@ def value(folder: Path, name: str) -> str | None:
 
 
 def note(folder: Path) -> None:
-    """Leave a row by which the store is known again."""
+    """Add a row by which the store can be recognized."""
     store = Store.open(folder)
     with store.database.transaction():
         store.database.change("INSERT INTO meta VALUES ('note', 'mine')")
@@ -205,7 +205,7 @@ def test_sizes(store: Store) -> None:
     assert store.free_bytes > 0
 
 
-# --- a crash while it is made ---------------------------------------------------------------------------------------
+# --- a crash during its creation ------------------------------------------------------------------------------------
 
 
 def only_a_key(folder: Path) -> None:

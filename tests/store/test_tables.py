@@ -1,4 +1,4 @@
-"""The tables are what the format says, and what is asked often is answered from an index."""
+"""The tables equal the format, and frequent queries are answered from an index."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ def test_every_table_is_strict(store: Store) -> None:
 
 
 class Noting(Database):
-    """A database that notes what it is asked."""
+    """A database that records its queries."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.folder / DATABASE_FILE, store.key.cipher, store.key.derive("database"))
@@ -65,7 +65,7 @@ Ask = Callable[[Store, Mailbox, str], object]
 
 @pytest.fixture
 def plans(store: Store, mailbox: Mailbox, clock: FakeClock, tmp_path: Path) -> Iterator[Callable[[Ask], list[str]]]:
-    """How SQLite goes about each query that a function makes."""
+    """Returns the query plans of all queries that a function makes."""
     noting = Noting(store)
     noted = Store(store.folder, DirectoryLock(tmp_path), noting, store.key, clock, store.key_file)
     message_id = mailbox.add(1)
@@ -204,7 +204,7 @@ def test_whether_there_are_passwords_of_release_0_10_is_told_by_an_index_of_thos
     assert plans(lambda s, b, m: s.members.has_legacy_passwords()) == ["SCAN members USING INDEX members_legacy"]
 
 
-#: What the timer asks at every look: only what is due is sorted, however much there is that is not.
+#: The queries of the timer: only due rows are sorted, however many others there are.
 LOOKS: list[tuple[str, Callable[[Store], object], str]] = [
     (
         "scheduled",
@@ -248,7 +248,7 @@ def test_unread_messages_are_counted_from_their_index(plans: Callable[[Ask], lis
 
 
 SEEN_BY_ID = MessageIdentity(9, frozenset(), "a@x", 1000, MORNING, "m1", "t1")
-#: The same of a folder with a label, and what is asked of a mailbox with labels besides.
+#: The same for a label folder, and further queries for a mailbox with labels.
 LABELED: list[tuple[str, Ask, str]] = [
     (
         "the messages of a label",
@@ -305,7 +305,7 @@ def test_what_is_asked_of_labels_is_answered_from_an_index(
     ]
     noted.close()
     assert any(index in step for step in steps), steps
-    # `sets`: what a step of the recursion has found; `j`: values that were given.
+    # `sets`: the results of a step of the recursion; `j`: given values.
     scans = [
         step for step in steps if step.startswith("SCAN") and not step.startswith(("SCAN sets", "SCAN (", "SCAN j"))
     ]
@@ -314,7 +314,7 @@ def test_what_is_asked_of_labels_is_answered_from_an_index(
 
 SEEN = MessageIdentity(1, frozenset(), "a@x", 1000, MORNING)
 REPLY = parsed("<b@x>", subject="Re: Subject", references=["<a@x>"])
-#: What sync asks, and the indexes that answer.
+#: The queries of sync, and the indexes that answer them.
 SYNC: list[tuple[str, Ask, list[str]]] = [
     (
         "what is missing",

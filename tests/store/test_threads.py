@@ -1,4 +1,4 @@
-"""Messages that name each other are one thread, in whatever order they come, and its id is the oldest one's."""
+"""Messages that name each other are one thread, in whatever order they arrive, and its ID is that of the oldest."""
 
 import itertools
 
@@ -107,7 +107,7 @@ DAY = 86_400
 
 
 def grouped(mailbox: Mailbox, messages: dict[str, tuple[float, ParsedMessage]], order: tuple[str, ...]) -> set[str]:
-    """The threads that messages make which come in this order, each as the sorted names of its messages."""
+    """Return the threads of messages that arrive in this order, each as the sorted names of its messages."""
     threads: dict[str, list[str]] = {}
     ids = {}
     for uid, name in enumerate(order, 1):
@@ -118,7 +118,7 @@ def grouped(mailbox: Mailbox, messages: dict[str, tuple[float, ParsedMessage]], 
     return {" ".join(sorted(names)) for names in threads.values()}
 
 
-#: What is said by whom on which day, and the threads it makes, whatever comes first.
+#: Senders, days and subjects of messages, and their threads, in whatever order they arrive.
 BY_SUBJECT: dict[str, tuple[dict[str, tuple[float, ParsedMessage]], set[str]]] = {
     "a reply without references": (
         {"a": (0, parsed("<a@x>", subject="Hello")), "b": (1, parsed("<b@x>", subject="RE: hello"))},
@@ -167,7 +167,7 @@ BY_SUBJECT: dict[str, tuple[dict[str, tuple[float, ParsedMessage]], set[str]]] =
         {"a b", "c d"},
     ),
 }
-#: In some orders the last of these cannot be told: an answer is there before the message it names.
+#: In some orders the last of these cannot be known: a reply arrives before the message it names.
 _NEWEST_OR_OLDEST_FIRST = {"two conversations of one subject"}
 
 
@@ -182,7 +182,7 @@ def test_what_belongs_together_by_subject(store: Store, name: str) -> None:
 
 
 def together(mailbox: Mailbox, messages: dict[str, tuple[float, ParsedMessage]], order: tuple[str, ...]) -> set[str]:
-    """As `grouped`, in one batch."""
+    """Do the same for messages in one batch."""
     batch = [(fetched(uid, after=messages[name][0] * DAY), messages[name][1]) for uid, name in enumerate(order, 1)]
     ids = mailbox.store.mailbox_writer.add_headers(mailbox.folder(), batch)
     threads: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ def test_a_reply_goes_to_the_newest_thread_of_its_subject(mailbox: Mailbox) -> N
     second = mailbox.add(2, parsed("<b@x>", subject="Report"), after=10 * DAY)
     answer = mailbox.add(3, parsed("<c@x>", subject="Re: Report"), after=11 * DAY)
     assert mailbox.thread_of(answer) == mailbox.thread_of(second)
-    # The thread has its beginning, so another original begins another one.
+    # The thread has its first message, so another original begins another one.
     third = mailbox.add(4, parsed("<d@x>", subject="Report"), after=10.5 * DAY)
     assert mailbox.thread_of(third) not in (mailbox.thread_of(second), mailbox.thread_of(answer))
 

@@ -1,4 +1,4 @@
-"""What keeps an old store from being upgraded: its own error each, and the old directory is as it was."""
+"""Obstacles to the upgrade of an old store: each has its error, and the old directory stays as it was."""
 
 import base64
 import os
@@ -24,7 +24,7 @@ Spoil = Callable[[Path], object]
 
 
 def sql(*statements: str) -> Spoil:
-    """Somebody who may write the file carries this out."""
+    """Execute statements in the old file."""
 
     def spoil(folder: Path) -> None:
         connection = sqlite3.connect(folder / DATABASE_FILE)
@@ -42,7 +42,7 @@ def key_becomes(content: bytes) -> Spoil:
 
 
 def page_becomes_nonsense(folder: Path) -> None:
-    """A page of the index of members' emails, say."""
+    """Overwrite a page, such as one of the index of members' email addresses."""
     content = bytearray((folder / DATABASE_FILE).read_bytes())
     content[5 * 4096 : 6 * 4096] = b"\xa5" * 4096
     (folder / DATABASE_FILE).write_bytes(content)
@@ -53,7 +53,7 @@ def cut(folder: Path) -> None:
 
 
 def cut_a_little(folder: Path) -> None:
-    """Of the last page, which SQLite fills with zeros then, and calls whole."""
+    """Truncate the last page, which SQLite then fills with zeros and accepts."""
     os.truncate(folder / DATABASE_FILE, (folder / DATABASE_FILE).stat().st_size - 4)
 
 
@@ -70,7 +70,7 @@ def flipped_secret(folder: Path) -> None:
     sql("UPDATE accounts SET sealed_secret = CAST(sealed_secret || x'00' AS BLOB) WHERE id = 'acc_2'")(folder)
 
 
-#: Nothing in such a file says that it may not be.
+#: Such a file has no constraint against it.
 OF_TWO = (
     "CREATE TABLE others AS SELECT * FROM sessions",
     "DROP TABLE sessions",
@@ -126,7 +126,7 @@ FAULTS: list[tuple[str, Spoil, type[errors.StoreUnusable], str]] = [
 
 
 def problems(folder: Path) -> tuple[str, ...]:
-    """What a dry run finds, or says instead."""
+    """Return the problems that a dry run finds, or its error."""
     try:
         return preview_upgrade(folder, folder / KEY_FILE).problems
     except errors.StoreUnusable as problem:
@@ -186,7 +186,7 @@ def test_without_room_nothing_is_begun(tmp_path: Path, clock: FakeClock, monkeyp
 
     def full(path: Path) -> os.statvfs_result:
         found = list(real(path))
-        found[4] = 1  # blocks that we may use
+        found[4] = 1  # blocks that a user may use
         return os.statvfs_result(found)
 
     monkeypatch.setattr(os, "statvfs", full)

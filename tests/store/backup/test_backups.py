@@ -1,4 +1,4 @@
-"""Backups of a store that is in use, and of files of older formats: made, listed, checked, thinned."""
+"""Backups of a store in use, and of files of older formats: made, listed, verified and pruned."""
 
 import base64
 import hashlib
@@ -51,14 +51,14 @@ def file_of(store: Store, backup: Backup) -> Path:
 
 
 def lying_there(store: Store) -> list[str]:
-    """The names in `backups/`, hidden ones too."""
+    """Return the names in `backups/`, including hidden ones."""
     folder = store.folder / "backups"
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 @contextmanager
 def content(store: Store, backup: Backup, folder: Path, passphrase: str | None = None) -> Iterator[Database]:
-    """The database in a backup, opened with the key file in it."""
+    """Open the database in a backup with the key file in it."""
     folder.mkdir()
     container = open_container(file_of(store, backup), passphrase=passphrase)
     container.extract("mailbox.db", folder / "mailbox.db")
@@ -70,7 +70,7 @@ def content(store: Store, backup: Backup, folder: Path, passphrase: str | None =
         opened.close()
 
 
-# --- made ---
+# --- making ---
 
 
 def test_what_is_in_it_and_what_is_told_of_it(store: Store, mailbox: Mailbox, tmp_path: Path, clock: FakeClock) -> None:
@@ -126,7 +126,7 @@ def test_with_a_passphrase(store: Store, tmp_path: Path) -> None:
         assert database.value("PRAGMA user_version") == 5
     with pytest.raises(Invalid):
         store.backups.create("manual", "short")
-    # A wrong passphrase says nothing about the file.
+    # A wrong passphrase does not mean that the file is damaged.
     assert [one.verified for one in store.backups.list()] == [True]
 
 
@@ -150,7 +150,7 @@ def test_a_key_file_of_one_line(tmp_path: Path) -> None:
     line = base64.b64encode(opened.key.master) + b"\n"
     file.write_bytes(line)
     opened = Store.open(tmp_path / "data", key_file=file)
-    file.write_bytes(line)  # as where we may not write
+    file.write_bytes(line)  # as in a folder that is not writable
     assert opened.backups.verify(opened.backups.create("manual").id).ok
     opened.close()
 
@@ -246,11 +246,11 @@ def test_one_at_a_time(store: Store) -> None:
     assert len(lying_there(store)) == 1
 
 
-# --- what goes wrong ---
+# --- failures ---
 
 
 class Stopped(BaseException):
-    """As Ctrl-C."""
+    """An interruption such as Ctrl-C."""
 
 
 @pytest.mark.parametrize("step", ["copying", "checking", "encrypting", "verifying"])
@@ -346,7 +346,7 @@ def test_a_folder_that_is_none(store: Store) -> None:
     assert (store.backups.list(), store.backups.list_unlisted()) == ((), ())
 
 
-# --- listed and checked ---
+# --- listing and verifying ---
 
 
 def test_newest_first_and_what_is_none_apart(store: Store, clock: FakeClock) -> None:
@@ -363,7 +363,7 @@ def test_newest_first_and_what_is_none_apart(store: Store, clock: FakeClock) -> 
     assert store.backups.list() == tuple(reversed(made[2:]))
     names = (cut.name, longer.name, "notes.mbxbackup")
     assert store.backups.list_unlisted() == tuple(UnlistedFile(name, "unusable") for name in names)
-    # By their id they are found, and say what is wrong with them.
+    # They are found by ID, and report their damage.
     for one, error in zip(made, (BackupTruncated, BackupAltered), strict=False):
         with pytest.raises(error):
             store.backups.verify(one.id)
@@ -387,7 +387,7 @@ def test_copies_are_listed_once_and_told_of(store: Store) -> None:
 
 
 def test_copies_stand_behind_the_file_that_was_made(store: Store, clock: FakeClock) -> None:
-    """Whatever they are called, damaged or not, and also when nothing is known of it but what lies there."""
+    """This holds for any name, damaged or not, and even without a known file from an earlier listing."""
     clock.advance(3600)
     store.backups.create("manual")
     second = store.backups.create("manual")  # its name is that of the next second
@@ -410,7 +410,7 @@ def test_copies_stand_behind_the_file_that_was_made(store: Store, clock: FakeClo
     assert backups.find_backup(store.folder, second.id) == file
 
 
-#: what has become of the file of a backup, error
+#: change to the file of a backup, error
 OVERWRITTEN = [
     ("hello", lambda whole: b"hello", NotABackup),
     ("nothing", lambda whole: b"", NotABackup),
@@ -427,7 +427,7 @@ OVERWRITTEN = [
 def test_what_was_overwritten_says_what_is_wrong_with_it(
     tmp_path: Path, change: Callable[[bytes], bytes], error: type[Exception], seen_by: str, made_once: Path
 ) -> None:
-    """As long as it lies there, and no other backup in its place."""
+    """This holds while the file exists, and is not replaced by another backup."""
     shutil.copytree(made_once, tmp_path / "data")
     store = Store.open(tmp_path / "data")
     try:
@@ -456,7 +456,7 @@ def test_what_was_overwritten_says_what_is_wrong_with_it(
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed store with a backup, and beside it another backup of it."""
+    """A closed store with a backup, and another backup of it beside."""
     folder = tmp_path_factory.mktemp("made") / "data"
     store = Store.open(folder)
     other = file_of(store, store.backups.create("manual"))
@@ -571,7 +571,7 @@ def test_after_the_end_none_is_made(tmp_path: Path) -> None:
 
 
 def test_files_of_this_format_with_a_log(store: Store, mailbox: Mailbox, tmp_path: Path) -> None:
-    """As what a restore replaces is kept."""
+    """A pre-restore backup keeps the files like this."""
     mailbox.add(1)
     names: tuple[SectionName, ...] = ("mailbox.db", "mailbox.db-wal", "encryption.key")
     sources = [SectionSource(name, (store.folder / name).read_bytes()) for name in names]
@@ -584,7 +584,7 @@ def test_files_of_this_format_with_a_log(store: Store, mailbox: Mailbox, tmp_pat
 
 
 def older(folder: Path, *, with_log: bool) -> list[SectionSource]:
-    """A plain store, whose log may not be folded in yet."""
+    """Return an unencrypted store, whose log may not be checkpointed yet."""
     folder.mkdir()
     connection = sqlite3.connect(folder / "live.db", isolation_level=None)
     connection.executescript(
@@ -657,7 +657,7 @@ def test_a_plain_store_that_is_damaged_inside(tmp_path: Path) -> None:
         backups.verify_file(file)
 
 
-# --- thinned ---
+# --- pruning ---
 
 
 def test_only_daily_ones_go(store: Store, clock: FakeClock) -> None:

@@ -1,4 +1,4 @@
-"""Backup files: what is put in comes out, and whatever is done to the bytes has a name."""
+"""Backup files: the content comes out as it was put in, and every change to the bytes has its error."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ def written(
     content: dict[SectionName, bytes] = CONTENT,
     passphrase: str | None = None,
 ) -> Path:
-    """A backup file."""
+    """Write a backup file."""
     key = key or new_key()
     sources = [SectionSource(name, value) for name, value in content.items()]
     slots = (wrap_in_file(key.master),) if slots is None else tuple(slots)
@@ -58,7 +58,7 @@ def written(
 
 
 def read(file: Path, passphrase: str | None = None, key: StoreKey | None = None) -> dict[str, bytes]:
-    """All that is in it."""
+    """Return all sections of a backup."""
     container = open_container(file, passphrase=passphrase, key=key)
     container.check()
     return {section.name: b"".join(container.pieces(section.name)) for section in container.manifest.sections}
@@ -127,7 +127,7 @@ def test_a_passphrase_of_its_own(tmp_path: Path) -> None:
     manifest = read_manifest(file)
     assert (manifest.own_passphrase, manifest.passphrase_protected, len(manifest.slots)) == (True, True, 1)
     assert read(file, PASSPHRASE) == CONTENT
-    # Not here either, where the store's key is at hand.
+    # Not on this computer either, where the store's key is available.
     for passphrase, given in ((None, None), (None, key), (OTHER, None), (OTHER, key)):
         with pytest.raises(BackupWrongPassphrase):
             open_container(file, passphrase=passphrase, key=given)
@@ -159,7 +159,7 @@ SEALED = (BackupAltered, BackupTruncated, BackupNewer, NotABackup)
 
 
 def outcome(file: Path, passphrase: str | None = None) -> type[Exception] | None:
-    """What comes of reading it; None: all that was put in."""
+    """Return the error of reading a backup; None if all content is intact."""
     try:
         assert read(file, passphrase) == CONTENT
     except BackupUnusable as error:
@@ -223,7 +223,7 @@ def test_the_sections_of_another_backup_with_the_same_key(tmp_path: Path) -> Non
 
 
 def forged(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Write another manifest over that of a backup, with a digest and a size that fit."""
+    """Replace the manifest of a backup, with a digest and a size that fit."""
     raw = file.read_bytes()
     length = int.from_bytes(raw[len(MAGIC) :][:4], "big")
     manifest = json.loads(raw[BEFORE : BEFORE + length])
@@ -265,13 +265,13 @@ FORGED: list[tuple[str, Callable[[dict[str, Any]], object], type[Exception]]] = 
     ("a salt that is short", lambda m: m.update(salt="00"), BackupAltered),
     ("another salt", lambda m: m.update(salt="0" * 64), BackupAltered),
     ("another nonce", lambda m: m.update(nonce="0" * 14), BackupAltered),
-    ("what is no manifest", lambda m: m.clear(), BackupAltered),
+    ("not a manifest", lambda m: m.clear(), BackupAltered),
 ]
 
 
 @pytest.mark.parametrize("change", [(b'"backup":1', b'"backup":2'), (b'"format":5', b'"format":6')])
 def test_one_that_says_it_is_newer_is_believed_whatever_its_sum(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
-    """Nothing of it is read: whoever is told of damage would look for another copy, which says the same."""
+    """Nothing of it is read. Reporting damage would make people look for another copy, with the same result."""
     file = written(tmp_path / "a")
     file.write_bytes(file.read_bytes().replace(*change, 1))
     assert outcome(file) is BackupNewer

@@ -1,4 +1,4 @@
-"""A copy of a database that is written to meanwhile is the store as it was at one moment."""
+"""A copy of a database during writes is the store at one moment."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ ROWS = 300
 
 @pytest.fixture
 def folded(store: Store) -> Store:
-    """A store whose log is long and all folded in: the next commit would begin it anew."""
+    """A store with a long, completely checkpointed log: the next commit would reset it."""
     with store.database.transaction():
         rows = [(f"k{number}", "0" * 3000) for number in range(ROWS)]
         store.database.change_many("INSERT INTO settings VALUES (?, ?)", rows)
@@ -28,14 +28,14 @@ def folded(store: Store) -> Store:
 
 @pytest.fixture
 def copier(folded: Store) -> Iterator[OnlineCopier]:
-    """Copies that store."""
+    """The copier of that store."""
     made = OnlineCopier(folded.folder / DATABASE_FILE, folded.key, folded.database)
     yield made
     made.close()
 
 
 def write(store: Store, letter: str) -> None:
-    """All rows of both tables in one transaction."""
+    """Update all rows of both tables in one transaction."""
     with store.database.transaction():
         store.database.change("UPDATE settings SET value = ?", (letter * 3000,))
         store.database.change("UPDATE meta SET value = ? WHERE name LIKE 'k%'", (letter * 3000,))

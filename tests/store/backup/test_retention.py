@@ -1,4 +1,4 @@
-"""Which daily backups stay, as a table of dates."""
+"""Retention of daily backups, as a table of dates."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ def moments(*written: str) -> set[datetime]:
 
 
 def days(count: int, until: datetime = NOW) -> set[datetime]:
-    """One a day, so many days back."""
+    """Return one moment a day for `count` days."""
     return {until - timedelta(days=back) for back in range(count)}
 
 

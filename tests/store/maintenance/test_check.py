@@ -1,4 +1,4 @@
-"""A check finds what is wrong, names it, changes nothing, and holds nobody up."""
+"""A check finds and names each fault, changes nothing, and does not delay other threads."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ from mailbox_appliance.store.store import Store
 from tests.store.labeled import LabeledMailbox
 from tests.store.mail import Mailbox, fetched, parsed
 
-#: what somebody did with the key in hand -> the codes that a full check finds
+#: statements executed with the key -> the codes that a full check finds
 # fmt: off
 MEDDLING: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("nothing",            (), set()),
@@ -41,7 +41,7 @@ MEDDLING: list[tuple[str, tuple[str, ...], set[str]]] = [
                             "UPDATE sqlite_schema SET sql = replace(sql, 'SHA-256', 'hash') WHERE name = 'sessions'"),
                            set()),
     ("column changed",     ("PRAGMA writable_schema = on",
-                            "UPDATE sqlite_schema SET sql = replace(sql, ' UNIQUE', '  UNIQUE') WHERE name = 'sessions'"),
+                            "UPDATE sqlite_schema SET sql = replace(sql, 'UNIQUE', '') WHERE name = 'sessions'"),
                            {"schema_differs"}),
     ("trigger added",      ("CREATE TRIGGER x AFTER INSERT ON sessions BEGIN SELECT 1; END",), {"schema_differs"}),
     ("trigger weakened",   ("DROP TRIGGER audit_events_stay",), {"schema_differs"}),
@@ -268,7 +268,7 @@ def test_an_older_format_is_looked_at_and_not_touched(tmp_path: Path, number: in
     for name in (DATABASE_FILE, f"{DATABASE_FILE}-wal"):
         (folder / name).write_bytes((source / name).read_bytes())
     if with_log:
-        connection.wal_checkpoint()  # what the file alone has is known, whatever stands in the log
+        connection.wal_checkpoint()  # The format in the file itself is known, whatever the log contains.
         (folder / DATABASE_FILE).write_bytes((source / DATABASE_FILE).read_bytes())
     connection.close()
     before = state(folder)

@@ -1,4 +1,4 @@
-"""What is done while nobody waits: in short steps, resumed after a stop, and never in anybody's way."""
+"""Background maintenance: in short steps, resumed after a stop, and without delaying others."""
 
 import threading
 from datetime import timedelta
@@ -19,7 +19,7 @@ from tests.store.test_schedule import accept
 
 
 def remove(store: Store, mailbox: Mailbox) -> int:
-    """Remove a mailbox; answers its number."""
+    """Remove a mailbox; return its number."""
     number = int(store.database.value("SELECT number FROM accounts WHERE id = ?", (mailbox.id,)))
     with store.database.transaction():
         store.accounts.remove(mailbox.id)
@@ -111,7 +111,7 @@ def test_what_may_be_kept_is_looked_at_at_once_where_it_changes(store: Store, ma
     store.cleaner.stop()
 
 
-# --- What is kept for a time only: it stays for that time, goes after it, and nothing else does ---
+# --- Expiry: rows stay until they expire, and then only these are deleted ---
 
 
 def phases(store: Store, operation_id: str) -> list[str]:
@@ -120,7 +120,7 @@ def phases(store: Store, operation_id: str) -> list[str]:
 
 
 def ended(store: Store, mailbox: Mailbox, status: DeliveryStatus) -> str:
-    """An operation of now that has ended so."""
+    """Add an operation that has ended with this status now."""
     operation = accept(store, mailbox, status)
     store.deliveries.enter_phases(operation, Phase.CONNECTING)
     if status == "succeeded":

@@ -1,4 +1,4 @@
-"""A store under another key: every row is what it was, the old key opens nothing, and the audit log is as it was."""
+"""A store under another key: every row is the same, the old key does not open it, and the audit log is the same."""
 
 import sqlite3
 from pathlib import Path
@@ -19,7 +19,7 @@ from mailbox_appliance.store.store import Store
 from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, parsed
 
-#: what somebody did to the log before -> the row that is named before and afterwards
+#: change to the log -> the row that a check names before and afterwards
 # fmt: off
 MEDDLING: list[tuple[str, tuple[str, ...], int]] = [
     ("changed",         ("UPDATE audit_events SET outcome = 'failure' WHERE number = 3",), 3),
@@ -51,13 +51,13 @@ def filled(store: Store) -> Store:
 
 
 def copy_of(store: Store, new: StoreKey, progress: Any = None) -> tuple[Path, ReencryptResult]:
-    """The copy under the new key."""
+    """Copy a store under a new key."""
     target = store.folder / "copy.db"
     return target, reencrypt_database(store.folder / DATABASE_FILE, store.key, target, new, progress)
 
 
 def rows_of(database: Database) -> dict[str, list[Row]]:
-    """Every row but the seals."""
+    """Return every row, without the seals."""
     found = {table: database.rows(f"SELECT * FROM {table}") for table in TABLES if not table.startswith("message_")}
     found["audit_events"] = [row[:-1] for row in found["audit_events"]]
     found["meta"] = [row for row in found["meta"] if row[0] != "audit_head"]

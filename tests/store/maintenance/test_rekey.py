@@ -1,4 +1,4 @@
-"""A new master key: the same rows under it, the same ways to open it; the old store whenever it does not end well."""
+"""A new master key: the same rows and the same slots; the old store after any failure."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def folder(store: Store) -> Path:
 
 @pytest.fixture
 def before(folder: Path) -> dict[str, list[Row]]:
-    """What is in it."""
+    """The rows in it."""
     return opened_facts(folder)
 
 
@@ -153,7 +153,7 @@ def test_one_that_cannot_be_written_is_told_before_anything_is_done(folder: Path
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (folder / KEY_FILE).rename(elsewhere / KEY_FILE)
-    (elsewhere / f".{KEY_FILE}.new").mkdir()  # the name under which it would be written
+    (elsewhere / f".{KEY_FILE}.new").mkdir()  # the name of the temporary file
     content, key = (folder / DATABASE_FILE).read_bytes(), (elsewhere / KEY_FILE).read_bytes()
     with pytest.raises(KeyUnusable, match="Nothing was changed"):
         rekey_closed_store(folder, elsewhere / KEY_FILE)
@@ -181,7 +181,7 @@ def test_it_needs_the_directory(store: Store) -> None:
 
 
 def test_it_needs_room(folder: Path) -> None:
-    # The log of the old file counts, and takes no room on the disk itself.
+    # The log of the old file counts, although it uses no disk space itself.
     content = (folder / DATABASE_FILE).read_bytes()
     with (folder / DATABASE_FILE).open("r+b") as sparse:
         sparse.truncate(1 << 43)

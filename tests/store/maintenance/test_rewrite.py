@@ -1,4 +1,4 @@
-"""Compacting: smaller, the same rows, the same key; and the old store whenever it does not end well."""
+"""Compacting: a smaller file, the same rows, the same key; the old store after any failure."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.store.renewed import die, fill, names, opened_facts
 
 @pytest.fixture
 def folder(store: Store) -> Path:
-    """A closed store from which much was deleted."""
+    """A closed store from which many rows were deleted."""
     fill(store, 400)
     with store.database.transaction():
         store.database.change("DELETE FROM messages WHERE uid > 40")
@@ -25,7 +25,7 @@ def folder(store: Store) -> Path:
 
 @pytest.fixture
 def before(folder: Path) -> dict[str, list[Row]]:
-    """What is in it."""
+    """The rows in it."""
     return opened_facts(folder)
 
 
@@ -103,7 +103,7 @@ def test_a_key_file_that_cannot_be_written_is_told_before_anything_is_done(folde
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (folder / KEY_FILE).rename(elsewhere / KEY_FILE)
-    (elsewhere / f".{KEY_FILE}.new").mkdir()  # the name under which it would be written
+    (elsewhere / f".{KEY_FILE}.new").mkdir()  # the name of the temporary file
     told: list[str] = []
     with pytest.raises(KeyUnusable, match="cannot be"):
         compact_closed_store(folder, elsewhere / KEY_FILE, progress=lambda what, _done, _total: told.append(what))

@@ -1,4 +1,4 @@
-"""What happened since the backup counts after the restore: nothing is sent twice, and nothing revoked lives again."""
+"""Events since the backup count after the restore: nothing is sent twice, and revoked credentials stay revoked."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.servers.fake_clock import FakeClock
 from tests.store.mail import Mailbox, connection, fetched, parsed
 from tests.store.restored import LATER, Act, People, Restoring, accept, add_key, add_session, lets_in
 
-#: What a restore makes of each table: whoever adds one decides.
+#: The result of a restore for each table; a new table must be added here.
 DECIDED = {
     "carried": "members sessions invitations api_keys attempts accounts account_grants delivery_operations"
     " delivery_messages delivery_chunks delivery_phases delivery_chores legacy_idempotency audit_events",
@@ -36,14 +36,14 @@ def restoring(tmp_path: Path) -> Restoring:
 
 
 def nothing(store: Store, people: People, clock: FakeClock) -> None:
-    """Nothing happens."""
+    """Do nothing."""
 
 
-# --- sends ------------------------------------------------------------------------------------------------------------
+# --- deliveries -------------------------------------------------------------------------------------------------------
 
 
 def status(store: Store, operation_id: str) -> str:
-    """The status, with the code of a failure; `none` where there is no such operation."""
+    """Return the status, with the code of a failure; `none` if there is no such operation."""
     found = store.deliveries.find(operation_id)
     if found is None:
         return "none"
@@ -60,7 +60,7 @@ def at(clock: FakeClock, seconds: float | None) -> datetime | None:
 
 
 def send_since(outcome: str) -> Act:
-    """What happens to the operation `op` between backup and restore."""
+    """Return the event for the operation `op` between backup and restore."""
 
     def act(store: Store, people: People, clock: FakeClock) -> None:
         operation = people.more["op"]
@@ -81,19 +81,19 @@ def send_since(outcome: str) -> Act:
 
 SOON, LATE = 60.0, 2 * LATER
 SENDS = [
-    # when it is to go (seconds from the backup; None: at once), what happened since, with the present store, without it
-    (None, "nothing", "uncertain", "uncertain"),  # an attempt that nobody ended: none follows the restore
+    # when it is due (seconds from the backup; None: at once), event since, result with the present store, without it
+    (None, "nothing", "uncertain", "uncertain"),  # an attempt without an end: the restore is not followed by another
     (None, "sending", "uncertain", "uncertain"),
     (None, "succeeded", "succeeded", "uncertain"),
     (None, "failed", "failed message_rejected", "uncertain"),
     (None, "uncertain", "uncertain", "uncertain"),
     (None, "withdrawn", "uncertain", "uncertain"),
-    (SOON, "nothing", "uncertain", "uncertain"),  # nobody sent it in time; it is not for the restore to
+    (SOON, "nothing", "uncertain", "uncertain"),  # It was not sent in time, and must not be sent after the restore.
     (SOON, "sending", "uncertain", "uncertain"),
     (SOON, "succeeded", "succeeded", "uncertain"),
     (SOON, "canceled", "failed canceled", "uncertain"),
     (LATE, "nothing", "queued", "queued"),
-    (LATE, "succeeded", "succeeded", "queued"),  # the clock was ahead, say
+    (LATE, "succeeded", "succeeded", "queued"),  # for example with a clock that was ahead
     (LATE, "canceled", "failed canceled", "queued"),
 ]
 
@@ -123,7 +123,7 @@ def test_a_send_of_the_backup(
 
 
 def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Restoring) -> None:
-    """What is newer than the backup, or not due yet, is not doubted."""
+    """Operations that are newer than the backup, or not due yet, do not become uncertain."""
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         for name, seconds in (("due", SOON), ("started", SOON), ("late", LATE)):
@@ -146,7 +146,7 @@ def test_what_waits_for_another_try_is_not_tried_after_the_restore(restoring: Re
 
 
 def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) -> None:
-    """With its message, its steps and what is left to do, behind those of the backup."""
+    """With its message, its steps and its follow-up tasks, after those of the backup."""
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         people.more["old"] = accept(store, people, "old", send_at=at(clock, LATE))
@@ -174,7 +174,7 @@ def test_an_operation_newer_than_the_backup_comes_whole(restoring: Restoring) ->
 
 
 def test_what_has_been_done_since_is_not_left_to_be_done(restoring: Restoring) -> None:
-    """Chores and bytes of a message that were needed at the backup, and are not any more."""
+    """Follow-up tasks and bytes that were needed at the time of the backup, and no longer are."""
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         operation = people.more["op"] = accept(store, people, "key", draft_id="msg_gone")
@@ -194,7 +194,7 @@ def test_what_has_been_done_since_is_not_left_to_be_done(restoring: Restoring) -
 
 @pytest.mark.parametrize("outcome", ["filed", "nothing", "given up"])
 def test_our_copy_in_the_mirror_is_filed_once_or_let_go(restoring: Restoring, outcome: str) -> None:
-    """Filed since: the mirror finds it by its Message-ID. Given up since: nobody would ever take it away."""
+    """Filed since: the mirror finds it by its Message-ID. Given up since: nothing else would remove it."""
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         operation = people.more["op"] = accept(store, people, "key")
@@ -241,7 +241,7 @@ def test_a_key_that_was_taken_back_and_used_again_names_the_later_operation(rest
 
 
 def test_numbers_that_both_have_given_are_given_anew(restoring: Restoring) -> None:
-    """As after the restore of a store that did not open: each of the two went on by itself."""
+    """This happens after the restore of a store that did not open: each of the two continued on its own."""
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         people.more |= {f"b{n}": accept(store, people, f"b{n}", send_at=at(clock, LATE)) for n in range(3)}
@@ -277,7 +277,7 @@ def test_what_waits_in_a_mailbox_that_the_backup_does_not_know_ends(restoring: R
 
 
 def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restoring) -> None:
-    """Nobody revoked anything: it would be refused when it is due, and its message dropped."""
+    """Nobody revoked access, but the message would be refused when due, and dropped."""
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
@@ -302,7 +302,7 @@ def test_what_waits_of_who_is_not_in_the_backup_is_given_back(restoring: Restori
         assert [chore.kind for chore in store.schedule.list_chores(people.more[name])] == ["keep_draft"]
         found = store.deliveries.find(people.more[name])
         assert found is not None
-        assert found[1] == ()  # nothing is lost, and nothing else is said
+        assert found[1] == ()  # nothing is lost, and there is no other warning
     assert [status(store, people.more[name]) for name in ("as-before", "lost-before")] == ["queued", "queued"]
     assert (restoring.carried.sends.given_back, restoring.carried.sends.waiting) == (2, 2)
     store.close()
@@ -360,13 +360,13 @@ def test_many_operations_are_carried_over_in_batches(restoring: Restoring) -> No
 
 
 def member(store: Store, member_id: str) -> str:
-    """Role, status and the hash of the password of a member."""
+    """Return role, status and password hash of a member."""
     found = store.members.get(member_id)
     return f"{found.role} {found.status} {store.members.get_password_hash(member_id)}"
 
 
 def bob(**change: Any) -> Act:
-    """Bob becomes this."""
+    """Return the event that changes Bob."""
 
     def act(store: Store, people: People, clock: FakeClock) -> None:
         with store.database.transaction():
@@ -444,7 +444,7 @@ def test_a_member_who_was_removed_comes_back_without_any_way_in(restoring: Resto
 
 
 CREDENTIALS = [
-    # what was done since, whether key 1 lets in, session 2, key 3 and session 4
+    # events since; whether key 1, session 2, key 3 and session 4 are valid
     ("nothing", True, True, False, False),
     ("revoke key", False, True, False, False),
     ("end session", True, False, False, False),
@@ -510,7 +510,7 @@ def test_one_time_tokens_are_those_of_now(restoring: Restoring) -> None:
 
 
 def test_a_link_of_a_session_that_is_over_is_over(restoring: Restoring) -> None:
-    """Who was suspended in the backup is so again, and has no session for it."""
+    """A member suspended in the backup is suspended again, and has no session for the link."""
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         bob(status="active")(store, people, clock)
@@ -532,7 +532,7 @@ def share(*, with_all: bool, with_bob: bool) -> Act:
     return act
 
 
-SHARES = [  # then (with all, with Bob), now, after
+SHARES = [  # shares then (with all, with Bob), now, after
     ((True, True), (True, True), (True, True)),
     ((True, True), (False, False), (False, False)),
     ((False, False), (True, True), (False, False)),
@@ -579,7 +579,7 @@ def test_a_mailbox_is_reached_as_now(restoring: Restoring) -> None:
 
 
 def test_somebody_can_administrate(restoring: Restoring) -> None:
-    """Ada was an administrator then, Bob and Eve are now: the lesser of both would leave nobody."""
+    """Ada was an administrator then, Bob and Eve are now: the lesser role of both would leave no administrator."""
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         bob(role="admin", password="bob-2")(store, people, clock)
@@ -614,7 +614,7 @@ def test_an_administrator_of_now_has_their_email_though_somebody_else_had_it(res
     store.close()
 
 
-# --- where nobody knows -----------------------------------------------------------------------------------------------
+# --- events that nobody knows -----------------------------------------------------------------------------------------
 
 
 def test_without_a_present_store_nobody_is_logged_in(restoring: Restoring) -> None:
@@ -634,7 +634,7 @@ def test_without_a_present_store_nobody_is_logged_in(restoring: Restoring) -> No
 
 
 def test_a_store_of_somebody_else_says_nothing_of_this_one(restoring: Restoring, tmp_path: Path) -> None:
-    """As where the backup is brought to a computer on which another store has been set up."""
+    """This happens if the backup is moved to a computer on which another store has been set up."""
 
     def before(store: Store, people: People, clock: FakeClock) -> None:
         people.more["op"] = accept(store, people, "key", send_at=at(clock, LATE))
@@ -694,7 +694,7 @@ def test_a_log_that_does_not_begin_as_the_backups_is_not_appended(restoring: Res
 
 
 def test_a_log_that_was_changed_since_is_found_changed(restoring: Restoring) -> None:
-    """What is appended keeps its seals."""
+    """Appended rows keep their seals."""
 
     def since(store: Store, people: People, clock: FakeClock) -> None:
         store.audit.record(SYSTEM_ACTOR, "settings.update")

@@ -1,4 +1,4 @@
-"""A backup takes the place of the store at once or not at all; what was there is kept."""
+"""A restore replaces the store completely or not at all; the replaced files are kept."""
 
 import shutil
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, clock: FakeClock) -> Path:
 
 
 def back_up(folder: Path, clock: FakeClock, *, passphrase: str | None = None, format: int = 5) -> Path:  # noqa: A002
-    """A backup of the files of a closed store; answers where it lies."""
+    """Back up the files of a closed store; return the path."""
     known = read_key_file(folder / KEY_FILE)
     assert known is not None
     sources = [SectionSource(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
@@ -66,7 +66,7 @@ def back_up(folder: Path, clock: FakeClock, *, passphrase: str | None = None, fo
 
 
 def back_up_raw(folder: Path, key: StoreKey, clock: FakeClock, *, format: int = 5) -> Path:  # noqa: A002
-    """As `back_up`, of a store whose key file tells nothing of slots."""
+    """Do the same for a store whose key file has no slots."""
     sources = [SectionSource(name, folder / name) for name in SECTION_NAMES if (folder / name).exists()]
     with stage_backup(folder, "migration", sources, key, (wrap_in_file(key.master),), format, clock) as made:
         return made.publish()
@@ -75,7 +75,7 @@ def back_up_raw(folder: Path, key: StoreKey, clock: FakeClock, *, format: int = 
 def restore(
     folder: Path, file: Path, clock: FakeClock, *, is_known: bool = True, passphrase: str | None = None
 ) -> RestoreResult:
-    """As who serves does it, on a store whose files are closed; it is in place when this returns."""
+    """Restore as a serving process does, over a store whose files are closed; it is in place when this returns."""
     present = PresentKey(read_key(folder / KEY_FILE), folder / KEY_FILE) if is_known else None
     prepared = prepare_restore(folder, file, folder / KEY_FILE, present, clock, passphrase=passphrase)
     restored = complete_restore(prepared, clock, LOCAL)
@@ -84,13 +84,13 @@ def restore(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a directory but backups and the lock."""
+    """Return every file of a directory except backups and the lock."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != "lock" and "backups/" not in name}
 
 
 def remark(folder: Path, clock: FakeClock, name: str = "remark", value: object = True) -> None:
-    """Let the store say something that it did not say before."""
+    """Add a fact to the store."""
     store = Store.open(folder, clock)
     with store.database.transaction():
         store.stored_settings.put(name, value)
@@ -132,7 +132,7 @@ def test_what_is_replaced_is_kept_and_can_be_put_back(folder: Path, clock: FakeC
 
 
 def test_what_was_replaced_can_be_restored_as_any_backup(folder: Path, clock: FakeClock) -> None:
-    """Also where a crash had left its log unfolded."""
+    """Even if a crash left its log."""
     file = back_up(folder, clock)
     store = Store.open(folder, clock)
     with store.database.transaction():
@@ -150,13 +150,13 @@ def test_what_was_replaced_can_be_restored_as_any_backup(folder: Path, clock: Fa
 
 
 def test_with_another_key_the_present_one_stays(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    """As after `store rekey`, or where the backup is another computer's."""
+    """This happens after `store rekey`, or with the backup of another computer."""
     file = back_up(folder, clock)
     other = Store.open(tmp_path / "other", clock)
     other.close()
     key = read_key(tmp_path / "other" / KEY_FILE)
     restored = restore(tmp_path / "other", file, clock)
-    assert not restored.carried.is_known, "it is no kin"
+    assert not restored.carried.is_known, "it is unrelated"
     store = Store.open(tmp_path / "other", clock)
     assert (store.key.master, store.key.store_id) == (key.master, key.store_id)
     assert [one.name for one in store.members.list()] == ["Ada", "Bob"]
@@ -201,12 +201,12 @@ def test_a_key_file_that_cannot_be_written_stays_where_it_holds_the_key(
         prepare_restore(folder, file, place, None, clock)
 
 
-# --- what keeps it from being restored --------------------------------------------------------------------------------
+# --- obstacles --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def unchanged(folder: Path, clock: FakeClock) -> Iterator[Path]:
-    """A backup, of a directory in which nothing may change."""
+    """A backup, and a data directory in which nothing may change."""
     file = back_up(folder, clock)
     remark(folder, clock)
     before, backups = contents(folder), list((folder / "backups").iterdir())
@@ -263,7 +263,7 @@ def test_a_passphrase_that_is_wrong_or_missing(folder: Path, clock: FakeClock) -
 
 
 def test_a_present_store_that_cannot_be_read_to_its_end_stays(folder: Path, clock: FakeClock) -> None:
-    """Nothing is carried over by halves: here a page of the present store is damaged that is needed for it."""
+    """Nothing is merged in part: here a required page of the present store is damaged."""
     file = back_up(folder, clock)
     store = Store.open(folder, clock)
     with store.database.transaction():
@@ -285,7 +285,7 @@ def test_to_try_out_changes_nothing_and_tells_what_would_be(folder: Path, clock:
     lock.release()
 
 
-# --- somewhere else ---------------------------------------------------------------------------------------------------
+# --- another directory ------------------------------------------------------------------------------------------------
 
 
 def test_a_backup_opens_as_a_store_of_its_own_elsewhere(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_only_an_empty_directory_is_unpacked_into(folder: Path, clock: FakeClock
 
 
 def test_a_key_that_knows_no_store_id_is_no_hindrance(folder: Path, clock: FakeClock) -> None:
-    """As of release 0.10, in a file that cannot be written."""
+    """A key file of release 0.10 that cannot be written."""
     key = read_key(folder / KEY_FILE)
     file = back_up(folder, clock)
     present = PresentKey(replace(key, store_id="", salt=None), folder / KEY_FILE)
@@ -339,15 +339,15 @@ def test_a_key_that_knows_no_store_id_is_no_hindrance(folder: Path, clock: FakeC
     store.close()
 
 
-# --- what was replaced, though nothing opened it ----------------------------------------------------------------------
+# --- a replaced store that does not open ------------------------------------------------------------------------------
 
 
 def renew_key(folder: Path) -> None:
-    """As `store rekey`: what was backed up before has another key."""
+    """Do what `store rekey` does: earlier backups have another key."""
     rekey_closed_store(folder, folder / KEY_FILE)
 
 
-LOST = [  # what became of the store, whether it was given another key since the backup, what is said of its database
+LOST = [  # damage to the store, whether it got another key since the backup, reported state of its database
     ("key missing", False, ""),
     ("key missing", True, "does not open with the key of the backup"),
     ("key damaged", False, ""),
@@ -361,7 +361,7 @@ LOST = [  # what became of the store, whether it was given another key since the
 
 
 def lose(folder: Path, how: str) -> None:
-    """Let the store of a folder not open any more."""
+    """Make the store of a folder impossible to open."""
     if how == "key missing":
         (folder / KEY_FILE).unlink()
     elif how == "key damaged":
@@ -426,11 +426,11 @@ def test_what_was_replaced_of_an_older_release_lacks_its_key(folder: Path, clock
         restore(old, kept, clock)
 
 
-# --- the key file that lies in the place of the restored one ----------------------------------------------------------
+# --- the key file in place of the restored one ------------------------------------------------------------------------
 
 
 def test_the_key_of_a_store_that_was_moved_away_is_kept(folder: Path, clock: FakeClock, tmp_path: Path) -> None:
-    """As the guide says: give a store up by moving `mailbox.db` away. Its key may be the only copy there is."""
+    """The documentation recommends to give a store up by moving `mailbox.db` away. Its key may be the only copy."""
     file = back_up(folder, clock)
     renew_key(folder)
     remark(folder, clock)
@@ -453,7 +453,7 @@ def test_the_key_of_a_store_that_was_moved_away_is_kept(folder: Path, clock: Fak
 
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_key_file_with_the_same_key_keeps_its_slots(folder: Path, clock: FakeClock, damaged: bool) -> None:
-    """What opens the store now does so afterwards, and what does not any more does not again."""
+    """Slots that open the store now open it afterwards; removed slots stay removed."""
     file, key = back_up(folder, clock), read_key(folder / KEY_FILE)
     slots = (quickly_sealed(key, SECOND),)
     (folder / KEY_FILE).write_bytes(render_key_file(key, slots))
@@ -471,7 +471,7 @@ def test_a_key_file_with_the_same_key_keeps_its_slots(folder: Path, clock: FakeC
 
 
 def test_what_does_not_open_with_its_key_file_is_not_decided(folder: Path, clock: FakeClock) -> None:
-    """Here somebody changes what was unpacked."""
+    """Here the unpacked files are changed before the commit."""
     file = back_up(folder, clock)
     (folder / DATABASE_FILE).unlink()
     before = contents(folder)
@@ -509,7 +509,7 @@ def test_a_database_that_is_a_link_is_replaced_where_it_lies(folder: Path, clock
 
 
 def test_a_backup_of_another_cipher_is_encrypted_anew(folder: Path, clock: FakeClock) -> None:
-    """As of a computer whose processor is another one."""
+    """The backup of a computer with another processor."""
     file, key = back_up(folder, clock), read_key(folder / KEY_FILE)
     other = replace(key, cipher="chacha20" if key.cipher == "aegis" else "aegis")
     prepared = prepare_restore(folder, file, folder / KEY_FILE, PresentKey(other, folder / KEY_FILE), clock)

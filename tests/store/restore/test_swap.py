@@ -1,4 +1,4 @@
-"""Files that replace others together: killed at any step, the directory has all of the old ones or all of the new."""
+"""Replacing files together: killed at any step, the directory has all of the old files or all of the new."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from mailbox_appliance.store.restore import swap
 OLD = {"mailbox.db": "old", "mailbox.db-wal": "old log", "mailbox.db-shm": "old", "encryption.key": "old key"}
 NEW = {"mailbox.db": "new", "encryption.key": "new key", "config.toml": "new settings", "tls/cert.pem": "new"}
 
-#: Replaces the files, and is killed right before the step with this number that touches a name in the directory.
+#: Replaces the files, and is killed right before the n-th step that touches a name in the directory.
 REPLACING = """
 import os, signal, sys
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_what_was_not_decided_is_thrown_away(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["the same disk", "another disk"])
 def other_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A folder beside the data directory, or on a file system that no rename leads to."""
+    """A folder beside the data directory, or on another file system, to which files cannot be renamed."""
     if request.param == "the same disk":
         (tmp_path / "place").mkdir()
         yield tmp_path / "place"

@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 
 
 def plain_rows(folder: Path, table: str, order: str = "id") -> Rows:
-    """The rows of an old store, read without any code of ours."""
+    """Return the rows of an old store, read without our code."""
     connection = sqlite3.connect(f"{(folder / DATABASE_FILE).as_uri()}?immutable=1", uri=True)
     connection.row_factory = sqlite3.Row
     try:
@@ -37,7 +37,7 @@ def plain_rows(folder: Path, table: str, order: str = "id") -> Rows:
 
 
 def new_rows(store: Store, table: str, order: str = "id") -> Rows:
-    """The rows of the new one."""
+    """Return the rows of the new store."""
     names = [row[1] for row in store.database.rows(f"PRAGMA table_info({table})")]
     rows = store.database.rows(f"SELECT * FROM {table} ORDER BY {order}")
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -52,7 +52,7 @@ def number(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def old(number: int, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A directory of an old release that is left alone, and its secrets."""
+    """A directory of an old release, which must not change, and its secrets."""
     return copied(number, tmp_path / "old")
 
 
@@ -70,13 +70,13 @@ KEYS: dict[str, str] = {
     "mem_3": "zoë@example.org",
     "mem_4": "= ZOË@example.org",
 }
-#: Of each format: where sends wait, and as what; what they are named by; and two of them.
+#: For each format: the table and kind of scheduled messages, the column that names them, and two of them.
 SENDS = {
     3: ("scheduled_sends", "pending", "id", ("sch_1", "sch_5")),
     4: ("delivery_operations", "queued", "schedule_id", ("sch_1", "sch_8")),
 }
 ADMIN_PART: dict[str, str] = {"key_1": "[]", "key_2": '["admin.members"]', "key_3": "[]"}
-#: Table -> its order, and what is not told under the same name and in the same form.
+#: Table -> its order, and the columns that have another name or form.
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "settings": ("name", lambda row: {}),
     "members": ("id", lambda row: {"email_key": KEYS[row["id"]]}),
@@ -309,7 +309,7 @@ def test_what_nobody_can_send_is_kept_as_failed(number: int, tmp_path: Path, clo
     connection.execute(f"UPDATE {table} SET message = x'' WHERE {name} = ?", two[:1])
     nobody = json.dumps({"from": "ada@example.org", "recipients": []})
     connection.execute(f"UPDATE {table} SET envelope = ? WHERE {name} = ?", (nobody, two[1]))
-    if number == 4:  # it may have gone out
+    if number == 4:  # it may have been sent
         connection.execute(f"UPDATE {table} SET message = NULL WHERE status = 'sending'")
     connection.commit()
     (waiting,) = connection.execute(f"SELECT count(*) FROM {table} WHERE status = '{waits}'").fetchone()
