@@ -178,7 +178,7 @@ def test_a_key_that_came_as_a_credential_is_not_changed(key_cli: CommandLine, tm
             patch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
             refused = key_cli(*words, stdin=PASSPHRASE.encode())
         assert (refused.code, refused.error["code"]) == (4, "key_unusable")
-        assert "the credential" in refused.error["message"]
+        assert "is a systemd credential" in refused.error["message"]
         assert content(key_cli.data_dir) | content(credentials) == before
 
 
