@@ -129,7 +129,7 @@ def wrap_with_passphrase(key: "StoreKey", passphrase: str) -> PassphraseSlot:
 
 
 def wrap_with_kek(key: "StoreKey", passphrase: str) -> tuple[PassphraseSlot, bytes]:
-    """Return the same slot and the key derived from the passphrase, since the derivation takes long."""
+    """Return a slot that a passphrase unlocks, and the key derived from that, since deriving it takes long."""
     require_passphrase(passphrase)
     empty = PassphraseSlot(
         "argon2id", _ARGON2_ITERATIONS, _ARGON2_KIB, _ARGON2_LANES, secrets.token_bytes(16), bytes(12), bytes(48)

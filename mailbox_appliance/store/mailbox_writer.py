@@ -628,7 +628,7 @@ class MailboxWriter:
                 self._database.change("UPDATE messages SET attachments = ? WHERE number = ?", (changed, number))
 
     def has_gone(self, account_id: str) -> bool:
-        """Whether any message of a mailbox is gone."""
+        """Whether any message of a mailbox is gone: missing from its folder, and not found in another one yet."""
         sql = "SELECT 1 FROM messages WHERE account = ? AND gone = 1 LIMIT 1"
         return self._database.value(sql, (self._account_number(account_id),)) is not None
 

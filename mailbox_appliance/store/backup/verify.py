@@ -174,7 +174,7 @@ def summarize_backup(container: Container, scratch: Path, progress: Progress | N
 
 
 def summarize_unpacked(container: Container, database: Path, progress: Progress | None = None) -> BackupSummary:
-    """Do the same for an unpacked database of this format; its log is checkpointed into it."""
+    """Verify an unpacked database of this format, with its log checkpointed into it, and count its content."""
     try:
         return _to_summary(container, _count_unpacked(container, database, progress))
     except apsw.FullError:

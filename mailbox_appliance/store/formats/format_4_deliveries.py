@@ -124,7 +124,7 @@ def copy_deliveries(database: Database, now: datetime) -> None:
 
 
 def rehearse_deliveries(database: OldStoreConnection, now: datetime) -> None:
-    """Do the same without writing. Raises ValueError."""
+    """Convert every operation as `copy_deliveries` does, without writing. Raises ValueError."""
     for send in _read_deliveries(database):
         _delivery_values(send, now)
 

@@ -255,8 +255,9 @@ _LOG_TRIGGER = "audit_events_stay"  # the trigger that prevents changing rows of
 
 @dataclass(frozen=True)
 class ReencryptResult:
-    """The result: the key with the salt of the new database, for its file, and the check of the audit log. None: its
-    seals already fit the new key.
+    """The re-encrypted copy: the key with the salt of the new database, for its file, and the check of the audit log.
+
+    `audit` is None if the seals of the log already fit the new key.
     """
 
     key: StoreKey

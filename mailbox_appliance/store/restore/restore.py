@@ -125,7 +125,7 @@ def prepare_from_container(
     check_config: CheckConfig | None,
     progress: Progress | None,
 ) -> PreparedRestore:
-    """Do the same with a backup that is already open."""
+    """Unpack and check a backup that is already open, as `prepare_restore` does."""
     with failures_as_restore_errors(folder):
         store_files.require_room(folder, _room_needed(container, folder, present))
         making = swap.begin(folder)
