@@ -304,7 +304,7 @@ def _passwords_set_later(database: Database) -> list[str]:
 
 
 def _password_times(database: Database, store: str) -> dict[str, tuple[str, str]]:
-    """Return, for each member, when the password was last set according to the log, and when the member was last changed."""
+    """Return, for each member, when the log recorded the last password, and when the member was last changed."""
     told: dict[str, str] = dict(database.rows(_PASSWORDS_SET.format(store)))
     return {member: (told.get(member, ""), at) for member, at in database.rows(_MEMBER_UPDATES.format(store))}
 
