@@ -19,7 +19,7 @@ EMAIL_PATTERN = (
     # `$(?!\n)`: in Python a lone `$` also matches before a final line feed.
     rf"^(?=[^@]{{1,64}}@)(?=.{{3,254}}$(?!\n)){_LOCAL}(?:\.{_LOCAL})*@{_LABEL}(?:\.{_LABEL})*$(?!\n)"
 )
-"""What is accepted as an address: a dot-atom, `@`, a domain, either in Unicode. A regular expression of ECMA 262."""
+"""The addresses that are accepted: a dot-atom, `@` and a domain, all in Unicode. A regular expression of ECMA 262."""
 
 # A tab is white space that a header field may hold (RFC 5322 2.2.2); it travels encoded.
 _FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")

@@ -16,8 +16,8 @@ from mailbox_appliance.model.base import own_text
 
 #: Told with a plain text that does not say what is shown.
 DIFFERENCE_WARNING = own_text(
-    "The plain text of this message says other things than its HTML, which is what mail programs show; ask for"
-    " `markdown` to read that."
+    "The plain-text and HTML versions of this message differ. Mail clients show the HTML; request `markdown` to read"
+    " it."
 )
 LONGEST_COMPARED = 50_000  # characters that are compared
 _LONGEST_HTML_TEXT, _MOST_WORDS = (

@@ -256,7 +256,7 @@ def _naming_fields(disposition: str, name: str, content_id: str | None) -> bytes
     if content_id is None:
         return fields
     if not is_content_id(content_id):
-        raise ValueError("not a content id")
+        raise ValueError("not a content ID")
     return fields + write_field("Content-ID", [f"<{content_id}>"])
 
 
@@ -362,7 +362,7 @@ def _header_texts(message: OutgoingMessage) -> Iterator[str]:
 def header_fields(message: OutgoingMessage, message_id: str, date: datetime) -> Iterator[bytes]:
     """The header fields that say from whom, to whom, what about and when; no Bcc. Raises ValueError as `compose`."""
     if any(len(text) > _LONGEST_TEXT or has_forbidden_characters(text) for text in _header_texts(message)):
-        raise ValueError("a header field cannot hold line breaks, control characters or very long text")
+        raise ValueError("a header field cannot contain line breaks, control characters or very long text")
     if not _is_message_id(message_id):
         raise ValueError("not a Message-ID")
     yield write_field("From", address_words(message.sender))

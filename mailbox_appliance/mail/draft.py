@@ -58,7 +58,7 @@ def to_sendable(source: bytes, sender: Address, *, message_id: str, date: dateti
     root, listed, warnings = mime.parse_structure(source)
     header = root.source[: root.start]
     if _BARE.search(header):
-        raise ValueError("its header holds control characters: save the draft again")
+        raise ValueError("its header contains control characters: save the draft again")
     written = list(fields_of(header[: _LONGEST_HEADER + 1]))
     if len(header) > _LONGEST_HEADER or len(written) > _MOST_FIELDS:
         raise ValueError("its header is too long: save the draft again, or send it to fewer people")
@@ -84,14 +84,14 @@ def to_sendable(source: bytes, sender: Address, *, message_id: str, date: dateti
 def _require_content(root: mime.MimePart, listed: list[tuple[str, str]], warnings: Iterable[str]) -> None:
     read = parse.assemble(root, listed, warnings)
     if not (read.attachments or compose.has_text(read.text, read.html)):
-        raise ValueError("it is empty: give it a subject, a text or an attachment")
+        raise ValueError("it is empty: add a subject, a text or an attachment")
 
 
 def _to_outgoing(fields: Fields, sender: Address, charset: str | None) -> tuple[OutgoingMessage, tuple[Address, ...]]:
     """Who it is from and for, what it is about and what it answers; and where answers to it go."""
     to, cc, bcc, answers_to = (_read_recipients(fields, name, charset) for name in ("To", "Cc", "Bcc", "Reply-To"))
     if not (to or cc or bcc):
-        raise ValueError("it has no recipients: give it some in To, Cc or Bcc")
+        raise ValueError("it has no recipients: add one to To, Cc or Bcc")
     parents, ancestors = (_read_ids(fields, name) for name in ("in-reply-to", "references"))
     outgoing = OutgoingMessage(
         sender=_require_own_sender(fields, sender, charset),
@@ -109,7 +109,7 @@ def _require_own_sender(fields: Fields, sender: Address, charset: str | None) ->
     """The mailbox, under the name that the draft gives it."""
     given = _read_addresses_of(fields, "From", charset)
     if any(not same_mailbox(each.email, sender.email) for each in given):
-        raise ValueError("its From is not this mailbox: change it, or send it from the mailbox that it names")
+        raise ValueError("its From address is not this mailbox: change it, or send the draft from the mailbox in From")
     names = [each.name for each in given if each.name is not UNSET]
     return Address(email=sender.email, name=names[0] if names else sender.name)
 
@@ -118,7 +118,7 @@ def _read_recipients(fields: Fields, name: str, charset: str | None) -> tuple[Ad
     found = _read_addresses_of(fields, name, charset)
     if bad := next((number for number, each in enumerate(found, 1) if not is_writable(each.email)), None):
         # Not quoted: who is answered chose it, and this text reaches AI agents as words of ours.
-        raise ValueError(f"address {bad} of its {name} cannot be written to: correct it")
+        raise ValueError(f"mail cannot be sent to address {bad} in its {name}: correct it")
     return found
 
 
@@ -129,7 +129,7 @@ def _read_addresses_of(fields: Fields, name: str, charset: str | None) -> tuple[
         try:
             found += headers.read_addresses_strictly(headers.decode_octets(value, charset))
         except ValueError as error:
-            raise ValueError(f"its {name} cannot be read: {error}") from error
+            raise ValueError(f"its {name} field is not valid: {error}") from error
     return tuple(found)
 
 

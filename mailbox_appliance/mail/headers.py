@@ -268,7 +268,7 @@ def read_addresses_strictly(value: str) -> tuple[Address, ...]:
         people = _parse_any_addresses(entry)
         if len(people) != 1:
             # Not quoted: a sender may have chosen it, and this text reaches AI agents as words of ours.
-            raise ValueError(f"its entry {number} is not one address")
+            raise ValueError(f"its entry {number} is not a single address")
         found += people
     return tuple(found)
 
@@ -281,7 +281,7 @@ def _address_entries(value: str) -> Iterator[str]:
         assert token is not None  # noqa: S101 - its last alternative takes any character
         position = encoded_words.comment_end(value, position) if token.lastgroup == "comment" else token.end()
         if token.lastgroup == "group":
-            raise ValueError("a group of recipients cannot be sent to: name its members one by one")
+            raise ValueError("mail cannot be sent to a group: list its members instead")
         if token.lastgroup == "separator" or position >= len(value):
             entry = value[start : token.start() if token.lastgroup == "separator" else len(value)]
             start = position

@@ -12,10 +12,10 @@ from mailbox_appliance.model.base import own_text
 
 MAX_PARTS = 1_000
 MAX_DEPTH = 100
-TOO_MANY = own_text("The message has too many parts; the rest is not shown.")
-TOO_DEEP = own_text("The message is nested too deeply; what lies deeper is not shown.")
+TOO_MANY = own_text("This message has too many parts; some are not shown.")
+TOO_DEEP = own_text("This message is nested too deeply; its innermost parts are not shown.")
 #: Between two parts.
-NO_BOUNDARY = own_text("A boundary between parts is missing.")
+NO_BOUNDARY = own_text("A boundary between parts of this message is missing.")
 _MAX_CANDIDATES = 100_000  # places in one message that look like a boundary
 _IDENTITY = frozenset({"", "7bit", "8bit", "binary"})
 _TYPE = re.compile(r"[^\s/;,\"]+/[^\s/;,()\"]+")
@@ -131,7 +131,7 @@ def _read_header(source: bytes, start: int, end: int, warnings: list[str]) -> tu
         fields = headers.split_fields(header[:cut])
     if fields or not header.strip():
         return fields, body
-    warnings.append(own_text("A header is missing; all that is there is shown as text."))
+    warnings.append(own_text("This message has no header, so all of it is shown as text."))
     return [], start
 
 
@@ -211,7 +211,7 @@ def _part_spans(part: MimePart, budget: _Budget, warnings: list[str]) -> list[tu
         if closing or len(spans) > MAX_PARTS:
             break
     if opened is not None and opened < part.end and len(spans) <= MAX_PARTS:
-        warnings.append(own_text("The end of a part is missing."))
+        warnings.append(own_text("The end of a part of this message is missing."))
         spans.append((opened, part.end))
     elif not spans and opened is None:
         warnings.append(NO_BOUNDARY)

@@ -23,8 +23,8 @@ from mailbox_appliance.model.messages import Address, ParsedAttachment, ParsedMe
 
 MAX_BODY = 4 * 1024 * 1024  # characters of text, and of HTML, that are kept
 MAX_RAW = 3 * MAX_BODY  # bytes of a part that are looked at: quoted-printable needs up to three for one
-TEXT_TOO_LONG = own_text("The text is very long; its end is left out.")
-_UNREADABLE = "This message could not be read; its source is shown."
+TEXT_TOO_LONG = own_text("The text of this message is very long; its end is not shown.")
+_UNREADABLE = "This message could not be read; the raw message is shown."
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.I)
 _QUOTE = re.compile(r">*")
@@ -167,13 +167,13 @@ def _decode_part(part: MimePart, warn: Callable[[str], None]) -> str:
     """The text of a part with line feeds, and without NUL."""
     raw, whole = part.content(limit=MAX_RAW, is_text=True)
     if not whole:
-        warn(own_text("The encoding of a text is broken; what could be read is shown."))
+        warn(own_text("The encoding of a text in this message is damaged; only the readable part is shown."))
     charset = part.parameters.get("charset") or None
     if charset is None and part.mime_type == "text/html":
         charset = _meta_charset(raw[:2048])
     text, sure = encoded_words.decode_charset(raw, charset)
     if not sure:
-        warn(own_text("The character set of a text is missing or wrong; some characters may be wrong."))
+        warn(own_text("The character set of a text in this message is missing or wrong; some characters may be wrong."))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "").removeprefix("\ufeff")  # a byte order mark that was no part of the character set

@@ -11,7 +11,7 @@ from mailbox_appliance.mail.address import is_writable, same_mailbox
 from mailbox_appliance.mail.threads import exact_message_ids, reply_references
 from mailbox_appliance.model.messages import Address, Message
 
-_NOBODY_TO_ANSWER = "It does not tell whom to answer; give `to` yourself."
+_NOBODY_TO_ANSWER = "The message has no address to reply to. Set `to`."
 _POSTING = re.compile(r"<\s*mailto:([^<>?]{3,320})[^<>]*>", re.IGNORECASE)
 
 
@@ -86,7 +86,7 @@ def _first_recipients(
     for address in first:
         if not is_writable(address.email):
             # Not quoted: a sender chose it, and this text reaches AI agents as words of ours.
-            raise ValueError("The address that an answer goes to cannot be written to; give `to` yourself.")
+            raise ValueError("Mail cannot be sent to the address that this message wants replies at. Set `to`.")
     return first
 
 

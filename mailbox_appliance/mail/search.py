@@ -192,11 +192,11 @@ def parse_query(text: str) -> MessageFilter:
     """The filter that a query stands for. Raises ValueError with a sentence for a person."""
     found = combine_filters(_filter_of(piece) for piece in _split_query(text.translate(_QUOTES)))
     if len(found.terms) > MOST_TERMS:
-        raise ValueError(f"A query holds at most {MOST_TERMS} words and phrases.")
+        raise ValueError(f"A query can have at most {MOST_TERMS} words and phrases.")
     if sum(len(split_words(term.words)) for term in found.terms) > MOST_WORDS:
-        raise ValueError(f"A query holds at most {MOST_WORDS} words, those of its phrases counted one by one.")
+        raise ValueError(f"A query can have at most {MOST_WORDS} words, including the words of its phrases.")
     if sum(term.is_prefix for term in found.terms) > MOST_BEGINNINGS:
-        raise ValueError(f"A query holds at most {MOST_BEGINNINGS} beginnings of words.")
+        raise ValueError(f"A query can have at most {MOST_BEGINNINGS} prefixes (words that end in *).")
     return without_signs(found)
 
 
@@ -262,7 +262,7 @@ def parse_moment(text: str) -> int:
         moment = datetime.fromisoformat(text.upper())
         return to_millis(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except ValueError as error:
-        raise ValueError("A date is written as 2026-01-31 or 2026-01-31T12:00:00Z.") from error
+        raise ValueError("A date must be written as 2026-01-31 or 2026-01-31T12:00:00Z.") from error
 
 
 def _split_query(text: str) -> Iterable[_QueryPiece]:
@@ -280,7 +280,7 @@ def _filter_of(piece: _QueryPiece) -> MessageFilter:
     reader = _READERS.get(piece.key)
     if reader is not None:
         if not piece.value.strip():
-            raise ValueError(f"After {piece.key}: comes what to look for, without a space.")
+            raise ValueError(f"{piece.key}: needs a value directly after the colon, without a space.")
         return reader(piece)
     # No key of ours: the text is looked for as it stands.
     return _to_term(piece, "any", f"{piece.key}:{piece.value}" if piece.key else piece.value)
@@ -289,7 +289,7 @@ def _filter_of(piece: _QueryPiece) -> MessageFilter:
 def _to_term(piece: _QueryPiece, field: SearchedField, text: str) -> MessageFilter:
     found = split_words(text)
     if piece.has_star and found and len(found[-1]) < SHORTEST_BEGINNING and not is_cjk_run(found[-1]):
-        raise ValueError(f"Before * come at least {SHORTEST_BEGINNING} letters of a word.")
+        raise ValueError(f"A prefix needs at least {SHORTEST_BEGINNING} letters before *.")
     return MessageFilter(terms=(SearchTerm(text, field, is_prefix=piece.has_star),))
 
 
@@ -298,7 +298,7 @@ def _mark_filter(piece: _QueryPiece) -> MessageFilter:
     found = marks.get(piece.value.lower())
     if found is None:
         there_is = ", ".join(f"{piece.key}:{name}" for name in marks)
-        raise ValueError(f"There is no {piece.key}:{piece.value[:50]}; there is {there_is}.")
+        raise ValueError(f"Unknown value {piece.key}:{piece.value[:50]}. Supported values: {there_is}.")
     return found
 
 

@@ -28,7 +28,7 @@ _LINE_ORIENTED = frozenset({"", "7bit", "8bit"})
 _ENCODED = frozenset({"base64", "quoted-printable"})
 _BROKEN_STRUCTURE = frozenset({mime.TOO_MANY, mime.TOO_DEEP, mime.NO_BOUNDARY})
 _SIGNED_REASON = (
-    "a signed part is not 7-bit, as RFC 1847 wants it, and would lose its signature: sign it again as 7-bit"
+    "a signed part is not 7-bit (RFC 1847), and encoding it would break its signature: sign it again as 7-bit"
 )
 
 
@@ -57,7 +57,7 @@ def to_seven_bit(root: MimePart, warnings: tuple[str, ...]) -> WrittenPart:
     """The content of a message: its Content fields, and its body. Raises ValueError where it cannot be made 7-bit."""
     if not is_seven_bit(body := root.source[root.start : root.end]):
         if not _BROKEN_STRUCTURE.isdisjoint(warnings):
-            raise ValueError("its parts cannot be told apart: save the draft again")
+            raise ValueError("the boundaries between its parts are missing: save the draft again")
         return _rewrite_part(root, ())
     return WrittenPart(_content_fields(root), Content(body))
 
@@ -82,7 +82,7 @@ def _rewrite_part(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
 def _rewrite_multipart(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
     boundary = part.parameters.get("boundary", "").rstrip()
     if not _BOUNDARY.fullmatch(boundary):
-        raise ValueError("a boundary between its parts cannot be written: save the draft again")
+        raise ValueError("a boundary between its parts is not valid: save the draft again")
     delimiter = f"--{boundary}".encode()
     pieces: list[bytes | Content] = []
     for child in part.children:
@@ -100,7 +100,7 @@ def _rewrite_leaf(part: MimePart, boundaries: tuple[bytes, ...]) -> WrittenPart:
         if is_seven_bit(lines) and (is_text or encoding in _ENCODED or b"\r" not in raw.replace(b"\r\n", b"")):
             return WrittenPart(_content_fields(part), Content(lines))
     elif encoding != "binary":
-        raise ValueError("a part has an encoding that is not known, and is not 7-bit: attach the file again")
+        raise ValueError("a part has an unknown encoding and is not 7-bit: attach the file again")
     if part.mime_type.startswith("message/"):
         return _rewrite_attached_message(part)
     content = part.content()[0]

@@ -8,6 +8,8 @@ from mailbox_appliance.mail.parse import parse_message
 from mailbox_appliance.model.messages import ParsedAttachment
 from mailbox_appliance.model.sync import ListedPart
 
+CUT = "The text of this message is very long; its end is not shown."
+
 
 def leaf(number: str, mime_type: str, octets: int = 10, **more: object) -> ListedPart:
     return ListedPart(number, mime_type, more.pop("parameters", {}), "7BIT", octets, **more)  # type: ignore[arg-type]
@@ -100,18 +102,22 @@ def test_encodings_and_character_sets_are_heeded() -> None:
 def test_a_text_that_is_not_all_there_is_told() -> None:
     structure = leaf("1", "text/plain", 1000)
     assert parse_large(b"", structure, {"1": b"x" * 995}).warnings == ()
-    assert parse_large(b"", structure, {"1": b"x" * 500}).warnings == ("The text is very long; its end is left out.",)
+    assert parse_large(b"", structure, {"1": b"x" * 500}).warnings == (
+        "The text of this message is very long; its end is not shown.",
+    )
     read = parse_large(b"", structure, {})
-    assert (read.text, read.warnings) == ("", ("The text is very long; its end is left out.",))
+    assert (read.text, read.warnings) == ("", (CUT,))
 
 
 def test_parts_and_depth_are_bounded() -> None:
     wide = parse_large(b"", multipart("", "mixed", *(leaf(str(n), "a/b") for n in range(1, 3000))), {})
-    assert (len(wide.attachments), wide.warnings) == (1000, ("The message has too many parts; the rest is not shown.",))
+    assert (len(wide.attachments), wide.warnings) == (1000, ("This message has too many parts; some are not shown.",))
     deep = leaf("1", "text/plain")
     for _ in range(200):
         deep = multipart("1", "mixed", deep)
-    assert "The message is nested too deeply; what lies deeper is not shown." in parse_large(b"", deep, {}).warnings
+    assert (
+        "This message is nested too deeply; its innermost parts are not shown." in parse_large(b"", deep, {}).warnings
+    )
 
 
 def test_a_multipart_without_parts_is_an_empty_text() -> None:

@@ -293,7 +293,7 @@ def test_file_names(fields: str, filename: str) -> None:
 def test_what_has_no_header_is_shown_as_text(source: bytes, text: str) -> None:
     read = parse_message(source)
     assert read.text == text
-    assert read.warnings == ("A header is missing; all that is there is shown as text.",)
+    assert read.warnings == ("This message has no header, so all of it is shown as text.",)
 
 
 @pytest.mark.parametrize("source", [b"", b"\r\n", b"\r\ntext", b"Subject: x", b"\nSubject: x"])

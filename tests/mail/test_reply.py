@@ -123,7 +123,7 @@ def test_names_stay() -> None:
     ],
 )
 def test_mail_that_nobody_wrote_has_no_reply(fields: list[str], given: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="give `to` yourself"):
+    with pytest.raises(ValueError, match="Set `to`"):
         reply_recipients(*parent(*fields), OWN, **given)  # type: ignore[arg-type]
 
 
@@ -149,7 +149,7 @@ def test_who_is_left_out_is_told() -> None:
     ],
 )
 def test_whom_nobody_can_write_to_is_told(field: str, everybody: bool) -> None:
-    with pytest.raises(ValueError, match="cannot be written to; give `to` yourself"):
+    with pytest.raises(ValueError, match=r"cannot be sent to the address .* Set `to`"):
         reply_recipients(*parent(field, "To: b@x.example"), OWN, everybody=everybody)
 
 

@@ -1,5 +1,7 @@
 """What a person may type, as a filter."""
 
+import re
+
 import pytest
 
 from mailbox_appliance.mail import search
@@ -83,27 +85,27 @@ READING: list[tuple[str, MessageFilter]] = [
 IMPOSSIBLE = ["!!!", '""', '"', "🙂", "- is:unread", "is:read is:unread", "from:!!!", "from:!!! invoice", "subject:*"]
 #: query -> what the refusal says
 REFUSED: list[tuple[str, str]] = [
-    ("is:important",            "There is no is:important; there is is:unread, is:read, is:starred."),
-    ("has:image",               "There is no has:image; there is has:attachment."),
-    ("before:yesterday",        "A date is written as 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("after:2026-02-30",        "A date is written as"),
-    ("after:2026-1-1",          "A date is written as"),
-    ("after:20260101",          "A date is written as"),
-    ("after:2026-01-01T25:00",  "A date is written as"),
-    ("after:2026-01-01T01",     "A date is written as"),
-    ("after:٢٠٢٦-01-01",        "A date is written as"),
-    ("after:0000-01-01",        "A date is written as"),
-    ("from: ada",               "After from: comes what to look for, without a space."),
-    ("invoice Subject:",        "After subject: comes"),
-    ('to:""',                   "After to: comes"),
-    ("before: 2026-01-01",      "After before: comes"),
-    ("label:",                  "After label: comes"),
-    ("i*",                      "Before * come at least 2 letters of a word."),
-    ('"in v"*',                 "Before * come"),
-    ("from:a*",                 "Before * come"),
-    ("be* " * 6,                "A query holds at most 5 beginnings of words."),
-    ('"' + "word " * 101 + '"', "A query holds at most 100 words, those of its phrases counted one by one."),
-    ("word " * 51,              "A query holds at most 50 words and phrases."),
+    ("is:important",            "Unknown value is:important. Supported values: is:unread, is:read, is:starred."),
+    ("has:image",               "Unknown value has:image. Supported values: has:attachment."),
+    ("before:yesterday",        "A date must be written as 2026-01-31 or 2026-01-31T12:00:00Z."),
+    ("after:2026-02-30",        "A date must be written as"),
+    ("after:2026-1-1",          "A date must be written as"),
+    ("after:20260101",          "A date must be written as"),
+    ("after:2026-01-01T25:00",  "A date must be written as"),
+    ("after:2026-01-01T01",     "A date must be written as"),
+    ("after:٢٠٢٦-01-01",        "A date must be written as"),
+    ("after:0000-01-01",        "A date must be written as"),
+    ("from: ada",               "from: needs a value directly after the colon, without a space."),
+    ("invoice Subject:",        "subject: needs"),
+    ('to:""',                   "to: needs"),
+    ("before: 2026-01-01",      "before: needs"),
+    ("label:",                  "label: needs"),
+    ("i*",                      "A prefix needs at least 2 letters before *."),
+    ('"in v"*',                 "A prefix needs"),
+    ("from:a*",                 "A prefix needs"),
+    ("be* " * 6,                "A query can have at most 5 prefixes (words that end in *)."),
+    ('"' + "word " * 101 + '"', "A query can have at most 100 words, including the words of its phrases."),
+    ("word " * 51,              "A query can have at most 50 words and phrases."),
 ]
 #: query -> what in it looks like a key and is none
 MISREAD: list[tuple[str, tuple[str, ...]]] = [
@@ -133,7 +135,7 @@ def test_what_no_message_can_hold_means_none(typed: str) -> None:
 
 @pytest.mark.parametrize(("typed", "sentence"), REFUSED)
 def test_what_cannot_be_meant_is_said(typed: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match="^" + sentence.replace("*", r"\*")):
+    with pytest.raises(ValueError, match="^" + re.escape(sentence)):
         search.parse_query(typed)
 
 

@@ -273,8 +273,8 @@ def test_what_is_not_seen_is_gone_and_told() -> None:
     )
     assert shown.structured is not None
     assert shown.structured["data"]["subject"] == "pay"
-    assert shown.structured["warnings"] == ["Text that is not seen was left out: 2 invisible characters."]
-    assert "Note: Text that is not seen was left out: 2 invisible characters.\n" in shown.text
+    assert shown.structured["warnings"] == ["Hidden text was removed: 2 invisible characters."]
+    assert "Note: Hidden text was removed: 2 invisible characters.\n" in shown.text
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_our_copy_of_what_was_sent_is_there_before_it_is_filed(
 # --- bodies ---
 
 
-LEFT_OUT = "Text that is not seen was left out: 1 piece (display 1)."
+LEFT_OUT = "Hidden text was removed: 1 passage (display 1)."
 
 
 def body(client: CheckedClient, mailbox: FilledMailbox, message_id: str, query: str = "", *warnings: str) -> Any:
@@ -345,7 +345,7 @@ def test_style_that_cannot_be_judged_is_a_warning_of_its_own(
 def test_characters_that_are_not_seen_are_left_out(checked_client: CheckedClient, filled: FilledMailbox) -> None:
     text = "a\u200bb\U000e0041\u202ec"
     (message_id,) = filled.deliver(b"Content-Type: text/plain; charset=utf-8\n\n" + text.encode())
-    told = "Text that is not seen was left out: 3 invisible characters."
+    told = "Hidden text was removed: 3 invisible characters."
     assert body(checked_client, filled, message_id, "", told)["content"] == "abc"
     assert body(checked_client, filled, message_id, "?format=html")["content"] == f"<pre>{text}</pre>"
     assert (

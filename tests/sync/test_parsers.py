@@ -253,4 +253,4 @@ def test_the_child_loads_little() -> None:
 def test_what_cannot_be_read_is_shown_as_it_is() -> None:
     read = parse_unreadable(b"Subject: x\r\n\r\n\xff\0")
     assert (read.text, read.subject) == ("Subject: x\r\n\r\n\ufffd", "")
-    assert read.warnings == ("This message could not be read; its source is shown.",)
+    assert read.warnings == ("This message could not be read; the raw message is shown.",)

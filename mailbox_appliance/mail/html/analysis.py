@@ -21,35 +21,36 @@ from mailbox_appliance.model.base import OwnText, own_text
 Form = Literal["text", "markdown", "html"]
 _LINE_BREAKS = re.compile(r"[\t\n]+")
 
-#: The name of each technique, and what it covers. The guide has this table.
+#: The name of each technique, and what it covers. The reference page about hidden text has this table.
 TECHNIQUES: Mapping[str, str] = {
     "display": (
-        "`display: none`, `content-visibility: hidden`, `mso-hide: all` (but for links), the attributes `hidden` and"
+        "`display: none`, `content-visibility: hidden`, `mso-hide: all` (except on links), the attributes `hidden` and"
         " `popover`, `dialog` without `open`"
     ),
     "visibility": (
-        "`visibility: hidden` and `collapse`, where nothing inside undoes it; table rows and columns that are collapsed"
+        "`visibility: hidden` and `collapse`, unless an element inside is visible again; collapsed table rows and"
+        " columns"
     ),
-    "opacity": "`opacity` and `filter: opacity()` below 0.1, all elements around taken together",
+    "opacity": "`opacity` and `filter: opacity()` below 0.1, multiplied over all enclosing elements",
     "size": (
-        "letters below 2 pixels, also by `zoom`, `scale` and `font-size-adjust`; lines or boxes of at most 1 pixel"
-        " whose overflow is not shown; `scale(0)` and turns by 90 degrees out of the page; `clip` and `clip-path` that"
-        " leave nothing; pictures of at most 1 pixel"
+        "text under 2 pixels (also through `zoom`, `scale` and `font-size-adjust`), pictures of at most 1 pixel, and"
+        " lines or boxes of at most 1 pixel with hidden overflow. Also `scale(0)`, rotations by 90 degrees out of the"
+        " page, and a `clip` or `clip-path` that leaves nothing"
     ),
     "colour": (
-        "letters of nearly the colour or the gradient that lies behind them (contrast below 1.25 to 1), or transparent"
-        " ones"
+        "text in nearly the same color as the color or gradient behind it (contrast below 1.25 to 1), and transparent"
+        " text"
     ),
     "off-screen": (
-        "positions, margins, `translate` and `text-indent` that move text 400 pixels or more to the left or above,"
-        " or 5,000 and more anywhere"
+        "positions, margins, `translate` and `text-indent` that move text 400 pixels or more to the left or up, or"
+        " 5,000 pixels or more in any direction"
     ),
     "element": (
-        "comments; `template`, hidden `input`; what `iframe`, `audio`, `video`, `progress` and the like show in their"
-        " stead; `svg` and `math`"
+        "comments; `template`; hidden `input`; the fallback content of `iframe`, `audio`, `video`, `progress` and"
+        " similar elements; `svg` and `math`"
     ),
     "zero-width": "characters without width: joiners that join nothing, fillers, tags, variation selectors, controls",
-    "bidi": "controls of the direction of writing",
+    "bidi": "control characters for the writing direction",
 }
 _MOST_NAMED = 10
 _CHARACTERS = ("zero-width", "bidi")
@@ -98,10 +99,10 @@ class HiddenText:
             return ""
         if pieces:
             named = ", ".join(f"{name} {count}" for name, count in by_name.items())
-            told.append(f"{pieces} piece{'s' if pieces > 1 else ''} ({named})")
+            told.append(f"{pieces} passage{'s' if pieces > 1 else ''} ({named})")
         if characters:
             told.append(f"{characters} invisible character{'s' if characters > 1 else ''}")
-        return own_text("Text that is not seen was left out: {told}.", told=OwnText(", ".join(told)))
+        return own_text("Hidden text was removed: {told}.", told=OwnText(", ".join(told)))
 
 
 def _add_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

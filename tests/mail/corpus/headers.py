@@ -193,9 +193,7 @@ CASES: list[Case] = [
     verbatim("nothing at all", b"", subject="", text="", warnings=[]),
     verbatim("a line break", b"\r\n", subject="", text=""),
     verbatim("NUL octets", b"Subject: a\0b\r\n\r\nT\0ext", broken=True, subject="a b", text="Text"),
-    verbatim(
-        "no header", b"Just some text\r\nand more.\r\n", warned="header is missing", text="Just some text\nand more."
-    ),
+    verbatim("no header", b"Just some text\r\nand more.\r\n", warned="no header", text="Just some text\nand more."),
     case("a null message id", "Message-ID: <>\n\n", broken=True, message_id=None),
     case("a folded message id", "Message-ID:\n <a.b@example.com>\n\n", message_id="<a.b@example.com>"),
     case("a message id and a comment", "Message-ID: <a@b> (added by x@y)\n\n", message_id="<a@b>"),

@@ -158,7 +158,7 @@ CASES: list[Case] = [
     case(
         "what is hidden in HTML beside a text",
         mixed(f"--b\n{PLAIN}--b\nContent-Type: text/html\n\n<p>html</p><p hidden>no</p>\n--b--\n"),
-        warned="1 piece (display 1)",
+        warned="1 passage (display 1)",
         text="plain\n\nhtml",
     ),
     case(

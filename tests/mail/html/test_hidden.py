@@ -72,13 +72,11 @@ def test_how_much_is_left_out(html: str, counts: dict[str, int]) -> None:
         assert extract_visible(html, form)[1].counts == counts
 
 
-def test_it_is_told_in_one_sentence() -> None:
+def test_the_counts_make_one_sentence() -> None:
     many = HiddenText({"display": 1, "colour": 1, "zero-width": 10}) + HiddenText({"bidi": 4})
-    assert many.warnings() == (
-        "Text that is not seen was left out: 2 pieces (colour 1, display 1), 14 invisible characters.",
-    )
-    assert HiddenText({"bidi": 1}).warnings() == ("Text that is not seen was left out: 1 invisible character.",)
-    assert HiddenText({"size": 1}).warnings() == ("Text that is not seen was left out: 1 piece (size 1).",)
+    assert many.warnings() == ("Hidden text was removed: 2 passages (colour 1, display 1), 14 invisible characters.",)
+    assert HiddenText({"bidi": 1}).warnings() == ("Hidden text was removed: 1 invisible character.",)
+    assert HiddenText({"size": 1}).warnings() == ("Hidden text was removed: 1 passage (size 1).",)
     assert (HiddenText() + HiddenText()).warnings() == ()
     assert not HiddenText({"size": 0})
     assert many
@@ -108,7 +106,7 @@ def test_how_often_style_cannot_be_judged(html: str, unjudged: dict[str, int]) -
 def test_what_cannot_be_judged_is_a_warning_of_its_own() -> None:
     some = HiddenText({"display": 1}, {"mask": 1}) + HiddenText({}, {"mask": 1, "color: oklch()": 1, "zoom": 0})
     assert some.warnings() == (
-        "Text that is not seen was left out: 1 piece (display 1).",
+        "Hidden text was removed: 1 passage (display 1).",
         "Some text may be hidden: the appliance cannot judge mask (2), color: oklch() (1).",
     )
     many = HiddenText({}, {f"name {number:02}": 1 for number in range(13)})
